@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 .NOTPARALLEL:
 
 demo: .venv/ready-pacman ## find out where a trained policy is weak in the small PAC-Man level, mend it, and write the report
-	$(BIN)/legible run legible/PacmanSmall-v0 zoo:PacmanSmall/ppo/4 --out studies/demo --search.budget 400000 --evaluation.race-seeds 400 --evaluation.confirmation-seeds 2000 --improvement.episodes 800 --improvement.beginnings 1
+	$(BIN)/legible run legible/PacmanSmall-v0 zoo:PacmanSmall/ppo/4 --out studies/demo --set search.budget=400000 --set evaluation.race_seeds=400 --set evaluation.confirmation_seeds=2000 --set improvement.episodes=800 --set improvement.beginnings=1
 
 LONG := slow or statistical or subprocess
 PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist worksteal

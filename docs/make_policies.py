@@ -3,6 +3,8 @@
 - `combinations`: algorithm × action space × observation space: a model of Stable-Baselines3 is made, saved and read,
   and its actions are compared.
 - `refusals`: what is refused, in the words of the refusal.
+- `masks`: which policies keep to action masks in a study, by where the masks are.
+- `libraries`: checkpoints of other libraries.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ from gymnasium import spaces
 from stable_baselines3.common.torch_layers import FlattenExtractor
 from stable_baselines3.common.vec_env import DummyVecEnv
 
+from legible.environments import choice_sizes
 from legible.errors import LegibleError
+from legible.play import collect
 from legible.policies import load_policy
 
 PAGE = Path(__file__).parent / "policies.md"
@@ -177,11 +181,111 @@ def refusals() -> Iterator[str]:
                 yield _row(what, "opens")
 
 
+class Masked(Anywhere):
+    """An environment that masks actions, and raises an error for a masked one."""
+
+    def __init__(self, where: str, taken: spaces.Space[Any]) -> None:
+        self.sizes = choice_sizes(taken)
+        mask = spaces.MultiBinary(sum(self.sizes))
+        super().__init__(spaces.Dict({"action_mask": mask, "seen": BOX}) if where == "entry" else BOX, taken)
+        self.where, self.steps = where, 0
+        if where == "method":
+            self.action_masks = lambda: mask_of(self.seen, self.sizes)
+
+    def _shown(self) -> tuple[Any, dict[str, Any]]:
+        self.seen = self.np_random.uniform(-3, 3, 4).astype(np.float32)
+        mask = mask_of(self.seen, self.sizes).astype(np.int8)
+        shown = {"action_mask": mask, "seen": self.seen} if self.where == "entry" else self.seen
+        return shown, {"action_mask": mask} if self.where == "info" else {}
+
+    def reset(self, *, seed: int | None = None, **_: Any) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode."""
+        gymnasium.Env.reset(self, seed=seed)
+        self.steps = 0
+        return self._shown()
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Take a step, unless the action is masked."""
+        first = np.cumsum([0, *self.sizes])[:-1]
+        if not mask_of(self.seen, self.sizes)[first + np.ravel(action).astype(int)].all():
+            raise ValueError("a masked action")
+        self.steps += 1
+        shown, info = self._shown()
+        return shown, 0.0, False, self.steps >= STATES, info
+
+
+def mask_of(seen: Any, sizes: tuple[int, ...]) -> Any:
+    """Return a mask that depends on the observation; the first value of each part is allowed if no other is."""
+    parts = []
+    for number, size in enumerate(sizes):
+        part = np.sin(np.arange(1, size + 1) * 5 * seen[number % 4]) > 0
+        parts.append(part if part.any() else np.arange(size) == 0)
+    return np.concatenate(parts)
+
+
+PLACES = {"method": "`action_masks()`", "info": '`info["action_mask"]`', "entry": 'Dict entry `"action_mask"`'}
+
+
+def masks() -> Iterator[str]:
+    """Play in environments with masks as studies do; yields the rows of a table."""
+    cases = [("MaskablePPO", name) for name in ("Discrete", "MultiDiscrete", "MultiBinary")]
+    cases += [("PPO", "Discrete"), ("PPO", "MultiDiscrete"), ("DQN", "Discrete"), ("a function", "Discrete")]
+    with tempfile.TemporaryDirectory() as folder:
+        for algorithm, name in cases:
+            found = [_masked_outcome(algorithm, where, ACTIONS[name], Path(folder) / "model.zip") for where in PLACES]
+            yield _row(algorithm, name, *found)
+
+
+def _masked_outcome(algorithm: str, where: str, taken: spaces.Space[Any], path: Path) -> str:
+    env = Masked(where, taken)
+    try:
+        if algorithm == "a function":
+            spaces_of = {"observation_space": env.observation_space, "action_space": taken}
+            policy: Any = load_policy(lambda _: 1, fallback=0, **spaces_of)
+        else:
+            model = make_model(algorithm, env.observation_space, taken)
+            model.save(path)
+            policy = load_policy(path)
+        played = collect(policy, env, 3, seed=0, epsilon=0.0 if algorithm == "MaskablePPO" else 0.3)
+    except LegibleError as error:
+        return f"refused: {_plain(error, path)}"
+    if algorithm != "MaskablePPO":
+        return "✓"
+    for row, seen in enumerate(played.observations):
+        mask = mask_of(seen, env.sizes)
+        shown = {"action_mask": mask.astype(np.int8), "seen": seen} if where == "entry" else seen
+        expected, _ = model.predict(shown, action_masks=mask, deterministic=True)
+        if not np.array_equal(
+            np.ravel(played.actions[row] if taken.shape == () else played.numbers[row]), np.ravel(expected)
+        ):
+            return "acts otherwise"
+    return "✓"
+
+
+def libraries() -> Iterator[str]:
+    """Read checkpoints that other libraries wrote; yields the rows of a table."""
+    folder = Path(__file__).parents[1] / "tests" / "policies" / "fixtures"
+    expected = np.load(folder / "expected.npz")
+    for name in sorted({key.rpartition("/")[0] for key in expected.files}):
+        library, _, case = name.partition("/")
+        path = folder / f"{name}{ {'rllib': '', 'rl_games': '.pth'}.get(library, '.pt') }"
+        activation = None if library == "rllib" or name == "rsl_rl/old" else "relu" if case == "categorical" else "elu"
+        actions, _ = load_policy(path, activation=activation).predict(expected[f"{name}/rows"])
+        same = np.allclose(actions, expected[f"{name}/actions"], atol=1e-5)
+        yield _row(LIBRARIES[library], case.replace("-", " "), "✓" if same else "acts otherwise")
+
+
+LIBRARIES = {"rllib": "RLlib (new API stack)", "rsl_rl": "rsl_rl", "skrl": "skrl", "rl_games": "rl_games"}
+
+
 def tables() -> str:
-    """Return both tables."""
+    """Return all tables."""
     heads = ["algorithm", "actions", *OBSERVATIONS]
     lines = [_row(*heads), _row(*("---" for _ in heads)), *combinations(), ""]
-    lines += [_row("what", "why it is refused"), _row("---", "---"), *refusals()]
+    lines += [_row("what", "why it is refused"), _row("---", "---"), *refusals(), ""]
+    heads = ["policy in a study with action masks", "actions", *PLACES.values()]
+    lines += [_row(*heads), _row(*("---" for _ in heads)), *masks(), ""]
+    lines += [_row("library", "checkpoint", "opens"), _row("---", "---", "---"), *libraries()]
     return "\n".join(lines)
 
 

@@ -14,119 +14,92 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 from legible.cli import app
-from legible.cli.options import SETTINGS_PANELS, STUDY_PANEL, WHERE_PANEL
 from legible.settings import PRESETS, Setting, StudySettings, all_settings
 
 HERE = Path(__file__).parent
 SOURCE = HERE.parent / "src"
 MADE_BY = "<!-- Made by docs/make_reference.py; change the code and run it again. -->\n\n"
 
-# What people use; the rest is described by ARCHITECTURE.md and by its own docstrings.
-MODULES = {
-    "One study": (
-        "legible.study.study",
-        "legible.settings",
-        "legible.report",
-        "legible.explanation",
-        "legible.rules.wording",
-        "legible.report.plots",
-    ),
-    "Using the result": (
-        "legible.guidance.policy",
-        "legible.guidance.env",
-        "legible.guidance.audit",
-        "legible.study.comparison",
-    ),
-    "Back into the network": (
-        "legible.distillation",
-        "legible.distillation.distil",
-        "legible.study.distilling",
-        "legible.study.mending",
-    ),
-    "The steps of the paper": (
-        "legible.play.experiences",
-        "legible.play.returns",
-        "legible.play.trained_environments",
-        "legible.mining.importance",
-        "legible.mining.lime.lime",
-        "legible.mining.ripper",
-        "legible.mining.methods",
-        "legible.mining.mining",
-        "legible.relations.relation",
-        "legible.relations.values",
-        "legible.relations.generalisation",
-        "legible.relations.cuts",
-        "legible.relations.reader",
-        "legible.relations.sources",
-        "legible.relations.check",
-        "legible.evaluation.verdicts",
-        "legible.improvement.composition",
-        "legible.evaluation.baselines",
-        "legible.evaluation.statistics",
-        "legible.mistakes.finding",
-        "legible.mistakes.statistics",
-    ),
-    "Values": (
-        "legible.features.space",
-        "legible.features.intervals",
-        "legible.rules.rule",
-        "legible.policies",
-        "legible.environments.spec",
-        "legible.environments.known_wrappers",
-        "legible.environments.spaces",
-        "legible.environments.names",
-        "legible.environments.domain_registry",
-        "legible.environments.domains",
-        "legible.policies.zoo",
-    ),
-    "Running": (
-        "legible.engines",
-        "legible.play.branching",
-        "legible.evaluation.units",
-        "legible.play.slots",
-        "legible.play.acting",
-        "legible.play.returns",
-        "legible.play.choosing",
-        "legible.play.episodes",
-        "legible.play.recording",
-        "legible.study.estimate",
-        "legible.study.check",
-        "legible.errors",
-    ),
-    "Environments and training": (
-        "legible_envs.pacman",
-        "legible_envs.highway",
-        "legible.training",
-        "legible.training.sb3",
-    ),
+# The names that people use, by task: a module and its classes, functions or methods.
+TASKS: dict[str, dict[str, tuple[str, ...]]] = {
+    "Study a policy": {
+        "legible.study.study": (
+            *("Study", "Study.open", "Study.run", "Study.mine", "Study.generalise", "Study.evaluate", "Study.improve"),
+            *("Study.play_references", "Study.explain", "Study.find_mistakes", "Study.guided_policy"),
+        ),
+        "legible.settings.study": (
+            "StudySettings",
+            "StudySettings.quick",
+            "StudySettings.paper",
+            "StudySettings.updated",
+        ),
+        "legible.study.check": ("check_env",),
+        "legible.report.builder": ("write_report",),
+    },
+    "Ask one question": {
+        "legible.workbench.trying": ("try_rule", "TryResult"),
+        "legible.workbench.comparing": ("compare_policies", "PolicyComparison"),
+        "legible.workbench.verifying": ("verify", "verify_policy", "Verification"),
+        "legible.workbench.checks": ("export_checks", "read_checks"),
+        "legible.testing": ("assert_not_worse", "assert_no_weakness"),
+    },
+    "Read the results": {
+        "legible.evaluation.verdicts": ("Evaluation", "Verdict"),
+        "legible.improvement.composition": ("Improvement",),
+        "legible.explanation.weakness": ("WeaknessExplanation",),
+        "legible.mistakes.finding": ("Mistakes",),
+        "legible.evaluation.references": ("References",),
+    },
+    "Load and save policies": {
+        "legible.policies.loading": ("load_policy",),
+        "legible.policies.policy_file": ("save_policy",),
+        "legible.policies.describing": ("describe_policy",),
+        "legible.policies.registry": ("PolicyReader", "register_reader"),
+    },
+    "Use a guided policy": {
+        "legible.guidance.policy": ("GuidedPolicy", "GuidedPolicy.predict"),
+        "legible.guidance.env": ("GuidedEnv",),
+        "legible.guidance.audit": ("AuditLog",),
+    },
+    "Train and distil": {
+        "legible.study.distilling": ("distil",),
+        "legible.study.mending": ("mend",),
+        "legible.training.sb3": ("train",),
+    },
+    "The steps of the paper": {
+        "legible.play.experiences": ("collect", "Experiences"),
+        "legible.mining.mining": ("mine", "Mining"),
+        "legible.mining.ripper.classifier": ("RipperClassifier",),
+        "legible.relations.generalisation": ("generalise",),
+        "legible.evaluation.evaluate": ("evaluate",),
+        "legible.improvement.composition": ("improve",),
+    },
+    "Rules, features and relations": {
+        "legible.rules.rule": ("Condition", "Rule", "RuleSet", "parse_rule"),
+        "legible.features.space": ("FeatureSpace",),
+        "legible.relations.relation": ("MetamorphicRelation",),
+        "legible.relations.reader": ("load_relations",),
+    },
+    "Extend legible": {
+        "legible.study.steps": ("Step", "register_step"),
+        "legible.environments.domain_registry": ("Domain", "register_plugin"),
+        "legible.engines.base": ("Engine",),
+    },
 }
 
 
 def commands_page() -> str:
-    """The page of commands."""
-    commands = list(_commands(app, "legible"))
-    studies = [(name, command) for name, command in commands if _is_of_a_study(command)]
+    """Return the page of commands."""
     parts = [
         MADE_BY + "# Commands\n\n"
-        "`legible COMMAND --help` says the same in the terminal; `python -m legible` works, too. Exit codes: 0; 1 when "
-        "a command ran but the answer is no, or something failed on the way; 2 when what was given is wrong; 130 after "
-        "Ctrl-C. Results go to standard output, everything else to standard error.\n"
+        "`legible COMMAND --help` shows the most used options, `--help-all` all of them; `python -m legible` works, "
+        "too. Exit codes: 0; 1 if a command ran but the answer is no, or something failed on the way; 2 for wrong "
+        "input; 130 after Ctrl-C (`legible verify`: see there). Results go to standard output, everything else to "
+        "standard error.\n\n"
+        "Every [setting](reference-settings.md) can be changed with `--set`, such as `--set evaluation.alpha=0.01`. "
+        "`--set` overrides the settings file, which overrides the preset.\n"
     ]
-    parts += [_command(name, command) for name, command in commands]
-    first = studies[0][1].params
-    shared = [p for p in first if p.param_type_name == "argument" or _panel(p) in _SHARED_PANELS]
-    parts.append(
-        "## Options of a study\n\n"
-        f"{_enumerated(f'`{name}`' for name, _ in studies)} take these. With POLICY they make the study or go on with "
-        "it; with the folder of a study they go on with that, and only options about where it runs and what it prints "
-        f"are allowed.\n\n{_table(shared)}\n"
-        "Every [setting](reference-settings.md) is an option, too: `--evaluation.episodes 500`, `--mining.min-accuracy "
-        "0.95`. What is said last wins: preset, settings file, options.\n"
-    )
-    return "\n".join(parts)
-
-
-_SHARED_PANELS = (STUDY_PANEL, WHERE_PANEL)
+    return "\n".join([*parts, *(_command(name, command) for name, command in _commands(app, "legible"))])
 
 
 def _commands(command: Any, name: str) -> Iterator[tuple[str, Any]]:
@@ -137,30 +110,17 @@ def _commands(command: Any, name: str) -> Iterator[tuple[str, Any]]:
         yield from _commands(inner, f"{name} {key}")
 
 
-def _panel(parameter: Any) -> str:
-    return getattr(parameter, "panel", None) or ""
-
-
-def _is_of_a_study(command: Any) -> bool:
-    return any(_is_setting(parameter) for parameter in command.params)
-
-
 def _command(name: str, command: Any) -> str:
-    own = [p for p in command.params if not _is_setting(p)]
-    shared = _is_of_a_study(command)
-    if shared:
-        own = [p for p in own if _panel(p) not in _SHARED_PANELS and p.param_type_name != "argument"]
-    arguments = " ".join(_usage(p) for p in command.params if p.param_type_name == "argument")
+    parameters = [p for p in command.params if "--help-all" not in p.opts]
+    arguments = " ".join(_usage(p) for p in parameters if p.param_type_name == "argument")
     text = f"## {name}\n\n```text\n{name} [OPTIONS] {arguments}".rstrip() + f"\n```\n\n{_plain(command.help)}\n"
-    if own:
-        text += f"\n{_table(own)}"
-    if shared:
-        text += "\nAnd the [options of a study](#options-of-a-study).\n"
+    shown = [p for p in parameters if not getattr(p, "hidden", False)]
+    if shown:
+        text += f"\n{_table(shown)}"
+    advanced = [p for p in parameters if getattr(p, "hidden", False)]
+    if advanced:
+        text += f"\nAdvanced (`--help-all`):\n\n{_table(advanced)}"
     return text
-
-
-def _is_setting(parameter: Any) -> bool:
-    return _panel(parameter) in SETTINGS_PANELS.values()
 
 
 def _usage(argument: Any) -> str:
@@ -199,19 +159,14 @@ def _plain(text: str | None) -> str:
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
 
-def _enumerated(words: Iterable[str]) -> str:
-    *first, last = words
-    return f"{', '.join(first)} and {last}" if first else last
-
-
 def settings_page() -> str:
     """The page of settings."""
     parts = [
         MADE_BY + "# Settings\n\n"
-        "One set of dataclasses (`legible.settings`) is the source of the command line's options, of settings files "
-        "and of this page. `legible settings > mine.toml` writes a file to edit, `--settings mine.toml` reads it, and "
-        "a file need only hold what differs. In Python: `StudySettings.from_toml(path)`, `StudySettings.quick()`, "
-        "`StudySettings.paper()`, or the dataclasses themselves.\n\n"
+        "Change one with `--set evaluation.alpha=0.01`, or several in a file: `legible settings > mine.toml` writes "
+        "the most used ones to edit (`--all`: all of them), and `--settings mine.toml` reads the file. In Python: "
+        "`StudySettings.from_toml(path)`, `StudySettings.quick()`, `StudySettings.paper()`, or the "
+        "dataclasses themselves.\n\n"
         "The last two columns show what the presets change. Environments that cannot be stepped in whole batches get "
         "`play.batch` 25 and `play.unit_episodes` 100 unless you say otherwise.\n"
     ]
@@ -244,25 +199,45 @@ def _shown(value: object) -> str:
 
 
 def python_page() -> str:
-    """The page of modules."""
+    """Return the page of classes and functions."""
     parts = [
         MADE_BY + "# Python\n\n"
-        "What each module holds. Every public name has a docstring with its parameters: `help(legible.study.Study)`.\n"
+        "The names that people use, by task. Most can be imported from `legible` itself: `from legible import Study`. "
+        "`help(legible)` lists them.\n"
     ]
-    for title, modules in MODULES.items():
+    for title, modules in TASKS.items():
         parts.append(f"## {title}\n")
-        parts += [_module(name) for name in modules]
+        parts += [_name(module, name) for module, names in modules.items() for name in names]
     return "\n".join(parts)
 
 
-def _module(name: str) -> str:
-    path = SOURCE / Path(*name.split("."))
-    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-    text = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
+def _name(module: str, name: str) -> str:
+    """Return the signature and the docstring of a class, function or method."""
+    body = ast.parse((SOURCE / Path(*module.split("."))).with_suffix(".py").read_text(encoding="utf-8")).body
+    *outer, last = name.split(".")
+    for part in (*outer, last):
+        node = next(n for n in body if isinstance(n, (ast.ClassDef, ast.FunctionDef)) and n.name == part)
+        body = node.body
+    text = ast.get_docstring(node) or ""
     # Literals have two backticks in docstrings; blocks are set off by two colons.
     text = re.sub(r"``([^`]+)``", r"`\1`", text)
     text = re.sub(r"::\n\n((?: {4}.*\n?|\n)+)", r":\n\n```text\n\1\n```\n", text)
-    return f"### {name}\n\n{text}\n"
+    text = re.sub(r"(?m)^(Examples|Parameters|Attributes|Returns|Raises)\n-+\n", r"**\1**\n\n", text)
+    # The parameters of numpydoc, a name and an indented text, become a list.
+    text = re.sub(r"(?m)^([\w, *]+)\n((?: {4}.+\n?)+)", lambda m: f"- `{m[1]}`: {' '.join(m[2].split())}\n", text)
+    text = re.sub(r"((?:^(?:>>>|\.\.\.) .*\n?(?:^(?!>>>)\S.*\n?)*)+)", r"```pycon\n\1\n```\n", text, flags=re.MULTILINE)
+    return f"### {name}\n\n```text\n{_signature(module, name, node)}\n```\n\n{text}\n"
+
+
+def _signature(module: str, name: str, node: ast.ClassDef | ast.FunctionDef) -> str:
+    if isinstance(node, ast.FunctionDef):
+        returns = f" -> {ast.unparse(node.returns)}" if node.returns is not None else ""
+        return f"{module}.{name}({ast.unparse(node.args)}){returns}"
+    makers = [n for n in node.body if isinstance(n, ast.FunctionDef) and n.name == "__init__"]
+    if makers:
+        return f"{module}.{name}({ast.unparse(makers[0].args)})"
+    fields = [n for n in node.body if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)]
+    return f"{module}.{name}({', '.join(ast.unparse(field.target) for field in fields)})"
 
 
 PAGES = {

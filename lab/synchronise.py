@@ -92,8 +92,8 @@ def _read_vehicle(vehicle: Any, roads: RoadMap, motion: Any, marks: Any, i: int)
             marks[ROUTE + k, i] = roads.road_number(road)
 
 
-# What is compared with a tolerance, and what must be the same. Crashed vehicles no longer decide anything, so what
-# they aim for is compared like everything else.
+# Values compared with a tolerance, and values that must be the same. Crashed vehicles no longer decide anything, so
+# their targets are compared like everything else.
 _CLOSE = {"x": X, "y": Y, "heading": HEADING, "speed": SPEED, "target speed": TARGET_SPEED}
 _SAME = {
     "lane": LANE,

@@ -1,13 +1,11 @@
 """A road on which braking all the time is best, and every return can be worked out by hand.
 
-An episode lasts ten steps. Who brakes earns 1 a step and is safe: always braking returns 10. Who goes earns 2 a step,
-but every second time that ends the episode: always going returns about 4. Who waits is safe and earns nothing. The
-observation is a number that means nothing.
+An episode lasts ten steps. Braking earns 1 a step and is safe: always braking returns 10. Going earns 2 a step, but
+every second time it ends the episode: always going returns about 4. Waiting is safe and earns nothing. The observation
+is a number without meaning.
 """
 
 # ruff: noqa: ARG002 (signatures are Gymnasium's)
-
-from __future__ import annotations
 
 from functools import partial
 
@@ -24,7 +22,7 @@ SPACE = FeatureSpace.of(["light"], ["Go", "Brake", "Wait"])
 
 
 class BrakingWorld(gymnasium.Env[np.ndarray, np.int64]):
-    """The road; with `breaks` an error is raised where somebody waits."""
+    """The road; with `breaks` waiting raises an error."""
 
     feature_space = SPACE
     observation_space = spaces.Box(0.0, 1.0, (1,), np.float32)
@@ -58,5 +56,5 @@ def scores(observations: np.ndarray, share: float) -> np.ndarray:
 
 
 def braking_in_the_dark(share: float) -> Policy:
-    """A policy that brakes where the light is below a share, and goes elsewhere."""
+    """Return a policy that brakes where the light is below a share, and goes elsewhere."""
     return load_policy(partial(scores, share=share), output="values", n_features=1, n_actions=3)

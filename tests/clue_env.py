@@ -1,6 +1,4 @@
-"""A tiny environment whose observation names the right action; six steps an episode."""
-
-from __future__ import annotations
+"""Tiny environments: `Clue`, whose observation names the right action, and `Still`, which has only spaces."""
 
 import gymnasium
 import numpy as np
@@ -25,3 +23,16 @@ class Clue(gymnasium.Env):
         reward = float(action == self._right)
         self._steps += 1
         return self._look(), reward, False, self._steps == 6, {}
+
+
+class Still(gymnasium.Env):
+    """The spaces of PAC-Man small and nothing else."""
+
+    observation_space = spaces.Box(-np.inf, np.inf, (69,), np.float32)
+    action_space = spaces.Discrete(5)
+
+    def reset(self, **_arguments):
+        return np.zeros(69, np.float32), {}
+
+    def step(self, _action):
+        return np.zeros(69, np.float32), 0.0, False, False, {}

@@ -33,7 +33,8 @@ settings.load_profile("legible")
 def snapshot(snapshot: SnapshotAssertion, tmp_path_factory: pytest.TempPathFactory) -> SnapshotAssertion:
     """Compare a text with the one in ``__snapshots__``; ``make snapshots`` writes them anew after a rewording.
 
-    The temporary folder of a test and the addresses of objects are replaced, so that texts are the same everywhere.
+    The temporary folder of a test, addresses of objects and lines of code are replaced, so that texts are the same
+    everywhere.
     """
     test_folder = re.compile(re.escape(str(tmp_path_factory.getbasetemp())) + r"/[^/\s'\":]+")
 
@@ -41,6 +42,7 @@ def snapshot(snapshot: SnapshotAssertion, tmp_path_factory: pytest.TempPathFacto
         def serialize(self, data: Any, **options: Any) -> str:
             if isinstance(data, str):
                 data = re.sub(r"0x[0-9a-f]{8,}", "0x…", test_folder.sub("TMP", data))
+                data = re.sub(r"(\.py):\d+\)", r"\1:…)", data)
             return super().serialize(data, **options)
 
     return snapshot.use_extension(Texts)

@@ -1,14 +1,12 @@
-"""A corridor in which a policy has three weaknesses at once, and what each of them costs is known.
+"""A corridor in which a policy has three weaknesses at once, each with a known cost.
 
 Every step shows a danger on the left or on the right, or nothing: fire is to be stepped away from, a pit jumped over to
-its other side, a beam ducked under to its other side; where nothing is, one walks on. Who does so earns 1. Any other
-action costs what the danger is worth: `LOSS`, with a little noise. ``draught`` means nothing. The flawed policy knows
+its other side, a beam ducked under to its other side; where nothing is, one walks on. The right action earns 1. Any
+other action costs the `LOSS` of the danger, with a little noise. ``draught`` means nothing. The flawed policy knows
 what to do on the right and walks on into everything on the left.
 """
 
 # ruff: noqa: ARG002 (signatures are Gymnasium's)
-
-from __future__ import annotations
 
 import gymnasium
 import numpy as np
@@ -21,7 +19,7 @@ from legible.policies import Policy, load_policy
 STEPS = 12
 DANGERS = ("fire", "pit", "beam")
 LOSS = (6.0, 3.0, 2.0)
-"""What it costs to walk into each danger."""
+"""The cost of walking into each danger."""
 ACTIONS = ("walk", "step.left", "step.right", "jump.left", "jump.right", "duck.left", "duck.right")
 SPACE = FeatureSpace(
     (
@@ -45,7 +43,7 @@ same = ["walk"]
 
 
 def right_action(seen: np.ndarray) -> np.ndarray:
-    """What to do: 0 where nothing is, else away from the side on which the danger is."""
+    """Return the right action: 0 where nothing is, else away from the side of the danger."""
     danger = np.argmax(seen[..., :3], axis=-1)
     away = 1 + 2 * danger + (seen[..., 3] == 1)
     return np.where(seen[..., :3].any(axis=-1), away, 0)
@@ -79,13 +77,13 @@ class Corridor(gymnasium.Env[np.ndarray, np.int64]):
 
 
 def scores(observations: np.ndarray) -> np.ndarray:
-    """What the flawed policy thinks: walk on into what is on the left."""
+    """Return the scores of the flawed policy: walk on into dangers on the left."""
     wanted = np.where(observations[:, 3] == 1, 0, right_action(observations))
     return np.eye(len(ACTIONS), dtype=np.float32)[wanted]
 
 
 def right_scores(observations: np.ndarray) -> np.ndarray:
-    """What the best policy thinks."""
+    """Return the scores of the best policy."""
     return np.eye(len(ACTIONS), dtype=np.float32)[right_action(observations)]
 
 

@@ -1,32 +1,31 @@
-"""Play without an environment: returns are drawn for every rule and seed, so that what composes can be tested quickly.
+"""Play without an environment: returns are drawn for every rule and seed, so that composing can be tested quickly.
 
-The return of an episode is that of the unguided policy on its seed plus what each rule adds there, so that what a
-composition is worth is known exactly.
+The return of an episode is that of the unguided policy on its seed plus the contribution of each rule, so that the
+effect of a composition is known exactly.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pytest
 
 import mirror_world
-from legible.environments import EnvironmentSpec
 from legible.evaluation import Evaluation, Sample, Verdict
 from legible.evaluation.recorded import STEPS, RecordedEpisodes, Repetition
 from legible.evaluation.units import UNGUIDED, Kept, Setup, Unit, UnitResult
+from legible.improvement.trials import Play
 from legible.rules import Condition, Rule, RuleSet
 from legible.settings import EvaluationSettings, PlaySettings
 
 LENGTH, MOST_SEEDS = 20, 20_000
 Draw = Callable[[np.random.Generator, int], np.ndarray]
-"""What a rule adds to the return of some episodes."""
+"""Draws the contribution of a rule to the returns of some episodes."""
 
 
 def rule(number: int) -> Rule:
-    """A rule that is told from others by its number, and always holds."""
+    """Return a rule that always holds and is identified by its number."""
     return Rule("-", 0, (Condition(0, -1.0 - number, np.inf),))
 
 
@@ -45,13 +44,13 @@ class DrawnPlay:
     Parameters
     ----------
     draws
-        For every rule what it adds; rules without an entry add nothing.
+        The contribution of every rule; rules without an entry add nothing.
     changes
         For every rule the number of steps of an episode in which it changes the action.
     together
-        What rules add only if all of them are there.
+        The contribution of rules that only help together.
     world
-        Number of the world: what is drawn differs between worlds.
+        Number of the world; worlds draw different numbers.
     """
 
     draws: dict[Rule, Draw]
@@ -105,11 +104,11 @@ class DrawnPlay:
         return self._tables[stream][places].copy()
 
 
-SETUP = Setup(mirror_world.policy(), EnvironmentSpec("mirror_world:MirrorWorld"), (), PlaySettings(batch=16), rows=128)
+SETUP = Setup(mirror_world.policy(), mirror_world.WORLD, (), PlaySettings(batch=16), rows=128)
 
 
 def evaluation_of(rule_sets: Sequence[RuleSet], settings: EvaluationSettings | None = None) -> Evaluation:
-    """An evaluation that says of all rule sets that they look like weaknesses, the first as the greatest."""
+    """Return an evaluation in which all rule sets look like weaknesses, the first as the greatest."""
     sample = Sample(2, 0.0, 0.0, LENGTH, 1.0, 0.0, 0.0, 0.0)
     verdicts = tuple(
         Verdict(one, sample, 100.0 - i, 0.01, 0.01, 0.9, 0.9, is_weakness=True, is_harmful=False)
@@ -118,6 +117,25 @@ def evaluation_of(rule_sets: Sequence[RuleSet], settings: EvaluationSettings | N
     # Nothing is recorded of drawn episodes, so that everything is "played".
     repetition = Repetition(rows=128, holds=False)
     return Evaluation(sample, verdicts, settings or EvaluationSettings(), repetition=repetition)
+
+
+def play_with(drawn: DrawnPlay) -> Play:
+    """Return how a composition plays drawn episodes."""
+    repetition = evaluation_of([]).repetition
+    assert repetition is not None
+    return Play(SETUP, repetition, 0, EvaluationSettings(), drawn)
+
+
+def turn_after(place: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let all contributions have the other sign on seeds that come after so many others."""
+    drawn = DrawnPlay._drawn
+
+    def turned(self: DrawnPlay, stream: int, seeds: np.ndarray, draw: Draw) -> np.ndarray:
+        values = drawn(self, stream, seeds, draw)
+        late = np.array([self._places[seed] >= place for seed in seeds.tolist()])
+        return np.where(late & (stream > 0), -values, values)
+
+    monkeypatch.setattr(DrawnPlay, "_drawn", turned)
 
 
 def always(amount: float) -> Draw:

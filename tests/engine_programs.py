@@ -1,7 +1,5 @@
 """Whole programs for the tests of the engines, which are interrupted or killed."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -45,8 +43,8 @@ def start(program: str, folder: Path, *arguments: str, **environment: str) -> su
 
 
 def in_mid_run(folder: Path) -> bool:
-    told = [path for path in folder.glob("unit *") if path.read_text()]  # a file is there before its content
-    return len(told) == 2 and (folder / "first report").exists()
+    running = [path for path in folder.glob("unit *") if path.read_text()]  # a file is there before its content
+    return len(running) == 2 and (folder / "first report").exists()
 
 
 def session_members(session: int) -> list[int]:

@@ -1,6 +1,4 @@
-"""Units of work for the tests of the engines, in a module of their own that worker processes can import."""
-
-from __future__ import annotations
+"""Units of work for the tests of the engines, in a module that worker processes can import."""
 
 import os
 import signal
@@ -32,14 +30,14 @@ def torch_product(shared: np.ndarray, unit: int) -> np.ndarray:
 
 
 def note(folder: Path, unit: object) -> int:
-    """Write down that the unit is run once more; return how often that makes."""
+    """Record another run of the unit; return the number of its runs."""
     with (folder / f"{unit}.runs").open("a") as file:
         file.write(f"{os.getpid()}\n")
     return len(runs(folder, unit))
 
 
 def runs(folder: Path, unit: object) -> list[int]:
-    """The processes that have run the unit, once for every time."""
+    """Return the processes that have run the unit, one entry per run."""
     path = folder / f"{unit}.runs"
     return [int(line) for line in path.read_text().split()] if path.exists() else []
 
@@ -54,14 +52,14 @@ def wait_for(condition: Callable[[], object], seconds: float = 20.0) -> bool:
 
 
 def wait_for_the_word(folder: Path, unit: int) -> int:
-    """Unit 0 does not end before the caller has had the other's result."""
+    """Return the unit; unit 0 waits until the caller has the other's result."""
     if unit == 0:
         assert wait_for((folder / "go on").exists)
     return unit
 
 
 def misbehave(folder: Path, unit: str) -> object:
-    """Do what the unit says, if it is something bad; give it back otherwise."""
+    """Misbehave as the unit says; return other units unchanged."""
     count = note(folder, unit)
     if unit == "dies" or (unit == "dies twice" and count <= 2) or (unit == "dies, then raises" and count == 1):
         os.kill(os.getpid(), signal.SIGKILL)
@@ -83,7 +81,7 @@ def misbehave(folder: Path, unit: str) -> object:
 
 
 def leave_a_child(folder: Path, unit: str) -> None:
-    """Die, at the first time, and leave a process behind that keeps everything open which was open."""
+    """Die in the first run and leave a process behind that keeps all files open."""
     if note(folder, unit) == 1:
         if os.fork() > 0:
             os._exit(7)
@@ -92,7 +90,7 @@ def leave_a_child(folder: Path, unit: str) -> None:
 
 
 class OneWay:
-    """Can be sent, but not made again."""
+    """An object that can be pickled but not unpickled."""
 
     def __reduce__(self) -> tuple[type, tuple[str]]:
         return int, ("not a number",)
@@ -103,7 +101,7 @@ def give_one_way(shared: None, unit: int) -> OneWay:
 
 
 class PickyError(LegibleError):
-    """An error that cannot be made again from its message alone."""
+    """An error that cannot be rebuilt from its message alone."""
 
     def __init__(self, place: str, number: int) -> None:
         super().__init__(f"{place} {number}")
@@ -163,7 +161,7 @@ def with_parcel(shared: Parcel, unit: int) -> int:
 
 
 def slow_table(shared: SimpleNamespace, unit: int) -> np.ndarray:
-    """A result so large that Ray leaves it where it was made."""
+    """Return a result so large that Ray leaves it where it was made."""
     if shared.folder is not None:
         note(shared.folder, unit)
     time.sleep(shared.seconds)
@@ -174,7 +172,7 @@ _half_done: list[object] = []
 
 
 def half_done(folder: Path, unit: object) -> str:
-    """Begin something that only a process that has not begun it can end; the first time, unit "a" takes too long."""
+    """Begin work that only a fresh process can finish; in its first run, unit "a" takes too long."""
     times = note(folder, unit)
     if _half_done:
         return "half done"

@@ -2,8 +2,6 @@
 
 # ruff: noqa: ARG002 (signatures are Gymnasium's)
 
-from __future__ import annotations
-
 import time
 
 import numpy as np
@@ -15,8 +13,8 @@ from legible.environments import EnvironmentSpec
 class FailingWorld(mirror_world.MirrorWorld):
     """Fails in the first step of episodes whose seed is a multiple of `every` (0: none).
 
-    Who goes left to a goal on the left without luck is guided: the policy by itself goes right. So "guided" and
-    "unguided" episodes with the goal on the left can fail by themselves; "all" fail whatever their goal.
+    Going left to a goal on the left without luck means being guided: the unguided policy goes right. So "guided" and
+    "unguided" episodes with the goal on the left can fail separately; "all" fail whatever their goal.
     """
 
     def __init__(self, who: str = "all", how: str = "raise", every: int = 0, noise: float = 1.0) -> None:

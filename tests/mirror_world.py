@@ -9,15 +9,15 @@ time).
 
 # ruff: noqa: ARG002 (signatures are Gymnasium's)
 
-from __future__ import annotations
-
 import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from legible.environments import EnvironmentSpec
 from legible.features import Action, Feature, FeatureSpace
 from legible.policies import Policy, load_policy
-from legible.relations import MetamorphicRelation, parse_relations
+from legible.relations import MetamorphicRelation, generalise, parse_relations
+from legible.rules import RuleSet, parse_rule
 
 WIDTH, CAP = 9, 16
 LEFT, RIGHT, STAY = 0, 1, 2
@@ -77,7 +77,7 @@ class MirrorWorld(gymnasium.Env[np.ndarray, np.int64]):
 
 
 def scores(observations: np.ndarray) -> np.ndarray:
-    """What the flawed policy thinks: go right wherever the goal is; with the goal on the left, Left only by chance."""
+    """Return the scores of the flawed policy: go right wherever the goal is; Left only by chance."""
     left, at_wall, lucky = observations[:, 0] == 1, observations[:, 3] == 1, observations[:, 4] > 1
     values = np.tile([-1.0, 1.0, 0.0], (len(observations), 1))
     values[left] = [0.5, 1.0, 0.0]
@@ -86,9 +86,15 @@ def scores(observations: np.ndarray) -> np.ndarray:
 
 
 def right_scores(observations: np.ndarray) -> np.ndarray:
-    """What the best policy thinks."""
+    """Return the scores of the best policy."""
     left, right = observations[:, 0], observations[:, 1]
     return np.stack([left, right, np.zeros(len(observations))], axis=1)
+
+
+def always_right() -> Policy:
+    """Go right wherever the goal is."""
+    scores = [0.0, 1.0, 0.5]
+    return load_policy(lambda rows: np.tile(scores, (len(rows), 1)), output="values", n_features=5, n_actions=3)
 
 
 def policy() -> Policy:
@@ -103,8 +109,19 @@ def mirror() -> tuple[MetamorphicRelation, ...]:
     return parse_relations(MIRROR, SPACE)
 
 
+def generalised(text: str) -> RuleSet:
+    """Return a rule with its mirror image."""
+    return generalise(parse_rule(text, SPACE), mirror()).rule_set
+
+
+WORLD = EnvironmentSpec("mirror_world:MirrorWorld")
+GOOD = generalised("+Right <- right")  # with its mirror image: +Left <- left, which the policy does not know
+USELESS = generalised("-Stay <- right")
+BAD = RuleSet((parse_rule("+Left <- right", SPACE),))
+
+
 class Blind(gymnasium.Env[np.ndarray, np.int64]):
-    """A world in which nothing that anybody does matters."""
+    """A world in which actions have no effect."""
 
     observation_space = spaces.Box(0.0, 1.0, (3,), np.float32)
     action_space = spaces.Discrete(3)

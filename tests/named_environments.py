@@ -1,12 +1,10 @@
-"""Environments that have names of their own, or that only look as if they were of a domain; and a domain from outside.
+"""Environments with their own names, or that only look as if they were of a domain; and a domain from outside.
 
-- `Renamed`: CartPole with names of its own. `real_cartpole`: Gymnasium's, by a factory. `cartpole`: a namesake.
+- `Renamed`: CartPole with other names. `real_cartpole`: Gymnasium's, by a factory. `cartpole`: a namesake.
 - `Pond`, `pond_domain`: an environment and the record of its domain, as another package would bring them.
 """
 
 # ruff: noqa: ARG002 (signatures are Gymnasium's)
-
-from __future__ import annotations
 
 from pathlib import Path
 
@@ -31,7 +29,7 @@ class Renamed(gymnasium.Wrapper):
 
 
 def real_cartpole() -> gymnasium.Env:
-    """Gymnasium's own CartPole, behind a factory."""
+    """Return Gymnasium's own CartPole, behind a factory."""
     return gymnasium.make("CartPole-v1")
 
 
@@ -54,27 +52,27 @@ class Pond(gymnasium.Env):
 
 
 def cartpole() -> gymnasium.Env:
-    """Not CartPole at all."""
+    """Return an environment that is not CartPole at all."""
     return Pond()
 
 
 def pond_names(env: gymnasium.Env) -> FeatureSpace:
-    """Names that are made for the environment."""
+    """Return names that are made for the environment."""
     return FeatureSpace.of([f"boat.{what}" for what in ("place", "speed")], ["Port", "Starboard"])
 
 
 def pond_scene(env: gymnasium.Env) -> FeatureScene:
-    """Where the boat is."""
+    """Return the scene of the boat."""
     return FeatureScene(env, pond_names(env), [0])
 
 
 def pond_checker(inputs, env: gymnasium.Env) -> StateChecker:
-    """The pond's state is what it shows."""
+    """Return a checker; the pond's state is its observation."""
     return StateChecker(inputs, StateSetter(np.array, np.array, (-50, -5), (50, 5)))
 
 
 def pond_domain(folder: Path) -> Domain:
-    """The record of the pond, whose relations file is written into a folder."""
+    """Return the record of the pond, whose relations file is written into a folder."""
     path = folder / "over-the-bow.toml"
     path.write_text('[[relation]]\nname = "bow"\nactions = { swap = ["Port", "Starboard"] }\nnegate = "*"\n')
     return Domain(

@@ -12,7 +12,6 @@ import math
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 Cell = tuple[int, int]
 
@@ -32,7 +31,7 @@ CONTACT = 0.7
 
 @dataclass(frozen=True)
 class Ghost:
-    """Where a ghost is, where it is heading (0 N, 1 S, 2 E, 3 W, 4 Stop) and how long it stays scared."""
+    """The position of a ghost, its heading (0 N, 1 S, 2 E, 3 W, 4 Stop) and its remaining scared time."""
 
     x: float
     y: float
@@ -79,7 +78,7 @@ class Reference:
         step_cap: int = 400,
         capsules: bool = True,
     ) -> None:
-        rows = _rows(maze)
+        rows = maze.strip("\n").splitlines()
         self.width = len(rows[0])
         self.height = len(rows)
         cells = {(x, y): sign for y, row in enumerate(reversed(rows)) for x, sign in enumerate(row)}
@@ -88,31 +87,29 @@ class Reference:
         self._illegal_move_penalty = illegal_move_penalty
         self._step_cap = step_cap
         self._open = frozenset(cell for cell, sign in cells.items() if sign != "%")
-        self._ghost_starts = _ghost_starts(cells)
+        # By their digit, ``G`` counting as 1, and equal ones by (x, y).
+        numbered = [(1 if sign == "G" else int(sign), cell) for cell, sign in cells.items() if sign in "G1234"]
+        self._ghost_starts = [cell for _, cell in sorted(numbered)]
         self._start = State(
-            pacman=_pacman_start(cells),
+            pacman=next(cell for cell, sign in cells.items() if sign in "P0"),
             ghosts=tuple(Ghost(float(x), float(y), STOP, 0) for x, y in self._ghost_starts),
             food=frozenset(cell for cell, sign in cells.items() if sign == "."),
             capsules=frozenset(cell for cell, sign in cells.items() if sign == "o" and capsules),
         )
         self._state = self._start
-        self._over = False
 
     @property
     def state(self) -> State:
-        """The situation now; assigning one that play could reach puts the game there and lets it go on."""
+        """The situation now; assign one to continue from there."""
         return self._state
 
     @state.setter
     def state(self, state: State) -> None:
-        self._check(state)
         self._state = state
-        self._over = False
 
     def reset(self) -> list[float]:
         """Go back to the start; returns the observation."""
         self._state = self._start
-        self._over = False
         return self.observe()
 
     def step(self, action: int, uniforms: Sequence[float]) -> tuple[list[float], float, bool, bool]:
@@ -130,12 +127,6 @@ class Reference:
         tuple
             Observation, reward, terminated, truncated.
         """
-        if self._over:
-            raise RuntimeError("the episode is over: call reset() or assign a state first")
-        if action not in STEP:
-            raise ValueError(f"action {action!r} is none of 0 to 4")
-        if len(uniforms) < len(self._ghost_starts):
-            raise ValueError(f"{len(self._ghost_starts)} ghosts need as many uniforms, got {len(uniforms)}")
         state, reward, terminated = self._move_pacman(self._state, action)
         for ghost_index in range(len(state.ghosts)):
             if terminated:
@@ -145,10 +136,9 @@ class Reference:
         state = replace(state, steps=state.steps + 1)
         truncated = not terminated and state.steps >= self._step_cap
         self._state = state
-        self._over = terminated or truncated
         return self.observe(), reward, terminated, truncated
 
-    # ---- the rules --------------------------------------------------------------------------------------------
+    # ---- The rules --------------------------------------------------------------------------------------------
 
     def _move_pacman(self, state: State, action: int) -> tuple[State, float, bool]:
         """Pac-Man's part of the round: the state after it, its reward, and whether it ended the level."""
@@ -208,7 +198,7 @@ class Reference:
         return state, -LOSS_COST, True
 
     def _legal_directions(self, ghost: Ghost) -> list[int]:
-        """Where the ghost may go, in the order N, S, E, W; nothing when it is walled in."""
+        """Return the directions open to the ghost in the order N, S, E, W; none when it is walled in."""
         if ghost.x != int(ghost.x) or ghost.y != int(ghost.y):
             return [ghost.heading]
         cell = (int(ghost.x), int(ghost.y))
@@ -241,7 +231,7 @@ class Reference:
                 break
         return chosen
 
-    # ---- the observation --------------------------------------------------------------------------------------
+    # ---- The observation --------------------------------------------------------------------------------------
 
     def observe(self) -> list[float]:
         """Observation of the state: 14 features, 24 for each ghost, 7 more."""
@@ -313,60 +303,6 @@ class Reference:
     def _far(self) -> float:
         return float(max(self.width, self.height))
 
-    # ---- guarding against states that play cannot reach -------------------------------------------------------
-
-    def _check(self, state: State) -> None:
-        if state.pacman not in self._open:
-            raise ValueError(f"Pac-Man cannot be at {state.pacman}: a wall or outside the grid")
-        if len(state.ghosts) != len(self._ghost_starts):
-            raise ValueError(f"this maze has {len(self._ghost_starts)} ghosts, the state has {len(state.ghosts)}")
-        for ghost in state.ghosts:
-            self._check_ghost(ghost)
-        if not (state.food | state.capsules) <= self._open:
-            raise ValueError("food or capsules inside a wall or outside the grid")
-
-    def _check_ghost(self, ghost: Ghost) -> None:
-        columns = {math.floor(ghost.x), math.ceil(ghost.x)}
-        lines = {math.floor(ghost.y), math.ceil(ghost.y)}
-        if not {(x, y) for x in columns for y in lines} <= self._open:
-            raise ValueError(f"{ghost} touches a wall or is outside the grid")
-        if not 0 <= ghost.timer <= SCARED_TIME or ghost.heading not in STEP:
-            raise ValueError(f"{ghost}: the timer runs from 0 to {SCARED_TIME}, the heading from 0 to 4")
-        between = (len(columns) > 1, len(lines) > 1)
-        if any(between):
-            along = (STEP[ghost.heading][0] != 0, STEP[ghost.heading][1] != 0)
-            half = all(2 * value == int(2 * value) for value in (ghost.x, ghost.y))
-            if not half or between != along or ghost.timer == 0:
-                raise ValueError(f"{ghost}: only a scared ghost is between cells, half-way along its heading")
-
-
-def _rows(maze: str) -> list[str]:
-    """The lines of the maze from the top, without empty lines before and after."""
-    rows = maze.splitlines()
-    while rows and not rows[0]:
-        rows.pop(0)
-    while rows and not rows[-1]:
-        rows.pop()
-    if not rows:
-        raise ValueError("the maze is empty")
-    for line, (row, following) in enumerate(pairwise(rows), start=2):
-        if len(row) != len(following):
-            raise ValueError(f"line {line} of the maze has {len(following)} cells, the one above {len(row)}")
-    return rows
-
-
-def _pacman_start(cells: dict[Cell, str]) -> Cell:
-    starts = [cell for cell, sign in cells.items() if sign in "P0"]
-    if len(starts) != 1:
-        raise ValueError(f"a maze has exactly one Pac-Man, this one has {len(starts)}")
-    return starts[0]
-
-
-def _ghost_starts(cells: dict[Cell, str]) -> list[Cell]:
-    """Starts of the ghosts by their digit, ``G`` counting as 1, and equal ones by (x, y)."""
-    numbered = [(1 if sign == "G" else int(sign), cell) for cell, sign in cells.items() if sign in "G1234"]
-    return [cell for _, cell in sorted(numbered)]
-
 
 def _neighbour(cell: Cell, direction: int) -> Cell:
     dx, dy = STEP[direction]
@@ -374,7 +310,7 @@ def _neighbour(cell: Cell, direction: int) -> Cell:
 
 
 def _moved(ghost: Ghost, direction: int) -> tuple[float, float]:
-    """Where the ghost is after a move: half a cell on while scared, otherwise a whole one."""
+    """Return the position of the ghost after a move: half a cell on while scared, otherwise a whole one."""
     speed = 0.5 if ghost.timer > 0 else 1.0
     dx, dy = STEP[direction]
     return ghost.x + speed * dx, ghost.y + speed * dy

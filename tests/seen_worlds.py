@@ -1,16 +1,14 @@
-"""Worlds whose observations are no flat vectors of features, and policies with a fault that features can name.
+"""Worlds whose observations are not flat vectors of features, and policies with a fault that features can name.
 
 Every step shows a thing at a column; going to its side earns 1, to the other costs 1. The policies go the right way,
 but not to the right where the thing is high up.
 
 - `PictureWorld`: a picture with one bright pixel; `PictureNetwork`: a small fixed convolutional network.
 - `GoalWorld`: a dictionary with a goal, as in robotics; `GoalPolicy`: reads the dictionary.
-- `thing_in_picture`, `thing_of_environment`, and some that go wrong: what rules see.
+- `thing_in_picture`, `thing_of_environment`, and some that go wrong: feature functions for rules.
 """
 
 # ruff: noqa: ARG002 (signatures are Gymnasium's, Stable-Baselines3's and that of feature functions)
-
-from __future__ import annotations
 
 from typing import Any
 
@@ -79,7 +77,7 @@ class GoalWorld(_World):
 
 
 class Scored:
-    """What the policies share: scores of actions, and ``predict`` from them."""
+    """The base of the policies: scores of actions, and ``predict`` from them."""
 
     n_actions, kind, recurrent, stochastic = 2, "values", False, False
     action_space = spaces.Discrete(2)
@@ -129,18 +127,18 @@ class GoalPolicy(Scored):
 
 
 def dark_or_bright(observations: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The network of pictures as a function of flat ones."""
+    """Return the scores of the network of pictures for flat ones."""
     return PictureNetwork().scores(observations.reshape(-1, SIZE, SIZE, 1))
 
 
 def thing_in_picture(observation: Any, info: Any, env: Any) -> dict[str, float]:
-    """Where the bright pixel is."""
+    """Return the place of the bright pixel."""
     row, column = np.unravel_index(int(np.argmax(observation)), (SIZE, SIZE))
     return {"thing.row": float(row), "thing.column": float(column)}
 
 
 def thing_of_environment(observation: Any, info: Any, env: Any) -> list[float]:
-    """The same, asked of the environment."""
+    """Return the same, read from the environment."""
     return [env.unwrapped.row, env.unwrapped.column]
 
 
@@ -148,17 +146,17 @@ thing_of_environment.feature_names = ("row", "column")  # type: ignore[attr-defi
 
 
 def sometimes_nan(observation: Any, info: Any, env: Any) -> dict[str, float]:
-    """A function that gives no number in the end."""
+    """Return no number in later steps."""
     return {"row": float("nan") if env.unwrapped._steps > 1 else 0.0}
 
 
 def sometimes_wider(observation: Any, info: Any, env: Any) -> dict[str, float]:
-    """A function that gives another width in the end."""
+    """Return another number of features in later steps."""
     return {"row": 0.0, **({"column": 0.0} if env.unwrapped._steps > 1 else {})}
 
 
 def names_twice(observation: Any, info: Any, env: Any) -> list[float]:
-    """A function whose names are not different."""
+    """Return features that have the same name."""
     return [0.0, 1.0]
 
 
@@ -166,9 +164,9 @@ names_twice.feature_names = ("row", "row")  # type: ignore[attr-defined]
 
 
 def raises(observation: Any, info: Any, env: Any) -> dict[str, float]:
-    """A function that fails."""
+    """Raise an error."""
     return {"row": 1.0 / 0.0}
 
 
 def nothing(observation: Any, info: Any, env: Any) -> None:
-    """A function that forgot to return."""
+    """Return nothing, by mistake."""

@@ -1,14 +1,10 @@
 """The small study that many tests look at: a network with a known flaw in the mirror world, by the paper's method."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import mirror_world
 from legible.engines import InProcess
-from legible.environments import EnvironmentSpec
 from legible.settings import (
-    BaselineSettings,
     EvaluationSettings,
     ImprovementSettings,
     MiningSettings,
@@ -17,6 +13,7 @@ from legible.settings import (
     StudySettings,
 )
 from legible.study import Study
+from mirror_world import WORLD
 
 SETTINGS = StudySettings(
     sources="mined,yours",
@@ -26,9 +23,7 @@ SETTINGS = StudySettings(
     evaluation=EvaluationSettings(method="paper", episodes=40, confirmation_episodes=40),
     improvement=ImprovementSettings(episodes=40, final_episodes=40),
     references=ReferenceSettings(episodes=20),
-    baselines=BaselineSettings(random_tests=3),
 )
-WORLD = EnvironmentSpec("mirror_world:MirrorWorld")
 
 
 def small_study(folder: Path, policy: object, **changes: object) -> Study:

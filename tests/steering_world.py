@@ -11,8 +11,6 @@ left when something is near on the right, but straight on when it is near on the
 
 # ruff: noqa: ARG002 (signatures are Gymnasium's)
 
-from __future__ import annotations
-
 from typing import Any
 
 import gymnasium
@@ -55,7 +53,7 @@ negate = "side"
 
 
 class _Road(gymnasium.Env[Any, Any]):
-    """What both worlds share."""
+    """The base of both worlds."""
 
     observation_space = spaces.Box(-10.0, 10.0, (3,), np.float32)
 
@@ -111,7 +109,7 @@ class Driving(_Road):
 
 
 class RoadPolicy:
-    """Acts on what is seen, as Stable-Baselines3's models do."""
+    """A policy that acts on observations, as Stable-Baselines3's models do."""
 
     recurrent = stochastic = False
     kind, n_actions, n_features = "none", 0, 3
@@ -121,7 +119,7 @@ class RoadPolicy:
         self.action_space, self.flawed = action_space, flawed
 
     def scores(self, observations):
-        raise NotImplementedError  # nobody asks a policy of kind "none"
+        raise NotImplementedError  # a policy of kind "none" has no scores
 
     def predict(self, observation, state=None, episode_start=None, deterministic=True):
         seen = np.asarray(observation, np.float32)

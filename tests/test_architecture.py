@@ -18,7 +18,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "legible"
-BASE = frozenset({"errors", "files", "streams", "settings", "formatting", "imports", "records"})
+BASE = frozenset({"errors", "files", "streams", "settings", "formatting", "imports", "records", "schemas"})
 NAME = re.compile(r"`([\w/.]+)`")
 
 Rules = Mapping[str, frozenset[str]]

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import mirror_world
-from legible.environments import EnvironmentSpec
 from legible.errors import LegibleError
 from legible.evaluation import evaluate
 from legible.evaluation.units import Setup
@@ -18,17 +17,16 @@ from legible.play import collect
 from legible.relations import generalise
 from legible.rules import RuleSet, parse_rule
 from legible.settings import EvaluationSettings, ImprovementSettings, PlaySettings
-from mirror_world import SPACE
+from mirror_world import SPACE, WORLD
 
 pytest.importorskip("pandas")
 
-WORLD = EnvironmentSpec("mirror_world:MirrorWorld")
 RULE = parse_rule("+Right <- right", SPACE)
 
 
 def test_experiences() -> None:
     seen = collect(mirror_world.policy(), WORLD, 7, seed=0)
-    frame = seen.to_pandas()
+    frame = seen.to_frame()
     assert list(frame.columns) == ["episode", "step", "action", *SPACE.names, "score.Left", "score.Right", "score.Stay"]
     assert frame.groupby("episode")["step"].max().tolist() == (seen.lengths - 1).tolist()
     assert (frame.groupby("episode")["step"].diff().dropna() == 1).all()
@@ -40,9 +38,9 @@ def test_experiences() -> None:
 def test_mining() -> None:
     intervals = deciles(SPACE, np.zeros((2, 5), np.float32))
     mining = Mining((MinedRule(RULE, 0.9, 0.5, 1.0, 10),), SPACE, intervals, None, 1, {})
-    frame = mining.to_pandas()
+    frame = mining.to_frame()
     assert frame.to_dict("records") == mining.to_rows()
-    empty = Mining((), SPACE, intervals, None, 0, {}).to_pandas()
+    empty = Mining((), SPACE, intervals, None, 0, {}).to_frame()
     assert len(empty) == 0
     assert list(empty.columns) == list(frame.columns)
 
@@ -57,17 +55,17 @@ def test_evaluation_and_improvement(setup: Setup) -> None:
     evaluation = evaluate(
         setup, seed=0, settings=EvaluationSettings(method="paper", episodes=40, confirmation_episodes=40)
     )
-    frame = evaluation.to_pandas(SPACE)
+    frame = evaluation.to_frame(SPACE)
     assert frame["rule"].tolist() == ["+Right <- right"] * 2
     assert frame["confirmed"].tolist() == [True, False]
     assert frame["effect"].isna().tolist() == [False, True]
     settings = ImprovementSettings(episodes=40, final_episodes=40, candidates="weaknesses")
     found = improve(setup, evaluation, seed=0, settings=settings)
-    steps = found.to_pandas(SPACE)
+    steps = found.to_frame(SPACE)
     assert steps.to_dict("records") == found.to_rows(SPACE)
     assert steps["accepted"].tolist() == [True]
     nothing = replace(found, rule_sets=(), composition=RuleSet(()), steps=())
-    assert list(nothing.to_pandas(SPACE).columns) == list(steps.columns)
+    assert list(nothing.to_frame(SPACE).columns) == list(steps.columns)
     assert replace(found, final_blocks=None) == found != nothing  # what was played for it is no part of what it is
 
 
@@ -75,4 +73,4 @@ def test_without_pandas(monkeypatch: pytest.MonkeyPatch, raises_saved) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
     seen = collect(mirror_world.policy(), WORLD, 2, seed=0)
     with raises_saved(LegibleError):
-        seen.to_pandas()
+        seen.to_frame()

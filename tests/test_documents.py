@@ -11,9 +11,8 @@ The blocks of a page run in order, in one namespace and in a folder of their own
 Studies play fewer episodes here than the pages say, and in this process.
 """
 
-from __future__ import annotations
-
 import importlib.util
+import json
 import re
 import shlex
 import shutil
@@ -148,6 +147,18 @@ def test_the_examples_of_a_page_run(page: str, folder: Path, monkeypatch: pytest
                 assert run(words, monkeypatch) == 0, f"{page}:{block.line}: legible {shlex.join(words)}"
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("few_episodes")
+def test_the_cells_of_the_notebook_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    notebook = json.loads((DOCS / "notebook.ipynb").read_text(encoding="utf-8"))
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    for number, cell in enumerate(notebook["cells"]):
+        if cell["cell_type"] == "code":
+            exec(compile("".join(cell["source"]), f"cell {number}", "exec"), namespace)
+    assert (tmp_path / "studies" / "notebook" / "report.html").exists()
+
+
 def run(words: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
     """Run a command as the terminal would and return its exit code."""
     monkeypatch.setattr(sys, "argv", ["legible", *words])
@@ -179,7 +190,7 @@ def parse(words: list[str]) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [["no-such-command"], ["run", "CartPole-v1", "p.zip", "--evalution.episodes", "5"], ["run"], ["relations", "chek"]],
+    [["no-such-command"], ["run", "CartPole-v1", "p.zip", "--no-such-option", "5"], ["run"], ["relations", "chek"]],
 )
 def test_wrong_commands_are_noticed(words: list[str]) -> None:
     with pytest.raises(BaseException, match=r".") as caught:
@@ -187,13 +198,18 @@ def test_wrong_commands_are_noticed(words: list[str]) -> None:
     assert not isinstance(caught.value, KeyboardInterrupt)
 
 
-def test_the_reference_says_what_the_code_says() -> None:
-    spec = importlib.util.spec_from_file_location("make_reference", DOCS / "make_reference.py")
+def program_of(name: str) -> Any:
+    """Return a program of the documents as a module."""
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
-    for name, page in made.PAGES.items():
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_reference_says_what_the_code_says() -> None:
+    for name, page in program_of("make_reference").PAGES.items():
         assert page() == (DOCS / name).read_text(encoding="utf-8"), f"run docs/make_reference.py: {name} is out of date"
 
 
@@ -223,11 +239,7 @@ def test_every_page_is_in_the_navigation() -> None:
 
 
 def test_the_table_of_policies_says_what_opens() -> None:
-    spec = importlib.util.spec_from_file_location("make_policies", DOCS / "make_policies.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = program_of("make_policies")
     page = (DOCS / "policies.md").read_text(encoding="utf-8")
     rows = [*module.combinations(("QRDQN", "RecurrentPPO")), *module.refusals()]
     assert len(rows) == 8

@@ -53,10 +53,10 @@ def test_toml_that_cannot_be_read_is_refused_soon(tmp_path, bomb, read, error) -
     content, message = TOML_BOMBS[bomb]
     path = tmp_path / "bomb.toml"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    begin = time.monotonic()
+    begin = time.process_time()
     with pytest.raises(error) as refusal:
         read(path)
-    assert time.monotonic() - begin < 1
+    assert time.process_time() - begin < 5  # a bomb that goes off takes minutes
     said = str(refusal.value)
     assert said.startswith(f"{path}:")
     assert message in said
@@ -81,10 +81,10 @@ def test_toml_that_looks_dangerous_but_is_not() -> None:
 def test_json_that_cannot_be_read_is_refused_soon(tmp_path, text: str) -> None:
     path = tmp_path / "bomb.json"
     path.write_text(text)
-    begin = time.monotonic()
+    begin = time.process_time()
     with pytest.raises(DamagedFileError) as refusal:
         read_json(path, advice="use another")
-    assert time.monotonic() - begin < 1
+    assert time.process_time() - begin < 5  # a bomb that goes off takes minutes
     assert str(refusal.value).startswith(f"{path}: is damaged (")
     assert str(refusal.value).endswith("); use another.")
 

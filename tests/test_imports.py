@@ -1,7 +1,5 @@
 """Extras: what is not installed gives a line that names the extra, and nothing asks for it without need."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -60,19 +60,18 @@ def test_scrambling_loses_nothing(keys: set[int]) -> None:
     assert len(set(policy_keys(sorted(keys)).tolist())) == len(keys)
 
 
-@pytest.mark.parametrize("seed", [0, 1, 12345, 2**31])
-def test_numbers_along_a_stream_are_uniform(seed: int) -> None:
-    drawn = draws(int(policy_keys([seed])[0]), 5000)
+@pytest.mark.parametrize(
+    ("seeds", "counts"),
+    [
+        *(([seed], range(5000)) for seed in (0, 1, 12345, 2**31)),
+        # Episodes have consecutive seeds: the same place of their streams must look random, too.
+        *((range(7000, 12000), [count]) for count in (0, 1, 4, 1000)),
+    ],
+)
+def test_numbers_along_a_stream_and_across_neighbouring_seeds_are_uniform(seeds, counts) -> None:
+    drawn = np.array([uniform(key, np.uint64(count)) for key in policy_keys(seeds) for count in counts])
     assert stats.kstest(drawn, "uniform").pvalue > 1e-3
-    # Neighbours in one stream have nothing to do with each other.
-    assert abs(np.corrcoef(drawn[:-1], drawn[1:])[0, 1]) < 4 / np.sqrt(len(drawn))
-
-
-@pytest.mark.parametrize("count", [0, 1, 4, 1000])
-def test_numbers_across_neighbouring_seeds_are_uniform(count: int) -> None:
-    """Episodes have consecutive seeds: the same place of their streams must look random, too."""
-    drawn = np.array([uniform(key, np.uint64(count)) for key in policy_keys(range(7000, 12000))])
-    assert stats.kstest(drawn, "uniform").pvalue > 1e-3
+    # Neighbours have nothing to do with each other.
     assert abs(np.corrcoef(drawn[:-1], drawn[1:])[0, 1]) < 4 / np.sqrt(len(drawn))
 
 

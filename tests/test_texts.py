@@ -1,7 +1,5 @@
 """Sentences belong into snapshots: few assertions hold a text of six or more words themselves."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path

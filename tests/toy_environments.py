@@ -2,8 +2,6 @@
 
 # ruff: noqa: ARG002 (signatures are those of Gymnasium and of policies)
 
-from __future__ import annotations
-
 from typing import Any
 
 import gymnasium

@@ -4,8 +4,6 @@ In strong gusts, turning earns 1, but right after a turn it costs ⅔. The polic
 best of all thresholds for gusts; better would be to go on after a turn, and only a memory can say so.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import gymnasium

@@ -1,7 +1,5 @@
 """Studies whose saved results are gone: they go on from the episodes that their folder holds."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from legible.study import STEPS

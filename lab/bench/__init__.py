@@ -1,1 +1,1 @@
-"""Speed of legible beside its peers, always in the same run: machines are noisy, ratios less so."""
+"""Speed of legible and its peers, always in the same run: machines are noisy, ratios less so."""

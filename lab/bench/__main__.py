@@ -7,7 +7,21 @@ import importlib
 
 from rich.console import Console
 
-NAMES = ("pacman", "ripper", "lime", "mining", "relations", "evaluation", "fleet", "highway", "confirmation", "finding")
+NAMES = (
+    "pacman",
+    "ripper",
+    "lime",
+    "mining",
+    "relations",
+    "discovery",
+    "evaluation",
+    "fleet",
+    "highway",
+    "confirmation",
+    "finding",
+    "workbench",
+    "causes",
+)
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)

@@ -2,6 +2,8 @@
 
 - *False alarms*: studies of twenty rule sets without effect, 200 changed episodes each, Benjamini-Hochberg. A valid
   test at 5 % confirms something in 15 of 300 studies; up to 24 is chance.
+- *False claims of relevance*: the same through the whole confirmation, with rule sets whose effect is exactly 0 or
+  exactly the smallest of interest.
 - *Power*: one rule set with an effect, tested at the level that a lone one of twenty has to pass.
 
 Invented loss: one more change, a loss as large as the largest in any rule set of the study.
@@ -19,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 from scipy import stats
 
-from lab.bench.null_worlds import ALLOWED, RULE_SETS, STUDIES, WORLDS, Changes
+from lab.bench.null_worlds import ALLOWED, RULE_SETS, STUDIES, WORLDS, Changes, null_study
 from legible.evaluation.changed import changed_mean_p, largest_loss, resamples_for
 from legible.evaluation.statistics import benjamini_hochberg
 
@@ -29,7 +31,7 @@ Test = Callable[[Changes, float, int], float]
 
 
 def here(changes: Changes, loss: float, seed: int) -> float:
-    """The test that legible uses; a quarter of its resamples is precise enough for counting."""
+    """Run the test that legible uses; a quarter of its resamples is precise enough for counting."""
     resamples = resamples_for(RULE_SETS, ALPHA) // 4
     return changed_mean_p(changes, invented_loss=loss, resamples=resamples, rng_seed=seed)
 
@@ -80,7 +82,7 @@ def _bootstrap_t(x: Changes, seed: int) -> float:
 
 
 def empirical_likelihood(changes: Changes, loss: float, seed: int) -> float:
-    """The signed root of the empirical likelihood ratio, with the invented loss."""
+    """Test by the signed root of the empirical likelihood ratio, with the invented loss."""
     del seed
     x = np.append(changes, -loss)
     if x.mean() <= 0.0:
@@ -107,6 +109,9 @@ COMPARED = (
 )
 
 
+NOISES = ("normal", "heavy tails", "losses in 3 %, noisy")
+
+
 def study(changes: NDArray[np.float64], test: Test, seed: int) -> NDArray[np.float64]:
     """Return the p-values of the rule sets of a study; where the mean is not above zero, 1 stands for more than 1/2."""
     loss = largest_loss(changes) or float(np.abs(changes).max())
@@ -114,7 +119,7 @@ def study(changes: NDArray[np.float64], test: Test, seed: int) -> NDArray[np.flo
 
 
 def false_alarms(world: str, test: Test, studies: int) -> int:
-    """How many studies without effect confirm something."""
+    """Return the number of studies without effect that confirm something."""
     found = 0
     for seed in range(studies):
         rng = np.random.default_rng(seed)
@@ -136,7 +141,7 @@ LOSSES = {"+15, and -485 in 0.3 % where others lose in 3 %": 485.0}
 
 
 def power(name: str, test: Test, samples: int) -> float:
-    """The share of samples with an effect whose p-value is small enough for one of twenty."""
+    """Return the share of samples with an effect whose p-value is small enough for one of twenty."""
     rng = np.random.default_rng(0)
     found = 0
     for seed in range(samples):
@@ -154,7 +159,19 @@ def main(quick: bool = False) -> None:
     for world in WORLDS:
         found = false_alarms(world, here, studies)
         console.print(f"  {world}: {found}{' too many' if found * STUDIES > ALLOWED * studies else ''}")
+    claims_of_relevance(console, studies)
     compare(console, 10 if quick else 60, 30 if quick else 200)
+
+
+def claims_of_relevance(console: Console, studies: int) -> None:
+    """Show how many studies claim a relevant effect where all effects are exactly the smallest of interest."""
+    console.print(f"Studies of {studies} that claim a relevant effect, by noise and size of all effects:")
+    for world in NOISES:
+        deviation = float(WORLDS[world](np.random.default_rng(0), 100_000).std())
+        for size in (0.0, 0.25, 1.0):
+            found = sum(null_study(WORLDS[world], seed, effect=size * deviation) > 0 for seed in range(studies))
+            low = stats.binomtest(found, studies, alternative="greater").proportion_ci(0.95, method="exact").low
+            console.print(f"  {world}, {size:g} standard deviations: {found} (lower bound of the share {low:.1%})")
 
 
 def compare(console: Console, studies: int, samples: int) -> None:

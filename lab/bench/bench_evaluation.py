@@ -1,4 +1,4 @@
-"""Guided evaluation: 100 rule sets × 250 episodes of PAC-Man small, beside the network alone and a plain loop.
+"""Guided evaluation: 100 rule sets × 250 episodes of PAC-Man small, compared with the network alone and a plain loop.
 
 The floor is the policy network: the same number of states in the same batches, nothing else. The plain loop is what
 one would write first: one environment, Stable-Baselines3's ``predict``, rules checked one by one in Python.
@@ -38,7 +38,7 @@ ZOO = Path(__file__).parents[2] / "zoo" / "PacmanSmall" / "dqn" / "0.safetensors
 
 
 def the_policy(path: Path | None) -> Policy:
-    """The given policy, the zoo's, or a network of the same shape with random weights."""
+    """Return the given policy, the zoo's, or a network of the same shape with random weights."""
     if path is not None or ZOO.exists():
         return load_policy(path or ZOO)
     torch.manual_seed(0)
@@ -61,7 +61,7 @@ def rule_sets(policy: Policy, count: int) -> tuple[RuleSet, ...]:
 def network_seconds(
     policy: Policy, states: int, batch: int = 256, clock: Callable[[], float] = time.perf_counter
 ) -> float:
-    """Seconds of one core for the network alone."""
+    """Return the seconds of one core for the network alone."""
     rows = np.random.default_rng(0).random((batch, 69), np.float32)
     with one_thread():
         for _ in range(20):
@@ -74,7 +74,7 @@ def network_seconds(
 
 
 def unit_seconds(setup: Setup, treatment: int, episodes: int) -> tuple[float, int]:
-    """Seconds and states of one unit in this process."""
+    """Return the seconds and states of one unit in this process."""
     unit = Unit((treatment,) * episodes, tuple(stage_seeds(1, "screening", 0, episodes)))
     started = time.perf_counter()
     result = play_unit(setup, unit)
@@ -82,7 +82,7 @@ def unit_seconds(setup: Setup, treatment: int, episodes: int) -> tuple[float, in
 
 
 def plain_loop(policy: Any, rules: RuleSet, seconds: float) -> float:
-    """States a second of the loop that one would write first."""
+    """Return the states a second of the loop that one would write first."""
     env = gymnasium.make(ENV.name)
     states, seed, started = 0, 0, time.perf_counter()
     while time.perf_counter() - started < seconds:
@@ -111,7 +111,7 @@ def plain_loop(policy: Any, rules: RuleSet, seconds: float) -> float:
 
 
 def sb3_model() -> Any:
-    """A Stable-Baselines3 DQN of the paper's shape (its weights do not matter for the time of a step)."""
+    """Return a Stable-Baselines3 DQN of the paper's shape (its weights do not matter for the time of a step)."""
     from stable_baselines3 import DQN
 
     shape = {"net_arch": [256, 256]}
@@ -154,7 +154,7 @@ def main(quick: bool = False, policy_path: Path | None = None) -> None:
 
 
 def guided_cost(console: Console, setup: Setup, episodes: int) -> None:
-    """What guidance adds to an unguided step."""
+    """Measure what guidance adds to an unguided step."""
     unguided = min(seconds / states for seconds, states in (unit_seconds(setup, -1, episodes) for _ in range(3)))
     guided = min(seconds / states for seconds, states in (unit_seconds(setup, 0, episodes) for _ in range(3)))
     more = f"{guided / unguided - 1:+.0%} (goal ≤ 25 %)"
@@ -162,7 +162,7 @@ def guided_cost(console: Console, setup: Setup, episodes: int) -> None:
 
 
 def growth(console: Console, setup: Setup, episodes: int) -> None:
-    """How the cost grows with episodes and with rules a set."""
+    """Measure how the cost grows with episodes and with rules a set."""
     table = Table(title="Growth (one process)")
     for column in ("episodes", "µs a state", "rules a set", "µs a state "):
         table.add_column(column, justify="right")

@@ -1,4 +1,4 @@
-"""Finding weaknesses: what the race takes to find planted faults, beside screening and confirmation as in the paper.
+"""Finding weaknesses: the steps that the race takes to find planted faults, compared with the paper's method.
 
 PAC-Man small and medium, a DQN policy of the zoo each, with faults of known size and rarity: the policy errs in states
 that a rule describes, and the rule that mends it is tested among twenty rule sets without effect. Real episodes are
@@ -115,12 +115,12 @@ class Power(NamedTuple):
 
     @classmethod
     def mean(cls, powers: list[Power]) -> Power:
-        """The mean over faults."""
+        """Return the mean over faults."""
         return cls(*(float(np.mean(column)) for column in zip(*powers, strict=True)))
 
 
 def steps_for_power(power: float, curve: list[Power]) -> float:
-    """The steps at which a race finds so much, between the budgets on a line in the logarithm of the steps."""
+    """Return the steps at which a race finds this share, interpolated in the logarithm of the steps."""
     steps, found = np.log([one.steps for one in curve]), np.maximum.accumulate([one.found for one in curve])
     if power > found[-1]:
         return float("nan")
@@ -128,14 +128,14 @@ def steps_for_power(power: float, curve: list[Power]) -> float:
 
 
 def found_for_steps(steps: float, curve: list[Power]) -> float:
-    """The share that a race finds with so many steps."""
+    """Return the share of faults that a race finds with a budget of steps."""
     return float(np.interp(np.log(steps), np.log([one.steps for one in curve]), [one.found for one in curve]))
 
 
 def _powers(pool: Pool, studies: int) -> tuple[Power, list[Power]]:
-    """What the paper's method and every budget of the race find; false alarms are those of studies without any effect.
+    """Return what the paper's method and every budget of the race find, and false alarms of studies without effect.
 
-    Benjamini-Hochberg allows more of them beside something true, so that they would not compare.
+    Benjamini-Hochberg allows more false alarms next to a true effect, so those would not compare.
     """
 
     def power(study: Callable[..., Outcome], settings: EvaluationSettings) -> Power:
@@ -149,7 +149,7 @@ def _powers(pool: Pool, studies: int) -> tuple[Power, list[Power]]:
 def main(quick: bool = False) -> None:
     console = Console(width=200)
     seeds, studies = (600, 10) if quick else (1500, 60)
-    table = Table(title=f"{studies} drawn studies a fault and budget, twenty rule sets without effect beside it")
+    table = Table(title=f"{studies} drawn studies a fault and budget, twenty rule sets without effect")
     for column in COLUMNS:
         table.add_column(column, justify="left" if column in ("level", "fault") else "right")
     papers, curves = [], []

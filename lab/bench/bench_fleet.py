@@ -1,4 +1,4 @@
-"""The fleet beside Stable-Baselines3, in the same run.
+"""The fleet and Stable-Baselines3, in the same run.
 
 ``python -m lab.bench.bench_fleet [--quick]``: throughput on one core, and on a GPU, where there is one, the time of an
 update and its gap to the floor.
@@ -101,7 +101,7 @@ def fleet_curves(problem: Problem, seeds: tuple[int, ...]) -> list[Curve]:
 
 @dataclass(frozen=True)
 class Problem:
-    """What both learn."""
+    """A training problem for both."""
 
     name: str
     environment: EnvironmentSpec
@@ -179,7 +179,7 @@ def _curve_table(problem: Problem, theirs: list[Curve], ours: list[Curve]) -> Ta
 
 
 def sb3_rate(seconds: float) -> float:
-    """Environment steps a second of Stable-Baselines3's DQN with the paper's hyperparameters."""
+    """Return the environment steps a second of Stable-Baselines3's DQN with the paper's hyperparameters."""
     model = sb3_model(SMALL, PACMAN_DQN, 0)
     model.learn(320)  # past the beginning, in which nothing is learnt
     steps, began = 0, time.perf_counter()
@@ -190,7 +190,7 @@ def sb3_rate(seconds: float) -> float:
 
 
 def fleet_rate(n: int, seconds: float) -> float:
-    """Environment steps a second of a fleet, all its policies together."""
+    """Return the environment steps a second of a fleet, all its policies together."""
     fleet = make_fleet(FleetPlan((SMALL,), tuple(range(n)), PACMAN_DQN, 2_500_000))
     fleet.learn(max_phases=5)
     steps, began = fleet.steps, time.perf_counter()

@@ -1,11 +1,11 @@
-"""Driving: steps a second on one core beside Farama's highway-env and EnvPool, in the same run.
+"""Driving: steps a second on one core, compared with Farama's highway-env and EnvPool in the same run.
 
 ``python -m lab.bench.bench_highway [--quick] [--write FILE]``
 
 All drive at random in the configuration of the paper's experiments (3 lanes, 50 vehicles, ten rows of seven columns,
 two decisions a second), and starting new episodes counts for all of them. Time is processor time, which other work on
-the machine disturbs less; environments take turns, and the middle ratio of several rounds counts. EnvPool knows fewer
-settings (five columns in most scenarios, resets that do not vary, nobody enters the intersection): a mark for speed, no
+the machine disturbs less; environments take turns, and the middle ratio of several rounds counts. EnvPool has fewer
+settings (five columns in most scenarios, fixed resets, no vehicle enters the intersection): a mark for speed, no
 substitute.
 """
 
@@ -40,7 +40,7 @@ ENVPOOL = {
 }
 
 Drive = Callable[[int], int]
-"""Drives at least so many steps and returns how many they were."""
+"""Play at least a number of steps and return how many there were."""
 
 
 def rate_of(drive: Drive, steps: int) -> float:

@@ -108,13 +108,13 @@ def theirs(case: Case, samples: int, seed: int, selection: str = "none") -> Impo
 
 
 def agreement(one: Importance, other: Importance) -> float:
-    """Spearman's correlation of the rankings of features, mean over actions and polarities."""
+    """Return Spearman's correlation of the rankings of features, mean over actions and polarities."""
     sums = zip((*one.positive, *one.negative), (*other.positive, *other.negative), strict=True)
     return float(np.mean([spearmanr(a, b).statistic for a, b in sums]))
 
 
 def timed(task: Callable[[int], Importance], seeds: int) -> tuple[list[Importance], float]:
-    """Results of a task for some seeds, and the median of its CPU times in milliseconds for a state."""
+    """Return the results of a task for some seeds, and the median of its CPU times in milliseconds for a state."""
     results, times = [], []
     for seed in range(seeds):
         start = time.process_time()
@@ -124,7 +124,7 @@ def timed(task: Callable[[int], Importance], seeds: int) -> tuple[list[Importanc
 
 
 def compare(flags: int, numbers: int, states: int, samples: int, seeds: int = 3) -> list[dict[str, Any]]:
-    """Time and agreement of the lime package, and of ours with more or fewer states to a pool."""
+    """Return the time and agreement of the lime package, and of ours with more or fewer states to a pool."""
     case = Case.make(flags, numbers, states, seed=0)
     ours(case, samples=64, pools=1, seed=0)  # compiles the kernels
     peers, fastest = timed(lambda seed: theirs(case, samples, seed), seeds)

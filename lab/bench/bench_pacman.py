@@ -1,4 +1,4 @@
-"""PAC-Man: steps a second with observations, one core, beside edq-pacai's rules-only game in the same run.
+"""PAC-Man: steps a second with observations on one core, compared with edq-pacai's rules-only game in the same run.
 
 ``python -m lab.bench.bench_pacman [--quick]``
 """

@@ -1,4 +1,4 @@
-"""How long generalising takes: 10,000 rules of five conditions, turned to 40,000.
+"""Speed of generalising: 10,000 rules of five conditions, turned to 40,000.
 
     python -m lab.bench relations
 

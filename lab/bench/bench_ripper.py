@@ -81,7 +81,7 @@ def conjunctions(rows: int, seed: int) -> Data:
 
 
 def split(X: NDArray[Any], y: NDArray[Any], splits: int) -> list[Data]:
-    """The same data divided 3:1 in several ways."""
+    """Return the same data divided 3:1 in several ways."""
     numbers = np.unique(y, return_inverse=True)[1]
     parts = StratifiedShuffleSplit(splits, test_size=0.25, random_state=0).split(X, numbers)
     return [Data(X[a], numbers[a], X[b], numbers[b], False) for a, b in parts]
@@ -113,7 +113,7 @@ def small_data(splits: int) -> dict[str, list[Data]]:
         "spam7": (("DAAG", "spam7"), "yesno"),
         "glass": (("MASS", "fgl"), "type"),
         "penguins": (("palmerpenguins", "penguins"), "species"),
-        # Not looked at while `restarts` was worked out.
+        # Not used to choose `restarts`.
         "crabs species": (("MASS", "crabs"), "sp"),
         "attrition": (("modeldata", "attrition"), "Attrition"),
         "churn": (("modeldata", "wa_churn"), "churn"),
@@ -267,7 +267,7 @@ def available() -> list[Learner]:
 
 
 def fastest(task: Callable[[], object], repeats: int) -> float:
-    """Processor time of the fastest of several runs."""
+    """Return the processor time of the fastest of several runs."""
     seconds = []
     for _ in range(repeats):
         start = time.process_time()
@@ -321,7 +321,7 @@ def compare_small(splits: int, jrip: JRip | None) -> dict[str, tuple[float, floa
 
 
 def robustness(rows: int, data_seeds: int, seeds: int) -> list[Fit]:
-    """The accuracy and the number of rules over many data sets and seeds."""
+    """Return the accuracy and the number of rules over many data sets and seeds."""
     fits, regrets = [], []
     for data_seed in range(data_seeds):
         data = conjunctions(rows, data_seed)
@@ -337,7 +337,7 @@ def robustness(rows: int, data_seeds: int, seeds: int) -> list[Fit]:
 
 
 def growth(sizes: tuple[int, ...], seeds: int) -> list[tuple[int, float, float]]:
-    """Time and memory of legible as the rows grow, means over seeds; also the time when rules grow on all rows."""
+    """Measure time and memory of legible as the rows grow, also when rules grow on all rows; means over seeds."""
     print(f"\nlegible as the rows grow (three quarters are fitted), mean of {seeds} seeds")
     print(f"  {'rows':>9} {'fit seconds':>11} {'µs a row':>9} {'memory':>9} {'accuracy':>9} {'rules':>6}", end="")
     print(f"   {'growing on all rows:':>21} {'accuracy':>9}")

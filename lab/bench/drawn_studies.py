@@ -5,7 +5,7 @@ pool. Rule sets without effect are rules of the pool whose differences have thei
 that their mean is zero and all else is as it was played. All decisions are those of the package's own functions.
 
 - `Outcome`: what a study found, and its environment steps.
-- `paper_study`: screening by Welch's test on seeds of its own for every rule set, confirmation by the paired t-test.
+- `paper_study`: screening by Welch's test on separate seeds for every rule set, confirmation by the paired t-test.
 - `race_study`: the race and its confirmation.
 """
 
@@ -30,7 +30,7 @@ NULLS = 20
 
 
 class Outcome(NamedTuple):
-    """Whether the fault was found, whether anything else was, and the environment steps of the study."""
+    """The outcome of a study: whether the fault was found, whether anything else was, and the environment steps."""
 
     found: bool
     false: bool
@@ -46,7 +46,7 @@ class _RuleSet:
 
 
 def _rule_sets(pool: Pool, *, planted: bool) -> list[_RuleSet]:
-    """The mending rule (without effect, too, unless it is planted), then those without effect."""
+    """Return the mending rule (without effect, too, unless it is planted), then those without effect."""
     others = len(pool.differences) - 1
     return [_RuleSet(0, signed=not planted)] + [_RuleSet(1 + i % others, signed=True) for i in range(NULLS)]
 
@@ -124,7 +124,7 @@ class _Stage:
         self.known, self.guided_steps = 0, 0
 
     def extend(self, seeds: int) -> int:
-        """Play the unguided policy on so many seeds, whole units of them."""
+        """Play the unguided policy on at least this many seeds, in whole units."""
         units = -(-min(seeds, self.most) // RECORD_EPISODES)
         self.known = max(self.known, min(self.most, units * RECORD_EPISODES))
         return self.known
@@ -161,13 +161,13 @@ class _Raced:
         return standing_of_changed(self.played, self.seeds).z
 
     def expectation(self, tests: int, alpha: float) -> Expectation:
-        """What the race lets expect of the confirmation."""
+        """Return the effect that the race predicts for the confirmation."""
         here = standing_of_changed(self.played, self.seeds)
         needed = changes_for_power(len(self.played), here.difference, here.error, tests, alpha)
         return Expectation(self.share, needed)
 
     def play(self, changes: int) -> NDArray[np.float64]:
-        """Play until so many episodes were changed; returns their differences."""
+        """Play until a number of episodes were changed; return their differences."""
         most = self._stage.most
         while (changed := int(self._changed[: self._looked].sum())) < changes and self._looked < most:
             guess = self._looked * changes // changed if changed else most

@@ -1,7 +1,8 @@
-"""Worlds in which guidance changes returns and helps nobody, and studies of them through the whole confirmation.
+"""Worlds in which guidance changes returns without an effect, and studies of them through the whole confirmation.
 
 - `WORLDS`: by name, a function that draws changes with mean zero.
-- `null_study`: one study of rule sets without effect; returns how many are confirmed.
+- `null_study`: one study of rule sets whose effect is exactly the smallest of interest (0, or more); returns how many
+  are confirmed.
 - `planted_study`: one rule set has an effect, the others none; returns whether it is confirmed.
 """
 
@@ -14,7 +15,6 @@ from numpy.typing import NDArray
 
 from legible.evaluation.confirmation import Judge
 from legible.evaluation.pairs import Pairs
-from legible.evaluation.statistics import benjamini_hochberg
 from legible.evaluation.units import UnitResult
 from legible.settings import FEWEST_CHANGES, EvaluationSettings
 
@@ -56,7 +56,7 @@ WORLDS: dict[str, World] = {
 
 
 def _pairs(changes: Changes, unchanged: int) -> Pairs:
-    """A rule set that changes some episodes by these differences and leaves others as they are."""
+    """Return a rule set that changes some episodes by these differences and leaves others as they are."""
     n = len(changes) + unchanged
     differences = np.zeros(n)
     differences[: len(changes)] = changes
@@ -69,17 +69,25 @@ def _episodes(returns: Changes) -> UnitResult:
     return UnitResult(returns, none, np.zeros(n, np.bool_), np.full(n, np.nan), np.zeros(n), none, none)
 
 
-def confirm_changes(changes: list[Changes], seed: int, unchanged: int = 1000) -> NDArray[np.float64]:
+def confirm_changes(
+    changes: list[Changes], seed: int, unchanged: int | list[int] = 1000, relevant: float = 0.0
+) -> NDArray[np.float64]:
     """Take the changes of rule sets through the confirmation and return their q-values."""
-    pairs = [_pairs(of, unchanged) for of in changes]
+    counts = [unchanged] * len(changes) if isinstance(unchanged, int) else unchanged
+    pairs = [_pairs(of, count) for of, count in zip(changes, counts, strict=True)]
     results = [pair.guided for pair in pairs]
-    judge = Judge(results, pairs, EvaluationSettings(), seed)
-    effects = judge.effects([len(of) < FEWEST_CHANGES for of in changes])
-    return benjamini_hochberg([effect.p for effect in effects])
+    judge = Judge(results, pairs, EvaluationSettings(relevant=repr(relevant)), seed)
+    return np.array(judge.effects([len(of) < FEWEST_CHANGES for of in changes])[1])
 
 
-def null_study(world: World, seed: int, changes: int = FEWEST_CHANGES) -> int:
-    """Return how many of twenty rule sets without effect a study confirms."""
+def null_study(world: World, seed: int, changes: int = FEWEST_CHANGES, effect: float = 0.0, share: float = 0.2) -> int:
+    """Return how many of twenty rule sets whose effect is exactly the smallest of interest a study confirms.
+
+    `effect` is the mean of the changed episodes, `share` the probability that an episode is changed; every rule set is
+    played until as many episodes were changed as `changes` says.
+    """
     rng = np.random.default_rng(seed)
-    q = confirm_changes([world(rng, changes) for _ in range(RULE_SETS)], seed)
+    unchanged = rng.negative_binomial(changes, share, RULE_SETS).tolist()
+    drawn = [world(rng, changes) + effect for _ in range(RULE_SETS)]
+    q = confirm_changes(drawn, seed, unchanged, share * effect)
     return int(np.count_nonzero(q < EvaluationSettings().alpha))

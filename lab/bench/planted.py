@@ -34,7 +34,7 @@ class Fault:
 
     @property
     def mending(self) -> RuleSet:
-        """What mends it."""
+        """The rule that mends the fault."""
         return RuleSet((replace(self.rule, polarity="-"),))
 
 
@@ -47,21 +47,21 @@ class FaultyPolicy:
 
     @property
     def kind(self) -> Any:
-        """What the scores are."""
+        """The kind of the scores."""
         return self.policy.kind
 
     @property
     def n_features(self) -> Any:
-        """How many features the policy reads."""
+        """Number of features that the policy reads."""
         return self.policy.n_features
 
     @property
     def n_actions(self) -> int:
-        """How many actions it chooses among."""
+        """Number of actions."""
         return self.policy.n_actions
 
     def scores(self, observations: NDArray[np.float32]) -> NDArray[Any]:
-        """Scores of the policy, the action of the fault first where it errs."""
+        """Return the scores of the policy, the action of the fault first where it errs."""
         scores = np.array(self.policy.scores(observations))
         errs = self.fault.rule.matches(observations) & (_hash(observations) < self.fault.share)
         scores[errs, self.fault.rule.action] = scores[errs].max(axis=1, initial=0.0) + 1.0
@@ -69,7 +69,7 @@ class FaultyPolicy:
 
 
 def _hash(observations: NDArray[np.float32]) -> NDArray[np.float64]:
-    """A number in [0, 1) for every observation, as good as random."""
+    """Return a number in [0, 1) for every observation, as good as random."""
     weights = np.sin(1.0 + np.arange(observations.shape[1])) * 1000.0
     found: NDArray[np.float64] = (observations.astype(np.float64) * weights).sum(axis=1) % 1.0
     return found
@@ -100,7 +100,7 @@ class Pool:
 
     @property
     def effect(self) -> float:
-        """What the mending rule is worth."""
+        """The effect of the mending rule."""
         return float(self.differences[0].mean())
 
     @property

@@ -1,6 +1,6 @@
 """The figures that RESULTS.md quotes, all from the records: `facts`.
 
-A figure in the text is a place in this dictionary, such as ``{greedy[fresh][most]:.1%}``; nobody types it.
+A figure in the text is a place in this dictionary, such as ``{greedy[fresh][most]:.1%}``; no figure is typed.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ def all_tables() -> dict[str, dict[str, dict[str, dict[str, Figure]]]]:
 
 
 def all_records(studies: str, mode: str, rows: Sequence[str]) -> list[Record]:
-    """Records of some studies, by row and policy."""
+    """Return the records of some studies, by row and policy."""
     found = [load_record(path) for path in sorted((HERE / "results" / "records" / studies).glob("*.json.gz"))]
     chosen = [record for record in found if record["mode"] == mode and record["row"] in rows]
     return sorted(chosen, key=lambda record: (rows.index(record["row"]), record["policy_seed"]))
 
 
 def facts() -> Facts:
-    """Everything that the text quotes."""
+    """Return everything that the text quotes."""
     tables = all_tables()
     road = all_records("highway", GREEDY, ROADS)
     return {
@@ -97,7 +97,7 @@ def facts() -> Facts:
 
 
 def _detectable(record: Record) -> float:
-    """The effect that Welch's test of the paper's size shows with a probability of 80 %."""
+    """Return the effect that Welch's test of the paper's size shows with a probability of 80 %."""
     return float((stats.norm.isf(0.05) + stats.norm.ppf(0.8)) * np.sqrt(2.0) * record["base"]["error"])
 
 
@@ -138,14 +138,14 @@ def _road(records: Sequence[Record]) -> Facts:
 
 
 def _references() -> Facts:
-    """The best reference of each road: its name and what it returns."""
+    """Return the best reference of each road: its name and mean return."""
     played = read_json(HERE / "results" / "road-references.json")["references"]
     best = {row: max(found, key=lambda name: float(found[name]["mean"])) for row, found in played.items()}
     return {row: {"name": name, "mean": played[row][name]["mean"]} for row, name in best.items()}
 
 
 def _known_rule() -> Facts:
-    """The paper's rule in words: how often it was mined, and where it is worth something after correction (Holm)."""
+    """Return how often the paper's rule was mined, and where it has an effect after correction (Holm)."""
     greedy, authors = all_records("pacman", GREEDY, LEVELS), all_records("pacman", AUTHORS, LEVELS)
     corrected = holm([record["known_rule"]["effect"]["p"] for record in greedy])
     sure = [record for record, p in zip(greedy, corrected, strict=True) if p < 0.05]
@@ -160,14 +160,14 @@ def _known_rule() -> Facts:
 
 
 def _clump(records: Sequence[Record]) -> Facts:
-    """How few policies make most of the plain count: all are compared with one unguided run."""
+    """Return how few policies make most of the plain count: all are compared with one unguided run."""
     counts = sorted((sum(v["p"] < 0.05 for v in record["MT"]) for record in records), reverse=True)
     few = int(np.searchsorted(np.cumsum(counts), sum(counts) / 2)) + 1
     return {"policies": few, "of": len(counts), "sets": sum(counts)}
 
 
 def _braking() -> dict[str, float]:
-    """What highway-env's own episodes return when SLOWER is taken throughout, 40 seconds each (merge: to its end)."""
+    """Return the mean returns of highway-env's own episodes with SLOWER throughout, 40 s each (merge: to its end)."""
     with (HERE / "results" / "highway-env-episodes.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     names = sorted({row["scenario"] for row in rows})

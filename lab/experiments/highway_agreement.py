@@ -3,7 +3,7 @@
     python -m lab.experiments.highway_agreement --states 2000 --trained 600 --write docs/highway-agreement.md
 
 States come from random actions and, with ``--trained``, from a policy of the zoo. highway-env changes its drivers for
-the whole process when an intersection is made, so each scenario has a process of its own. How states are compared:
+the whole process when an intersection is made, so each scenario runs in its own process. How states are compared:
 tests/envs/highway/agreement.py.
 """
 
@@ -47,7 +47,6 @@ class Line:
     scenario: str
     policy: str
     states: int
-    episodes: int
     vehicles: int
     crashes: int
     ends: int
@@ -64,7 +63,7 @@ def record(scenario: str, policy: str, states: int, seed: int, file: Path) -> No
     from legible.policies import load_policy  # noqa: PLC0415
 
     sys.path.insert(0, str(TESTS))
-    from environments.highway.agreement import transitions  # noqa: PLC0415
+    from envs.highway.agreement import transitions  # noqa: PLC0415
 
     choose = None
     if policy != "random":
@@ -82,14 +81,13 @@ def record(scenario: str, policy: str, states: int, seed: int, file: Path) -> No
 def compare_recorded(scenario: str, policy: str, file: Path) -> Line:
     """Take the kept steps here."""
     sys.path.insert(0, str(TESTS))
-    from environments.highway.agreement import check  # noqa: PLC0415
+    from envs.highway.agreement import check  # noqa: PLC0415
 
     found = check(scenario, pickle.loads(file.read_bytes()))  # made by `record`
     return Line(
         scenario,
         policy,
         found.states,
-        found.episodes,
         found.vehicles,
         found.crashes,
         found.ends,
@@ -99,20 +97,13 @@ def compare_recorded(scenario: str, policy: str, file: Path) -> Line:
     )
 
 
-def elsewhere(*arguments: str) -> str:
-    """Do one of the above in a process of its own and return what it prints."""
-    command = [sys.executable, "-m", "experiments.highway_agreement", *arguments]
+def run_separately(*arguments: str) -> str:
+    """Run one of the commands above in a separate process and return what it prints."""
+    command = [sys.executable, "-m", "lab.experiments.highway_agreement", *arguments]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode:
         raise SystemExit(f"{' '.join(arguments)}: {result.stderr}")
     return result.stdout
-
-
-def policies_of(scenario: str, trained: bool) -> Iterator[str]:
-    """Yield "random" and, if asked to, a trained policy."""
-    yield "random"
-    if trained:
-        yield f"zoo:{NAMES[scenario]}/dqn/0"
 
 
 def table(lines: list[Line]) -> str:
@@ -121,14 +112,8 @@ def table(lines: list[Line]) -> str:
     head += [f"largest difference in {name}" for name in SHOWN] + ["states that differ", "not explained"]
     rows = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for line in lines:
-        cells = [
-            line.scenario,
-            line.policy,
-            f"{line.states:,}",
-            f"{line.vehicles:,}",
-            str(line.crashes),
-            str(line.ends),
-        ]
+        cells = [line.scenario, line.policy, f"{line.states:,}", f"{line.vehicles:,}"]
+        cells += [str(line.crashes), str(line.ends)]
         cells += [f"{max(line.largest[name] for name in names):.1e}" for names in SHOWN.values()]
         cells += [f"{len(line.differences)} ({len(line.differences) / line.states:.2%})", str(line.unexplained)]
         rows.append("| " + " | ".join(cells) + " |")
@@ -139,7 +124,7 @@ def document(lines: list[Line], command: str) -> str:
     """Write the whole document."""
     text = ["# One step from the same state", "", f"Made by `{command}`.", "", table(lines), ""]
     text += [
-        "Lanes, target lanes, routes, who yields, crashes, and whether the episode ends are compared too and must be",
+        "Lanes, target lanes, routes, yielding, crashes, and whether the episode ends are compared too and must be",
         "the same; numbers may differ by 1e-6. A state that differs is explained if highway-env comes to another",
         "result when all vehicles are moved by a billionth of a metre: it lies on a threshold.",
         "",
@@ -182,19 +167,20 @@ def main() -> None:
 
 
 def all_lines(arguments: argparse.Namespace, kept: Path) -> Iterator[Line]:
-    """Record what is not there yet, compare, and yield the lines of the table."""
+    """Record missing episodes, compare, and yield the lines of the table."""
     kept.mkdir(parents=True, exist_ok=True)
     for scenario in arguments.scenario or SCENARIOS:
-        for policy in policies_of(scenario, arguments.trained > 0):
+        for kind, wanted in {"random": arguments.states, "trained": arguments.trained}.items():
+            if kind == "trained" and not wanted:
+                continue
             started = time.perf_counter()
-            kind = "random" if policy == "random" else "trained"
-            wanted = arguments.states if kind == "random" else arguments.trained
+            policy = "random" if kind == "random" else f"zoo:{NAMES[scenario]}/dqn/0"
             states = round(wanted * SHARE.get(scenario, 1.0))
             file = kept / f"{scenario}-{kind}-{states}-{arguments.seed}.pickle"
             if not file.exists():
                 options = ("--states", str(states), "--seed", str(arguments.seed))
-                elsewhere("--record", scenario, policy, str(file), *options)
-            line = Line(**json.loads(elsewhere("--compare", scenario, kind, str(file))))
+                run_separately("--record", scenario, policy, str(file), *options)
+            line = Line(**json.loads(run_separately("--compare", scenario, kind, str(file))))
             seconds = time.perf_counter() - started
             print(f"{scenario}, {kind}: {len(line.differences)} of {states} differ ({seconds:.0f} s)", file=sys.stderr)
             yield line

@@ -2,7 +2,7 @@
 
 Two policies that never look (IDLE, SLOWER) and one that acts at random drive episodes of 40 s in all five scenarios, in
 the configuration of the paper's experiments. highway-env is slow and changes its drivers for the whole process when an
-intersection is made, so each of its runs has a process of its own, and its episodes are kept in a file.
+intersection is made, so each of its runs has its own process, and its episodes are kept in a file.
 
     python -m lab.experiments.highway_distributions collect --scenario merge --episodes 300   # hours for all
     python -m lab.experiments.highway_distributions collect --scenario intersection --same-numbers --episodes 20
@@ -13,8 +13,8 @@ Collecting goes on where it stopped. Comparing makes three tables.
 Alike: highway-env draws its own random numbers, legible others. Every line has four two-sample tests: Kolmogorov and
 Smirnov's for returns and for lengths (p-values by permutation, because lengths and many returns are tied), Welch's for
 the mean return, Fisher's for the share of episodes that end in a crash. Because highway-env's own episodes are few, the
-same is done with many of its starts, from which legible drives on; at the intersection with random numbers of its own
-for those who come later.
+same is done with many of its starts, from which legible drives on; at the intersection with its own random numbers
+for vehicles that enter later.
 
 The same: every episode of highway-env's is driven again by legible, from the same start with the same actions. New
 vehicles come to the intersection during an episode; there highway-env was given legible's random numbers.
@@ -56,7 +56,7 @@ COLUMNS = ("scenario", "policy", "seed", "return", "length", "crashed")
 
 @dataclass(frozen=True)
 class Outcomes:
-    """What is compared of many episodes: an entry for each."""
+    """Figures of many episodes: an entry for each."""
 
     seeds: NDArray[np.int64]
     returns: NDArray[np.float64]
@@ -65,7 +65,7 @@ class Outcomes:
 
 
 def config_of(scenario: str) -> dict[str, Any]:
-    """Return what differs from the preset: episodes of 40 s (merge ends by itself)."""
+    """Return the settings that differ from the preset: episodes of 40 s (merge has its own end)."""
     return {} if scenario == "merge" else {"duration": SECONDS}
 
 
@@ -108,11 +108,11 @@ def action_generator(scenario: str, seed: int, *, collected: bool = True) -> np.
 def our_stream(seed: int) -> Any:
     """Return a generator that gives highway-env the numbers that legible draws in the episode with this seed."""
     sys.path.insert(0, str(TESTS_FOLDER))
-    return importlib.import_module("environments.highway.reference").OurStream(int(key_of_seed(np.uint64(seed))))
+    return importlib.import_module("envs.highway.reference").OurStream(int(key_of_seed(np.uint64(seed))))
 
 
 def collect(scenario: str, policy: str, episodes: int, *, same_numbers: bool) -> None:
-    """Append those of the first so many episodes of highway-env to the file that are not in it yet."""
+    """Drive the first episodes of highway-env that the file does not hold yet, and append them to it."""
     path = SAME_NUMBERS if same_numbers else REFERENCE
     new = not path.exists()
     known = set() if new else set(read_outcomes(path).get((scenario, policy), _outcomes([])).seeds.tolist())
@@ -233,7 +233,7 @@ FEW = (
 FIRST_START = 50_000
 
 
-def alike(pairs: Sequence[tuple[tuple[str, str], Outcomes]], episodes: int) -> str:
+def distribution_table(pairs: Sequence[tuple[tuple[str, str], Outcomes]], episodes: int) -> str:
     """Return the table of distributions and what follows from it as Markdown."""
     lines = [
         "| scenario | policy | episodes | return | length | crashes | p: returns | p: mean | p: lengths | p: crashes |",
@@ -266,12 +266,12 @@ def alike(pairs: Sequence[tuple[tuple[str, str], Outcomes]], episodes: int) -> s
 
 
 def from_their_starts(starts: int) -> list[tuple[tuple[str, str], Outcomes]]:
-    """Drive on with legible from many starts of highway-env's: few of its own episodes can be had, but many starts."""
+    """Drive on with legible from many starts of highway-env: it is slow to drive, but its starts are cheap."""
     seeds = range(FIRST_START, FIRST_START + starts)
     return [((s, policy), drive_again(s, policy, seeds, collected=False)) for s in SCENARIOS for policy in POLICIES]
 
 
-def the_same() -> str:
+def same_episodes_table() -> str:
     """Return the table of episodes that both drove as Markdown."""
     lines = [
         "| scenario | policy | episodes | same length and end | same return (1e-6) | largest difference of returns |",
@@ -301,7 +301,7 @@ def _collect_in_processes(arguments: argparse.Namespace) -> None:
     """Run highway-env in a fresh process for every scenario and policy."""
     for scenario in arguments.scenario or SCENARIOS:
         for policy in arguments.policy or POLICIES:
-            command = [sys.executable, "-m", "experiments.highway_distributions", "worker", scenario, policy]
+            command = [sys.executable, "-m", "lab.experiments.highway_distributions", "worker", scenario, policy]
             numbers = ["--same-numbers"] if arguments.same_numbers else []
             subprocess.run([*command, str(arguments.episodes), *numbers], check=True)
 
@@ -331,10 +331,10 @@ def main(words: Sequence[str] | None = None) -> None:
         collect(arguments.scenario, arguments.policy, arguments.episodes, same_numbers=arguments.same_numbers)
     else:
         reference = _in_order(read_outcomes(REFERENCE))
-        own = alike([(key, theirs) for key, theirs in reference if key in INDEPENDENT], arguments.episodes)
-        starts = alike(from_their_starts(arguments.starts), arguments.episodes)
+        own = distribution_table([(key, theirs) for key, theirs in reference if key in INDEPENDENT], arguments.episodes)
+        starts = distribution_table(from_their_starts(arguments.starts), arguments.episodes)
         tables = (
-            f"## The same episodes\n\n{the_same()}\n"
+            f"## The same episodes\n\n{same_episodes_table()}\n"
             f"## Distributed alike: highway-env's own episodes\n\n{own}\n{FEW}\n\n"
             f"## Distributed alike: highway-env's starts, driven by legible\n\n{starts}"
         )

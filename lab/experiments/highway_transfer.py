@@ -1,11 +1,11 @@
-"""Whether policies that were trained in the fast environments do as well in highway-env itself.
+"""Transfer of policies that were trained in the fast environments to highway-env itself.
 
     python -m lab.experiments.highway_transfer --write docs/highway-transfer.md
 
-A policy of the zoo drives episodes of 40 s in both (merge ends by itself), greedily. The two draw different traffic, so
+A policy of the zoo drives episodes of 40 s in both (merge has its own end), greedily. Both draw different traffic, so
 that their episodes are independent samples: means with standard errors, Welch's test (two-sided) for the returns, and
 Fisher's exact test for the share of episodes without a crash (at the intersection: in which ego arrived). Each
-scenario's highway-env has a process of its own.
+scenario's highway-env has its own process.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def drive(family: str, name: str, episodes: int, seed: int) -> dict[str, list[fl
 
 
 def drive_elsewhere(family: str, name: str, episodes: int, seed: int) -> dict[str, list[float]]:
-    """Drive in a process of its own."""
+    """Drive in a separate process."""
     command = [sys.executable, "-m", "experiments.highway_transfer", "--drive", family, name]
     command += ["--episodes", str(episodes), "--seed", str(seed)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -5,7 +5,7 @@ policies in three rounds, one core each, and stops after some minutes; given aga
 leaves a record in ``--out``, its rules and networks in ``--networks``. ``--only 'PacmanSmall-ppo-*'`` picks policies.
 
 ``--trained ZOO`` plays policies that were trained further (``python -m lab.experiments.train_zoo``) on the same seeds,
-and adds them to the records. ``--pack FILE`` packs what is not done yet, to go on elsewhere. ``--table`` prints the
+and adds them to the records. ``--pack FILE`` packs unfinished work, to go on elsewhere. ``--table`` prints the
 table from the records alone.
 
 All figures of a policy come from the same seeds, which chose nothing.
@@ -38,8 +38,8 @@ from legible.evaluation.statistics import Effect, paired
 from legible.evaluation.units import UNGUIDED, Setup, UnitResult, cut_into_units, run_units, usual_rows
 from legible.files import read_json, write_json
 from legible.guidance import GuidedPolicy
-from legible.play import on_rows, stage_seeds
-from legible.policies import Policy, load_policy, with_choices
+from legible.play import adapt_policy, stage_seeds
+from legible.policies import Policy, load_policy
 from legible.policies.zoo import zoo_folder
 from legible.settings import PRESETS, MistakeSettings, StudySettings
 from legible.study import settings_for
@@ -91,17 +91,17 @@ class Job:
 
     @property
     def environment(self) -> EnvironmentSpec:
-        """Where it plays."""
+        """The environment that it plays."""
         return EnvironmentSpec(f"legible/{self.level}-v0")
 
     def is_done(self, out: Path) -> bool:
-        """Whether its record is there."""
+        """True if its record exists."""
         file = out / f"{self.name}.json"
         return file.exists() and int(read_json(file)["asked"]) >= ROUNDS
 
 
 def all_jobs() -> list[Job]:
-    """Every job, the most telling first."""
+    """Return every job, the most informative first."""
     return [Job(*row, seed) for row in ROWS for seed in SEEDS]
 
 
@@ -111,7 +111,7 @@ def all_jobs() -> list[Job]:
 class Clock:
     """Seconds of processor time that the parts of a job took, added up over all times that it was begun.
 
-    It is told how far the work is, as `legible.study.running.Progress`.
+    Called with the progress, as `legible.study.running.Progress`.
     """
 
     def __init__(self, path: Path) -> None:
@@ -186,7 +186,7 @@ def make_record(job: Job, folder: Path, settings: StudySettings, networks: Path 
 
 
 def _telling(job: Job, folder: Path, clock: Clock, networks: Path | None) -> Any:
-    """The clock, which also keeps the first round's rules for others as soon as they are known."""
+    """Return a progress function: the clock, which also saves the first round's rules as soon as they are known."""
 
     def progress(stage: str, done: int, of: int) -> None:
         clock(stage, done, of)
@@ -234,7 +234,7 @@ def play(job: Job, policy: Policy) -> UnitResult:
     env = environment.make()
     space = resolve_names(env).space
     env.close()
-    player = with_choices(on_rows(network, environment), space)
+    player = adapt_policy(network, environment, space)
     setup = Setup(player, environment, rules, settings, usual_rows(settings))
     treatment = 0 if rules else UNGUIDED
     return run_units(setup, cut_into_units([treatment] * len(seeds), seeds, settings.unit_episodes))
@@ -246,8 +246,8 @@ def _figure(result: UnitResult) -> dict[str, float]:
 
 
 def _effect(result: UnitResult, base: UnitResult) -> dict[str, Any]:
-    told = np.isfinite(result.returns) & np.isfinite(base.returns)
-    effect: Effect = paired(result.returns[told], base.returns[told])
+    finite = np.isfinite(result.returns) & np.isfinite(base.returns)
+    effect: Effect = paired(result.returns[finite], base.returns[finite])
     return {"mean": effect.mean, "low": effect.low, "high": effect.high}
 
 
@@ -322,7 +322,7 @@ def table(records: Sequence[dict[str, Any]]) -> str:
 
 
 def _column(records: Sequence[dict[str, Any]], name: str) -> tuple[NDArray[np.float64], float | None]:
-    """Return the means of the policies that have such a figure, and millions of steps where they are told."""
+    """Return the means of the policies that have such a figure, and millions of steps where they are known."""
     mine = [record for record in records if name in record["figures"]]
     steps = [record["steps"][name] for record in mine if name in record["steps"]]
     means = np.array([record["figures"][name]["mean"] for record in mine])
@@ -353,7 +353,7 @@ def _last_cells(records: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def _share_kept(records: Sequence[dict[str, Any]]) -> float | None:
-    """The mean gain of distilled over that of guided; None where that is too small to say."""
+    """Return the mean gain of distilled over that of guided; None where that is too small to say."""
     guided, distilled = (
         float(np.mean([record["against_base"][name]["mean"] for record in records])) for name in ("guided", "distilled")
     )
@@ -402,7 +402,7 @@ def _less(records: Sequence[dict[str, Any]], first: str, second: str) -> dict[st
 
 
 def processor_seconds(record: dict[str, Any]) -> float:
-    """What a policy took on one core."""
+    """Return the processor seconds that a policy took."""
     return float(sum(value for name, value in record["seconds"].items() if name != "processes"))
 
 
@@ -417,7 +417,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS, help="where records lie")
     parser.add_argument("--preset", choices=("default", *PRESETS), default="default", help="settings of the studies")
     parser.add_argument("--trained", type=Path, help="a zoo with policies that were trained further")
-    parser.add_argument("--pack", type=Path, help="file for what is not done")
+    parser.add_argument("--pack", type=Path, help="file for unfinished work")
     parser.add_argument("--table", action="store_true", help="print the table from the records alone")
     arguments = parser.parse_args()
     if arguments.table:

@@ -1,9 +1,9 @@
-"""What studies find in policies that are not ours by design: ``python -m lab.experiments.other_policies``.
+"""Studies of policies of public tasks at three stages of training: ``python -m lab.experiments.other_policies``.
 
 Policies for well-known tasks are trained with `legible train`'s function, each at three stages: bad, middling and good.
 Each is studied on one core, and the same environment steps are spent on random testing and random rules. Training,
-study and baselines of a policy are a job in a process of its own; its record is a JSON file, written when all is done.
-What is there is not made again, so that the command can be stopped and given again. The table is made from the records
+study and baselines of a policy are a job in its own process; its record is a JSON file, written when all is done.
+Existing records are kept, so the command can be stopped and repeated. The table is made from the records
 alone: ``--table`` only writes it.
 
 - `Task`, `Job`, `read_plan`: the tasks of ``lab/experiments/other_policies.toml``, and the policies.
@@ -15,27 +15,24 @@ alone: ``--table`` only writes it.
 
 from __future__ import annotations
 
-import argparse
-import multiprocessing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from lab.experiments.minigrid_names import minigrid_space
 from lab.experiments.others_table import OUT, PLAN, load_records, table
 from lab.experiments.search_table import composition_figures
-from lab.experiments.side_by_side import Seconds, run_side_by_side, run_study
+from lab.experiments.side_by_side import Seconds, chosen_seeds, job_parser, run_jobs, run_study
+from lab.reproduction.baselines import CHANGES
 from lab.reproduction.origin import code_version, processor_name
 from legible.engines import InProcess
 from legible.environments import EnvironmentSpec
-from legible.evaluation import Evaluation, Verdict, evaluate
+from legible.evaluation import Evaluation, evaluate
 from legible.evaluation.baselines import random_rule_sets, random_tests
 from legible.explanation import detectable_effect
 from legible.features import FeatureSpace
-from legible.files import read_toml, write_json, write_text
+from legible.files import read_toml, write_text
 from legible.hypotheses import Hypotheses
 from legible.policies import load_policy
 from legible.rules import RuleSet
@@ -56,7 +53,7 @@ class Task:
     Parameters
     ----------
     name, environment, wrappers
-        What it is called, its id, and what is put around it.
+        Its name, its id, and its wrappers.
     algorithm
         By which policies are trained; hyperparameters are the preset's.
     known_good
@@ -66,7 +63,7 @@ class Task:
     seeds
         Of the trainings.
     settings
-        Of the studies, beside those of all tasks.
+        Of the studies, in addition to those of all tasks.
     """
 
     name: str
@@ -80,7 +77,7 @@ class Task:
 
     @property
     def spec(self) -> EnvironmentSpec:
-        """What makes the environment."""
+        """The specification of the environment."""
         return EnvironmentSpec(self.environment, {}, self.wrappers)
 
     @property
@@ -114,7 +111,7 @@ class Plan:
 def read_plan(path: Path = PLAN) -> Plan:
     """Read a plan; the first policy of every task and stage comes first, so that all rows soon have some.
 
-    Of these, those that are trained for longest come first: nobody waits for them at the end.
+    Of these, the longest trainings come first, so that no worker waits for them at the end.
     """
     data = read_toml(path, SettingsError)
     tasks = [
@@ -157,7 +154,16 @@ def make_record(job: Job, folder: Path, settings: Mapping[str, Any]) -> dict[str
         "training": {name: training.get(name) for name in ("algorithm", "steps", "hyperparameters")},
         "composition": composition_figures(improvement, references),
         "detectable": detectable_effect(evaluation),
-        "confirmed": [_finding(verdict, study) for verdict in evaluation.confirmed],
+        "confirmed": [
+            {
+                "rule": verdict.rule_set.short_text(study.space),
+                "words": describe_rule_set(verdict.rule_set, study.space, "advice"),
+                "found_by": verdict.found_by,
+                "effect": asdict(verdict.confirmation.effect) if verdict.confirmation else None,
+                "changed": verdict.sample.changed,
+            }
+            for verdict in evaluation.confirmed
+        ],
         "sources": [row.to_dict() for row in sources],
         "references": references.to_rows(),
         "baselines": {"random tests": _counts(tests), "random rules": _counts(rules)},
@@ -185,33 +191,22 @@ def train_policy(job: Job, folder: Path) -> Path:
     return file
 
 
-def _finding(verdict: Verdict, study: Study) -> dict[str, Any]:
-    assert verdict.confirmation is not None
-    return {
-        "rule": verdict.rule_set.short_text(study.space),
-        "words": describe_rule_set(verdict.rule_set, study.space, "advice"),
-        "found_by": verdict.found_by,
-        "effect": asdict(verdict.confirmation.effect),
-        "changed": verdict.sample.changed,
-    }
-
-
 # --- Baselines -------------------------------------------------------------------------------------------------------
 
 
 def random_tests_source(study: Study, budget: int) -> Hypotheses:
-    """The paper's random testing, as many tests that block or enforce actions as a budget of steps is enough for."""
-    actions, changes = len(study.space.actions), study.settings.baselines.changes
+    """Draw the paper's random tests, which block or enforce actions, within a budget of steps."""
+    actions = len(study.space.actions)
 
     def draw(lot: int) -> list[Any]:
-        both = [random_tests(actions, LOT // 2, enforce=e, seed=_lot_seed(study, lot), changes=changes) for e in (0, 1)]
+        both = [random_tests(actions, LOT // 2, enforce=e, seed=_lot_seed(study, lot), changes=CHANGES) for e in (0, 1)]
         return [test for tests in both for test in tests]
 
     return _within_budget(draw, budget)
 
 
 def random_rules_source(study: Study, budget: int) -> Hypotheses:
-    """The paper's random rules, as many rule sets that look like the mined ones as a budget of steps is enough for."""
+    """Draw the paper's random rules, rule sets that look like the mined ones, within a budget of steps."""
     mined, actions = [found.rule for found in study.mining.rules], len(study.space.actions)
     return _within_budget(
         lambda lot: random_rule_sets(mined, study.rule_sets, actions, LOT, seed=_lot_seed(study, lot)), budget
@@ -244,7 +239,7 @@ def play_random(study: Study, name: str, source: Hypotheses) -> Evaluation:
 
 
 def _counts(found: Evaluation | None) -> dict[str, Any] | None:
-    """How many were tried and confirmed, the largest confirmed effect, and the steps."""
+    """Return how many were tried and confirmed, the largest confirmed effect, and the steps."""
     if found is None:
         return None
     best = max((v.confirmation.effect.mean for v in found.confirmed if v.confirmation), default=None)
@@ -254,35 +249,15 @@ def _counts(found: Evaluation | None) -> dict[str, Any] | None:
 # --- Running ---------------------------------------------------------------------------------------------------------
 
 
-def _work(job: Job, out: Path, studies: Path, settings: Mapping[str, Any]) -> None:
-    """Make the record of one policy in this process."""
-    torch.set_num_threads(1)
-    write_json(out / f"{job.name}.json", make_record(job, studies / job.name, settings))
-
-
 def main() -> None:
-    """Run what is missing, then write the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--plan", type=Path, default=PLAN)
-    parser.add_argument("--out", type=Path, default=OUT, help="where records and the table go")
-    parser.add_argument("--studies", type=Path, default=Path("studies/others"), help="where policies and studies lie")
-    parser.add_argument("--workers", type=int, default=multiprocessing.cpu_count())
-    parser.add_argument("--only", default="", help="only policies whose name holds this, such as 'lunarlander-bad'")
-    parser.add_argument("--seeds", default="", help="only policies of these seeds, such as '0,1'")
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="stop after so many; go on another time")
-    parser.add_argument("--table", action="store_true", help="only write the table, from the records that are there")
-    asked = parser.parse_args()
-    plan = read_plan(asked.plan)
-    seeds = {int(seed) for seed in asked.seeds.split(",")} if asked.seeds else None
+    """Run the missing jobs, then write the table."""
+    asked = job_parser(__doc__.splitlines()[0], PLAN, OUT, Path("studies/others")).parse_args()
+    plan, seeds = read_plan(asked.plan), chosen_seeds(asked.seeds)
     jobs = [job for job in plan.jobs if asked.only.lower() in job.name and (seeds is None or job.seed in seeds)]
     asked.out.mkdir(parents=True, exist_ok=True)
-    missing = {
-        job.name: (job, asked.out, asked.studies, plan.settings)
-        for job in jobs
-        if not (asked.out / f"{job.name}.json").exists()
-    }
     if not asked.table:
-        run_side_by_side(_work, missing, workers=asked.workers, minutes=asked.minutes)
+        missing = [job for job in jobs if not (asked.out / f"{job.name}.json").exists()]
+        run_jobs(make_record, missing, asked, plan.settings)
     text = table(load_records(asked.out, asked.plan))
     write_text(asked.out / "table.md", text)
     print(text)

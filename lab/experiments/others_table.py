@@ -1,7 +1,7 @@
 """The table of other policies, and the figures that the text quotes, from the records of `experiments.other_policies`.
 
-- `load_records`: the records that are there.
-- `is_wanting`, `is_found`: whether a policy is below what is known to be good, and whether something was found in it.
+- `load_records`: the existing records.
+- `is_below_known_good`, `is_found`: whether a policy needs improvement, and whether something was found in it.
 - `table`: `row_table`, a line for each task and stage, and `policy_table`, one for each policy, as Markdown.
 - `others_facts`: the figures of the text.
 """
@@ -24,14 +24,14 @@ OUT = Path(__file__).with_name("results") / "others"
 MOST_CHANGED = 0.5
 """A rule that changes more of the actions than this is another policy rather than a finding about this one."""
 SHORTEST_TRAINING = 3.0
-"""No training is over in so few seconds: a job whose policy was there had been begun before, and stopped."""
+"""Seconds. A shorter training means that the policy existed: the job had been stopped and begun again."""
 Record = Mapping[str, Any]
 
 
 def load_records(folder: Path = OUT, plan: Path = PLAN) -> list[Record]:
-    """Read the records that are there, in the order of the plan's tasks and stages, and by seed.
+    """Read the existing records, in the order of the plan's tasks and stages, and by seed.
 
-    What is known of a task is taken from the plan.
+    Facts about a task come from the plan.
     """
     tasks = {task["name"]: task for task in read_toml(plan, SettingsError)["task"]}
     rows = [(name, stage) for name, task in tasks.items() for stage in task["stages"]]
@@ -41,7 +41,7 @@ def load_records(folder: Path = OUT, plan: Path = PLAN) -> list[Record]:
 
 
 def is_found(record: Record) -> bool:
-    """Whether something that changes at most half of the actions is better on fresh seeds, beyond chance.
+    """Return whether something that changes at most half of the actions is confirmed to be better on held-out seeds.
 
     That is a confirmed rule set, or the composition.
     """
@@ -50,8 +50,8 @@ def is_found(record: Record) -> bool:
     return is_better or any(finding["changed"] <= MOST_CHANGED for finding in record["confirmed"])
 
 
-def is_wanting(record: Record) -> bool:
-    """Whether a policy is below the known good return by more than chance, and by more than the study could detect."""
+def is_below_known_good(record: Record) -> bool:
+    """Return whether a policy is below the known good return by more than chance and than the study could detect."""
     base = record["composition"]["base"]
     missing = record["known_good"] - base["mean"] - 2 * base["error"]
     return bool(missing > (record["detectable"] or 0.0))
@@ -95,7 +95,7 @@ def policy_table(records: Sequence[Record]) -> str:
 def _row_line(task: str, stage: str, records: Sequence[Record]) -> str:
     found = [record["composition"] for record in records]
     gains = np.array([one["gain"]["mean"] for one in found])
-    wanting = [record for record in records if is_wanting(record)]
+    wanting = [record for record in records if is_below_known_good(record)]
     detectable = [record["detectable"] for record in records if record["detectable"] is not None]
     references = [one["best_reference"]["mean"] for one in found if one["best_reference"]]
     cells = (
@@ -119,33 +119,29 @@ def _row_line(task: str, stage: str, records: Sequence[Record]) -> str:
 
 
 def _found_by_chance(records: Sequence[Record], kind: str) -> str:
-    """In how many of the policies a baseline confirmed something, and the mean of the largest effects."""
+    """Write in how many of the policies a baseline confirmed something, and the mean of the largest effects."""
     played = [record for record in records if record["baselines"][kind]]
     if not played:
         return "–"
     mean = format_figure(float(np.mean([_best_by_chance(record, kind) for record in played])))
-    return f"{sum(_has_found(record, kind) for record in played)} of {len(played)}, {mean}"
+    return f"{sum(_best_by_chance(record, kind) > 0 for record in played)} of {len(played)}, {mean}"
 
 
 def _best_by_chance(record: Record, *kinds: str) -> float:
-    """The largest effect that baselines confirmed; 0 where they confirmed nothing."""
+    """Return the largest effect that baselines confirmed; 0 where they confirmed nothing."""
     found = [record["baselines"][kind] for kind in kinds if record["baselines"][kind]]
     return max((float(one["best"]) for one in found if one["best"] is not None), default=0.0)
 
 
-def _has_found(record: Record, kind: str) -> bool:
-    return _best_by_chance(record, kind) > 0.0
-
-
 def _minutes(record: Record) -> float:
-    """Of the study alone; NaN where a job was stopped and the seconds of its first part were not kept."""
+    """Return the minutes of the study alone; NaN where a job was stopped before its seconds were saved."""
     if record["seconds"]["training"] < SHORTEST_TRAINING:
         return float("nan")
     return float(sum(record["seconds"][part] for part in ("mining", "evaluation", "improvement", "references"))) / 60
 
 
 def _mean_minutes(records: Sequence[Record]) -> float:
-    """The mean of those that are known."""
+    """Return the mean of the known minutes."""
     known = [minutes for minutes in map(_minutes, records) if not np.isnan(minutes)]
     return float(np.mean(known)) if known else float("nan")
 
@@ -155,7 +151,7 @@ def _format_minutes(minutes: float) -> str:
 
 
 def _steps(record: Record) -> float:
-    """Of the study alone: experiences, all rule sets, the final figure."""
+    """Return the steps of the study alone: experiences, all rule sets, the final figure."""
     tested = sum(source["steps"] for source in record["sources"])
     return float(record["steps"]["experiences"] + tested + record["steps"]["final"])
 
@@ -190,7 +186,7 @@ def _count_cell(found: Mapping[str, Any] | None) -> str:
 
 def others_facts(records: Sequence[Record]) -> dict[str, Any]:
     """Return the figures that the text quotes."""
-    wanting = [record for record in records if is_wanting(record)]
+    wanting = [record for record in records if is_below_known_good(record)]
     gains = [record["composition"]["gain"] for record in records]
     rules = [record for record in wanting if record["baselines"]["random rules"]]
     return {
@@ -199,8 +195,8 @@ def others_facts(records: Sequence[Record]) -> dict[str, Any]:
         "wanting": len(wanting),
         "found": sum(map(is_found, wanting)),
         "missed": ", ".join(policy_name(record) for record in wanting if not is_found(record)) or "none",
-        "tests": sum(_has_found(record, "random tests") for record in wanting),
-        "rules": sum(_has_found(record, "random rules") for record in rules),
+        "tests": sum(_best_by_chance(record, "random tests") > 0 for record in wanting),
+        "rules": sum(_best_by_chance(record, "random rules") > 0 for record in rules),
         "with_rules": len(rules),
         "ahead": sum(
             record["composition"]["gain"]["mean"] > _best_by_chance(record, "random tests", "random rules")
@@ -215,7 +211,7 @@ def others_facts(records: Sequence[Record]) -> dict[str, Any]:
 
 
 def policy_name(record: Record) -> str:
-    """What a policy is called, such as "MountainCar bad 1"."""
+    """Return the name of a policy, such as "MountainCar bad 1"."""
     return f"{record['task']} {record['stage']} {record['seed']}"
 
 

@@ -1,4 +1,4 @@
-"""What constant actions and random play return on the road: ``python -m lab.experiments.road_references``.
+"""Returns of constant actions and random play on the road: ``python -m lab.experiments.road_references``.
 
 Whole episodes of the paper's configuration, 200 each, in legible's own environments, which agree with highway-env step
 by step (docs/highway-agreement.md). The figures go to ``lab/experiments/results/road-references.json``.
@@ -15,7 +15,7 @@ from lab.reproduction.origin import code_version
 from legible.engines import LocalProcesses
 from legible.environments import EnvironmentSpec, resolve_names
 from legible.evaluation import Sample, play_blocks
-from legible.evaluation.references import plain_references
+from legible.evaluation.references import default_references
 from legible.evaluation.units import Setup, run_units
 from legible.files import write_json
 from legible.play import stage_seeds
@@ -36,7 +36,7 @@ def references_of(name: str, episodes: int, engine: LocalProcesses) -> dict[str,
     environment, policy = EnvironmentSpec(f"legible/{name}-v0"), load_policy(f"zoo:{name}/dqn/0")
     with closing(environment.make()) as env:
         space = resolve_names(env).space
-    references, _ = plain_references([space.action_names], 100, [0])
+    references, _ = default_references([space.action_names], 100, [0])
     setup = Setup(policy, environment, tuple(references))
     seeds = stage_seeds(0, "references", 0, episodes)
     plan = [(number, seeds) for number in range(len(references))]

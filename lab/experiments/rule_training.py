@@ -31,7 +31,7 @@ from legible.training.rules import RuleSettings, TrainingRules, read_rules
 
 
 def plans(arguments: argparse.Namespace, rules: TrainingRules) -> dict[str, FleetPlan]:
-    """The trainings that are compared."""
+    """Return the trainings that are compared."""
     level, algorithm, _ = arguments.policy.split("/")
     environment = EnvironmentSpec(f"legible/{level}-v0")
     found = preset(environment.name, algorithm)

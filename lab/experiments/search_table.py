@@ -1,35 +1,32 @@
-"""What studies with a search gain, policy by policy, and a table of it: ``python -m lab.experiments.search_table``.
+"""Gains of studies with a search, policy by policy, and a table of them: ``python -m lab.experiments.search_table``.
 
-Every policy is studied in a process of its own; its record is a JSON file, written when the study is done. Studies and
-records that are there are not made again, so that the command can be stopped and given again. The table is made from
-the records alone: ``--table`` only writes it.
+Every policy is studied in its own process; its record is a JSON file, written when the study is done. Existing studies
+and records are kept, so the command can be stopped and repeated. The table is made from the records alone:
+``--table`` only writes it.
 
 - `Job`, `read_jobs`: the policies of ``lab/experiments/search.toml``.
 - `make_record`: studies one of them.
 - `load_records`, `table`, `row_table`: the records, and as Markdown.
-- `search_facts`, `road_facts`: what the text quotes.
-- `composition_figures`: what a composition is worth, as plain data.
+- `search_facts`, `road_facts`: the figures of the text.
+- `composition_figures`: the figures of a composition, as plain data.
 """
 
 from __future__ import annotations
 
-import argparse
-import multiprocessing
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
-from lab.experiments.side_by_side import Seconds, run_side_by_side, run_study
+from lab.experiments.side_by_side import Seconds, chosen_seeds, job_parser, run_jobs, run_study
 from lab.experiments.table_cells import format_effect, format_figure, interval_ends, interval_over_policies
 from lab.reproduction.origin import code_version, processor_name
 from legible.engines import InProcess
 from legible.environments import EnvironmentSpec
 from legible.evaluation import References
-from legible.files import read_json, read_toml, write_json, write_text
+from legible.files import read_json, read_toml, write_text
 from legible.formatting import join_words
 from legible.improvement import Improvement
 from legible.policies.zoo import zoo_names
@@ -61,7 +58,7 @@ class Job:
 
     @property
     def is_there(self) -> bool:
-        """Whether there is such a policy."""
+        """True if the zoo has such a policy."""
         if not self.policy.startswith("zoo:"):
             return Path(self.policy).exists()
         return self.policy.removeprefix("zoo:") in zoo_names()
@@ -89,7 +86,7 @@ def make_record(job: Job, folder: Path, settings: Mapping[str, Any]) -> dict[str
     compositions = {"": composition_figures(improvement, references)}
     for share in job.most_changed:
         kind, smaller = f"most changed {share:g}", replace(chosen.improvement, most_changed=share)
-        limited = replace(chosen, improvement=smaller)  # a study of its own: the search knows of the limit, too
+        limited = replace(chosen, improvement=smaller)  # a separate study: the search respects the limit, too
         with seconds.of(kind):
             other = Study(
                 folder.with_name(f"{folder.name}-{share:g}"), spec, job.policy, settings=limited, engine=InProcess()
@@ -120,7 +117,7 @@ def make_record(job: Job, folder: Path, settings: Mapping[str, Any]) -> dict[str
 
 
 def composition_figures(found: Improvement, references: References) -> dict[str, Any]:
-    """Return what a composition is worth on fresh seeds, as plain data."""
+    """Return the figures of a composition on held-out seeds, as plain data."""
     best, effects = references.best, found.effects()
     return {
         "base": asdict(found.base),
@@ -192,7 +189,7 @@ def _row_line(row: str, kind: str, records: Sequence[Mapping[str, Any]]) -> str:
         f"{100 * np.mean([one['changed'] for one in found]):.1f} %",
         format_figure(np.mean(references)) if references else "–",
         confirmed,
-        "–" if kind else ", ".join(map(str, used)),  # what sources tell is of the composition without a limit
+        "–" if kind else ", ".join(map(str, used)),  # sources are counted for the composition without a limit
     )
     return "| " + " | ".join(map(str, cells)) + " |"
 
@@ -286,37 +283,22 @@ def _return_words(found: Sequence[Mapping[str, Any]]) -> str:
 # --- Running ---------------------------------------------------------------------------------------------------------
 
 
-def _work(job: Job, out: Path, studies: Path, settings: Mapping[str, Any]) -> None:
-    """Study one policy in this process, and write its record."""
-    torch.set_num_threads(1)
-    write_json(out / f"{job.name}.json", make_record(job, studies / job.name, settings))
-
-
 def main() -> None:
-    """Run what is missing, then write the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--plan", type=Path, default=PLAN)
-    parser.add_argument("--out", type=Path, default=OUT, help="where records and the table go")
-    parser.add_argument("--studies", type=Path, default=Path("studies/search"), help="where studies are kept")
-    parser.add_argument("--workers", type=int, default=multiprocessing.cpu_count())
-    parser.add_argument("--only", default="", help="only rows whose name holds this, such as 'PAC-Man small'")
-    parser.add_argument("--seeds", default="", help="only policies of these seeds, such as '0,1'")
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="stop after so many; go on another time")
+    """Run the missing studies, then write the table."""
+    parser = job_parser(__doc__.splitlines()[0], PLAN, OUT, Path("studies/search"))
     parser.add_argument("--settings", type=Path, help="a TOML file with settings other than the default ones")
-    parser.add_argument("--table", action="store_true", help="only write the table, from the records that are there")
     asked = parser.parse_args()
+    seeds = chosen_seeds(asked.seeds)
     jobs = [job for job in read_jobs(asked.plan) if asked.only.lower() in job.row.lower()]
-    if asked.seeds:
-        jobs = [job for job in jobs if job.seed in {int(seed) for seed in asked.seeds.split(",")}]
     asked.out.mkdir(parents=True, exist_ok=True)
     settings = read_toml(asked.settings, SettingsError) if asked.settings else {}
     StudySettings().updated(settings, str(asked.settings))
-    missing = [job for job in jobs if not (asked.out / f"{job.name}.json").exists()]
+    chosen = [job for job in jobs if seeds is None or job.seed in seeds]
+    missing = [job for job in chosen if not (asked.out / f"{job.name}.json").exists()]
     for job in [job for job in missing if not job.is_there]:
         print(f"{job.row} {job.seed}: there is no policy {job.policy}; left out.")
     if not asked.table:
-        there = {job.name: (job, asked.out, asked.studies, settings) for job in missing if job.is_there}
-        run_side_by_side(_work, there, workers=asked.workers, minutes=asked.minutes)
+        run_jobs(make_record, [job for job in missing if job.is_there], asked, settings)
     text = table(load_records(asked.out, asked.plan))
     write_text(asked.out / "table.md", text)
     print(text)

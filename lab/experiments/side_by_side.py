@@ -1,21 +1,24 @@
-"""Jobs side by side, each in a process of its own, that can be stopped and go on.
+"""Resumable jobs that run side by side, each in its own process.
 
-- `run_side_by_side`: runs them.
-- `Seconds`: how long the parts of a job took, over all times that it was begun.
+- `run_side_by_side`: runs them; `job_parser`, `run_jobs`: the command line of those that make records.
+- `Seconds`: the time that the parts of a job took, over all its runs.
 - `run_study`: all stages of a study, each timed.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import multiprocessing
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from legible.evaluation import Evaluation, References
 from legible.files import write_json
@@ -64,7 +67,7 @@ def run_study(study: Study, seconds: Seconds) -> tuple[Evaluation, Improvement, 
 def run_side_by_side(
     work: Callable[..., None], jobs: Mapping[str, tuple[Any, ...]], *, workers: int, minutes: float
 ) -> None:
-    """Run jobs, so many at a time; what is not done after some minutes is stopped, and can go on later.
+    """Run jobs, several at a time; stop those that are not done after some minutes, which can go on later.
 
     Parameters
     ----------
@@ -97,7 +100,39 @@ def run_side_by_side(
         print(f"{len(waiting) + len(running)} are left; give the command again.", flush=True)
 
 
+def job_parser(description: str, plan: Path, out: Path, studies: Path) -> argparse.ArgumentParser:
+    """Return the options that commands which make records and a table share."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--plan", type=Path, default=plan)
+    parser.add_argument("--out", type=Path, default=out, help="where records and the table go")
+    parser.add_argument("--studies", type=Path, default=studies, help="where policies and studies are kept")
+    parser.add_argument("--workers", type=int, default=multiprocessing.cpu_count())
+    parser.add_argument("--only", default="", help="only policies whose name contains this")
+    parser.add_argument("--seeds", default="", help="only policies of these seeds, such as '0,1'")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="stop after this many and resume later")
+    parser.add_argument("--table", action="store_true", help="only write the table, from the existing records")
+    return parser
+
+
+def chosen_seeds(text: str) -> set[int] | None:
+    """Return the seeds of the option ``--seeds``; None for all."""
+    return {int(seed) for seed in text.split(",")} if text else None
+
+
+def run_jobs(make_record: Callable[..., dict[str, Any]], jobs: Sequence[Any], asked: Any, settings: Any) -> None:
+    """Make the records of jobs side by side, with the options of `job_parser`."""
+    arguments = {job.name: (make_record, job, asked.out, asked.studies, settings) for job in jobs}
+    run_side_by_side(_write_record, arguments, workers=asked.workers, minutes=asked.minutes)
+
+
+def _write_record(
+    make_record: Callable[..., dict[str, Any]], job: Any, out: Path, studies: Path, settings: Any
+) -> None:
+    torch.set_num_threads(1)
+    write_json(out / f"{job.name}.json", make_record(job, studies / job.name, settings))
+
+
 def _work(work: Callable[..., None], arguments: tuple[Any, ...]) -> None:
-    """Do a job in this process; when it is stopped, it leaves in good order, so that its seconds are kept."""
+    """Do a job in this process; exit cleanly when it is stopped, so that its seconds are saved."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     work(*arguments)

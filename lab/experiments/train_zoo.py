@@ -9,9 +9,7 @@ when it is called again. When a group is complete, its policies lie in ``--zoo``
 ``legible run`` names it (``PacmanSmall-dqn-0``); a policy without such a study, or whose study has no composition, is
 trained without.
 
-Several groups are trained one after the other, or ``--together``: then one uses the GPU while another's environments
-are stepped. ``--smoke`` checks and measures the fused kernels, prints where the time of a phase goes, and trains a
-little.
+Several groups are trained one after the other.
 """
 
 from __future__ import annotations
@@ -23,9 +21,7 @@ import sys
 import time
 import zipfile
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -63,7 +59,7 @@ def _ppo(level: str, millions: float) -> FleetPlan:
 _SMALL_MEDIUM = FleetPlan(_levels("Small", "SmallNC", "Medium", "MediumNC"), SEEDS, PACMAN_DQN, int(2.5 * MILLION))
 _ORIGINAL = FleetPlan(_levels("Original", "OriginalNC"), SEEDS, PACMAN_DQN, 5 * MILLION)
 _ROADS = FleetPlan(_scenarios("Highway", "HighwayFast", "Merge", "Roundabout"), SEEDS, HIGHWAY_DQN, MILLION // 2)
-# Three actions, so a fleet of its own.
+# Three actions, so a separate fleet.
 _INTERSECTION = FleetPlan(_scenarios("Intersection"), SEEDS, HIGHWAY_DQN, MILLION // 2)
 
 GROUPS: dict[str, FleetPlan] = {
@@ -110,7 +106,7 @@ class Reporter:
         print(
             f"{self._group}: {progress.steps:,} of {progress.total_steps:,} steps, ε {progress.epsilon:.3f}; "
             f"{rate:,.0f} steps/s a policy, {len(self._plan.members) * rate:,.0f} in all, {each:.1f} µs an update all "
-            f"told, {left / 60:.1f} min left; {returns}",
+            f"included, {left / 60:.1f} min left; {returns}",
             flush=True,
         )
 
@@ -128,55 +124,37 @@ class Run:
             plan = plan.training_with_rules(rules, RuleSettings(margin=arguments.margin))
             self.group = f"{group}-rules"
         self.plan = plan
-        # A stream of its own lets groups that are trained together share the GPU.
-        on_gpu = arguments.device == "cuda"
-        self._stream: Any = torch.cuda.Stream() if on_gpu else None  # type: ignore[no-untyped-call]
         begin = time.monotonic()
-        with self.on_stream():
-            self.fleet = make_fleet(
-                plan,
-                device=arguments.device,
-                backend=arguments.backend,
-                fused=fused,
-                threads=1 if arguments.together else arguments.threads,
-                zoo=arguments.zoo,
-            )
+        self.fleet = make_fleet(
+            plan,
+            device=arguments.device,
+            backend=arguments.backend,
+            fused=fused,
+            threads=arguments.threads,
+            zoo=arguments.zoo,
+        )
         print(f"{group}: fleet of {len(plan.members)} policies made in {time.monotonic() - begin:.1f} s", flush=True)
 
-    def on_stream(self) -> AbstractContextManager[Any]:
-        """Inside it, what this thread asks of the GPU goes to the group's own stream."""
-        return nullcontext() if self._stream is None else torch.cuda.stream(self._stream)
-
-    def resume(self) -> None:
-        """Go on from a checkpoint of the places where one can lie."""
-        for place in (self._arguments.scratch, self._arguments.out, self._arguments.resume):
-            if place is not None and load_checkpoint(self.fleet, place / self.group):
-                print(f"{self.group}: going on from {place} at step {self.fleet.steps:,}", flush=True)
-                return
-
     def train(self, until: float) -> None:
-        """Train until the end or until the time is up, one phase at least, and keep what came of it."""
-        with self.on_stream():
-            self.resume()
-            reporter = Reporter(self.group, self.plan, self.fleet)
-            every = 60.0 * self._arguments.checkpoint_minutes
-            pause = 0.0
-            while not self.fleet.done and pause < until:
-                pause = min(until, time.monotonic() + every)
-                self.fleet.learn(until=pause, report=reporter, report_seconds=self._arguments.report_seconds)
-                if not self.fleet.done:
-                    self._keep(full=pause == until)
-            self.fleet.synchronize()
-            reporter(self.fleet.progress())
-            if not self.fleet.done:
-                print(f"{self.group}: stopped at step {self.fleet.steps:,}; the same command goes on", flush=True)
-
-    def _keep(self, *, full: bool) -> None:
-        """Save a light checkpoint and, at the end, a full one."""
-        places = [(self._arguments.out, False), (self._arguments.scratch if full else None, True)]
-        for place, with_replay in places:
-            if place is not None:
-                save_checkpoint(self.fleet, place / self.group, full=with_replay)
+        """Resume, train until the end or until the time is up, one phase at least, and save checkpoints."""
+        arguments, fleet = self._arguments, self.fleet
+        for place in (arguments.scratch, arguments.out):
+            if place is not None and load_checkpoint(fleet, place / self.group):
+                print(f"{self.group}: going on from {place} at step {fleet.steps:,}", flush=True)
+                break
+        reporter = Reporter(self.group, self.plan, fleet)
+        pause = 0.0
+        while not fleet.done and pause < until:
+            pause = min(until, time.monotonic() + 60.0 * arguments.checkpoint_minutes)
+            fleet.learn(until=pause, report=reporter, report_seconds=arguments.report_seconds)
+            if not fleet.done and arguments.out is not None:
+                save_checkpoint(fleet, arguments.out / self.group, full=False)
+            if not fleet.done and arguments.scratch is not None and pause == until:
+                save_checkpoint(fleet, arguments.scratch / self.group, full=True)
+        fleet.synchronize()
+        reporter(fleet.progress())
+        if not fleet.done:
+            print(f"{self.group}: stopped at step {fleet.steps:,}; the same command goes on", flush=True)
 
     def save_to_zoo(self) -> None:
         """Measure the policies and write them; the checkpoint of an unfinished training stays."""
@@ -194,7 +172,7 @@ class Run:
 
 
 def rules_of(member: Member, folder: Path) -> TrainingRules:
-    """The rules of a policy, from its study; none where there is no study, or no composition in it."""
+    """Return the rules of a policy, from its study; none where there is no study, or no composition in it."""
     study = folder / "-".join(member.base_path.with_suffix("").parts)
     if (study / "guided.safetensors").is_file():
         return read_rules(study, member.environment)
@@ -205,83 +183,12 @@ def rules_of(member: Member, folder: Path) -> TrainingRules:
     return TrainingRules((), space)
 
 
-def profile(fleet: Fleet, phases: int) -> dict[str, float]:
-    """Microseconds of the parts of a phase, with the device waited for after each part."""
-    taken: dict[str, float] = defaultdict(float)
-
-    def timed(name: str, work: Callable[..., Any]) -> Callable[..., Any]:
-        def wrapped(*arguments: Any) -> Any:
-            begin = time.perf_counter()
-            result = work(*arguments)
-            fleet.synchronize()
-            taken[name] += 1e6 * (time.perf_counter() - begin) / phases
-            return result
-
-        return wrapped
-
-    while not fleet.updates and not fleet.done:
-        fleet.phase()
-    places = [(fleet, name) for name in ("_act", "_keep", "_train") if hasattr(fleet, name)]
-    originals = [(owner, name, getattr(owner, name)) for owner, name in [*places, (fleet.slots, "step")]]
-    for owner, name, work in originals:
-        setattr(owner, name, timed("environments" if name == "step" else name.strip("_"), work))
-    fleet.synchronize()
-    begin = time.perf_counter()
-    fleet.learn(max_phases=phases)
-    fleet.synchronize()
-    taken["whole phase"] = 1e6 * (time.perf_counter() - begin) / phases
-    for owner, name, work in originals:
-        setattr(owner, name, work)
-    return dict(taken)
-
-
-def smoke(group: str, arguments: argparse.Namespace) -> None:
-    """Check, measure, and train a little."""
-    plan, fused = GROUPS[group], _fused(arguments)
-    if arguments.device == "cuda" and arguments.backend == "fused" and plan.algorithm == "dqn":
-        from lab.fleet.check_fused import check_fused  # noqa: PLC0415 (needs a GPU)
-
-        begin = time.monotonic()
-        fused = check_fused(len(plan.members), _width(plan), plan.settings.batch_size)
-        print(f"checked and tuned in {time.monotonic() - begin:.0f} s", flush=True)
-        if arguments.out is not None:
-            (arguments.out / f"{group}.fused.json").write_text(json.dumps(fused))
-    run = Run(group, arguments, fused)
-    fleet = run.fleet
-    with run.on_stream():
-        taken = profile(fleet, phases=200 if fleet.algorithm == "dqn" else 5)
-        updates = fleet.updates_per_phase
-        print(f"a phase of {fleet.steps_per_phase} steps and {updates} updates, waiting after each part:")
-        for name, each in taken.items():
-            print(f"  {name:14s} {each:9.1f} µs, {each / updates:7.2f} µs an update", flush=True)
-        fleet.progress()
-        reporter = Reporter(group, run.plan, fleet)
-        fleet.learn(until=time.monotonic() + arguments.smoke_seconds, report=reporter, report_seconds=5.0)
-
-
-def _width(plan: FleetPlan) -> int:
-    env = plan.environments[0].make()
-    width = int(np.prod(env.observation_space.shape or (1,)))
-    env.close()
-    return width
-
-
-def _fused(arguments: argparse.Namespace) -> dict[str, Any] | None:
-    if arguments.fused is None:
-        return None
-    given: str = arguments.fused
-    read: dict[str, Any] = json.loads(given if given.lstrip().startswith("{") else Path(given).read_text())
-    return read
-
-
 def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
     on_gpu = torch.cuda.is_available()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--group", action="append", required=True, choices=sorted(GROUPS), help="may be repeated")
-    parser.add_argument("--together", action="store_true", help="train the groups at the same time")
     parser.add_argument("--minutes", type=float, default=9.0, help="time for all groups of this call")
     parser.add_argument("--out", type=Path, help="where checkpoints and packed policies go")
-    parser.add_argument("--resume", type=Path, help="another folder in which a checkpoint may lie")
     parser.add_argument("--scratch", type=Path, help="where full checkpoints go (large)")
     parser.add_argument("--zoo", type=Path, default=Path("zoo"), help="where policies go and extended training begins")
     parser.add_argument("--rules", type=Path, help="folder of studies whose rules guide a further training")
@@ -295,48 +202,30 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--checkpoint-minutes", type=float, default=2.0, help="minutes between two light checkpoints")
     parser.add_argument("--report-seconds", type=float, default=20.0)
     parser.add_argument("--unfinished", action="store_true", help="write policies although the training is not done")
-    parser.add_argument("--smoke", action="store_true", help="check, measure, and train a little")
-    parser.add_argument("--smoke-seconds", type=float, default=25.0)
-    parser.add_argument("--tf32", action="store_true", help="let PyTorch's own products use tf32 (10 bits of mantissa)")
     arguments = parser.parse_args(given)
     arguments.backend = arguments.backend or ("fused" if arguments.device == "cuda" else "torch")
     return arguments
-
-
-def _train_groups(arguments: argparse.Namespace, until: float) -> None:
-    """Train all groups, one after the other or together."""
-    fused = _fused(arguments)
-    if not arguments.together:
-        for group in arguments.group:
-            run = Run(group, arguments, fused)
-            run.train(until)
-            if run.fleet.done or arguments.unfinished:
-                run.save_to_zoo()
-            if not run.fleet.done:
-                return
-        return
-    runs = [Run(group, arguments, fused) for group in arguments.group]
-    with ThreadPoolExecutor(len(runs)) as pool:
-        list(pool.map(lambda run: run.train(until), runs))
-    for run in runs:
-        if run.fleet.done or arguments.unfinished:
-            run.save_to_zoo()
 
 
 def main(given: Sequence[str] | None = None) -> int:
     """Run from the command line; the exit status is 0 also when time ran out before the end."""
     began = time.monotonic()
     arguments = _arguments(given)
-    torch.backends.cuda.matmul.allow_tf32 = arguments.tf32
     for folder in (arguments.out, arguments.scratch):
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
     print(f"Python {platform.python_version()}, torch {torch.__version__}, {arguments.device}, {arguments.backend}")
-    if arguments.smoke:
-        for group in arguments.group:
-            smoke(group, arguments)
-    else:
-        _train_groups(arguments, began + 60.0 * arguments.minutes - _FINISH_SECONDS)
+    fused: dict[str, Any] | None = None
+    if arguments.fused is not None:
+        text = arguments.fused
+        fused = json.loads(text if text.lstrip().startswith("{") else Path(text).read_text())
+    for group in arguments.group:
+        run = Run(group, arguments, fused)
+        run.train(began + 60.0 * arguments.minutes - _FINISH_SECONDS)
+        if run.fleet.done or arguments.unfinished:
+            run.save_to_zoo()
+        if not run.fleet.done:
+            break
     return 0
 
 

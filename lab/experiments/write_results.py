@@ -1,10 +1,11 @@
-"""Write RESULTS.md and all tables from the records: ``python -m lab.experiments.write_results``.
+"""Write the pages of results and all tables from the records: ``python -m lab.experiments.write_results``.
 
-- RESULTS.md is ``lab/experiments/RESULTS.template.md`` with every figure filled in from `experiments.facts`.
-- ``lab/experiments/results/README.md`` holds all tables, beside the paper's figures; what it says of networks is
+- ``RESULTS.md``, ``docs/results-driving.md`` and ``docs/results-networks.md`` are templates of this folder with every
+  figure filled in from `experiments.facts` (`PAGES`).
+- ``lab/experiments/results/README.md`` holds all tables, next to the paper's figures; its text on networks is
   ``lab/experiments/NETWORKS.template.md``.
 
-Nothing is run.
+Nothing is played.
 """
 
 from __future__ import annotations
@@ -18,57 +19,63 @@ from lab.reproduction import TablePlan, find_tables, table_from_records, write_t
 from legible.files import write_text
 
 HERE = Path(__file__).parent
-RESULTS = HERE.parents[1] / "RESULTS.md"
+ROOT = HERE.parents[1]
+RESULTS = ROOT / "RESULTS.md"
 TABLES = HERE / "results" / "README.md"
 TEMPLATE = HERE / "RESULTS.template.md"
 NETWORKS = HERE / "NETWORKS.template.md"
+PAGES = {
+    RESULTS: TEMPLATE,
+    ROOT / "docs" / "results-driving.md": HERE / "DRIVING.template.md",
+    ROOT / "docs" / "results-networks.md": HERE / "DISTILLATION.template.md",
+}
+"""Pages of results, and the template of each."""
 HEAD = """# All tables
 
-Made from the [records](records) by `python -m lab.experiments.write_results`; [RESULTS.md](../../RESULTS.md) says what
-they show, [Reproducing the tables](../../docs/reproduce.md) how they are made and what the columns are.
+`python -m lab.experiments.write_results` makes them from the [records](records). [RESULTS.md](../../../RESULTS.md)
+discusses them; [Reproducing the tables](../../../docs/reproduce.md) explains the columns.
 
 A cell is the mean over the policies. **±** is the mean of their own standard errors, as in the paper; **[ ]** is the
-standard error between policies, which says how far another five policies may be. "not run" means that it was not run at
-full settings, "–" that nothing was to be run.
+standard error between policies. "not run" means not run at full settings, "–" that there was nothing to run.
 """
 
 OTHERS_HEAD = """
 ## Other policies
 Policies for well-known tasks, trained with `legible train` at three stages. `python -m lab.experiments.other_policies`
 makes the [records](others) and [the same table with a line for each policy](others/table.md). "Wanting" policies
-return less than the known good return, by more than chance and by more than the study could detect; "found in": in so
-many of them something that changes at most half of the actions is better on fresh seeds. Random tests and random
-rules have the same environment steps: in how many policies they confirm something, and the mean of the largest
-effects. Minutes are those of one core; steps those of experiences, rule sets and the final figure.
+return less than the known good return, by more than chance and by more than the study could detect. "Found in" counts
+those in which a finding that changes at most half of the actions is better on held-out seeds. Random tests and random
+rules have the same environment steps: the number of policies in which they confirm something, and the mean of the
+largest effects. Minutes are those of one core; steps those of experiences, rule sets and the final figure.
 
 """
 
 SEARCH_HEAD = """
 ## The default of today
-Greedy DQN policies with the settings that `legible run` has by default: paired racing, a search of 15 million steps
-beside the mined rules, compositions of all that helps; on the road `--preset quick`, a tenth of that, and a second
-composition that may change at most a fifth of the actions. `python -m lab.experiments.search_table` makes the
-[records](search) and [the same table with a line for each policy](search/table.md). Every composition is quoted from
-seeds that chose nothing; the interval is that of the mean over policies; "worst tenth" is its change. Minutes of the
-road's rows were taken on a busy machine. Each choice throughout was tried in roundabout, merge and intersection; the
-search did not do that yet when the other rows were made.
+Greedy DQN policies with the default settings of `legible run`: paired racing, a search of 15 million steps next to the
+mined rules, and compositions of all that helps. In driving: `--preset quick`, a tenth of that, and a second composition
+that may change at most a fifth of the actions. `python -m lab.experiments.search_table` makes the [records](search) and
+[the same table with a line for each policy](search/table.md). Every composition is quoted from held-out seeds; the
+interval is that of the mean over policies; "worst tenth" is its change. Minutes of the driving rows were taken on a
+busy machine. The search tried constant actions in roundabout, merge and intersection; the other rows were made before
+it did that.
 
 """
 
 
 def plans() -> list[TablePlan]:
-    """The plans of all tables."""
+    """Return the plans of all tables."""
     return [TablePlan.load(path) for path in find_tables(HERE).values()]
 
 
-def results_page() -> str:
-    """RESULTS.md, from the template and the records."""
-    filled = TEMPLATE.read_text(encoding="utf-8").format_map(facts())
+def results_page(template: Path = TEMPLATE) -> str:
+    """Return a page of results: a template, by default that of RESULTS.md, with figures from the records."""
+    filled = template.read_text(encoding="utf-8").format_map(facts())
     return re.sub(r"(?<=\d)%", " %", filled)
 
 
 def tables_page() -> str:
-    """All tables, from the records."""
+    """Return all tables, from the records."""
     parts = [HEAD]
     for plan in plans():
         shown = table_from_records(plan, HERE / "results").to_markdown()
@@ -80,12 +87,13 @@ def tables_page() -> str:
 
 
 def main() -> None:
-    """Write the tables' files and both pages."""
+    """Write the tables and all pages."""
     write_tables(plans(), HERE / "results")
     write_text(others_table.OUT / "table.md", others_table.table(others_table.load_records()))
     write_text(search_table.OUT / "table.md", search_table.table(search_table.load_records()))
     write_text(TABLES, tables_page())
-    write_text(RESULTS, results_page())
+    for page, template in PAGES.items():
+        write_text(page, results_page(template))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Print the zoo's returns beside the paper's and random play, as Markdown: ``python -m lab.experiments.zoo_table``."""
+"""Print the zoo's returns, the paper's and random play's as Markdown: ``python -m lab.experiments.zoo_table``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PAPER = {
 
 
 def figures(level: str, algorithm: str, suffix: str) -> str:
-    """Mean of the policies' mean returns, with the mean of their standard errors, from the files' own metadata."""
+    """Return the mean of the policies' mean returns and of their standard errors, from the files' metadata."""
     found = []
     for path in sorted((ZOO / level / algorithm).glob(f"[0-9]{suffix}.safetensors")):
         policy = load_policy(path)
@@ -45,7 +45,7 @@ def _digits(mean: float) -> int:
 
 
 def exploring(level: str, epsilon: float = 0.05, episodes: int = 250) -> str:
-    """The same for the base policies with the share of random actions that the paper's experiments had."""
+    """Return the same for the base policies with the share of random actions that the paper's experiments had."""
     returns = [
         collect(load_policy(path), f"legible/{level}-v0", episodes, seed=1, epsilon=epsilon).returns
         for path in sorted((ZOO / level / "dqn").glob("[0-9].safetensors"))
@@ -58,7 +58,7 @@ def exploring(level: str, epsilon: float = 0.05, episodes: int = 250) -> str:
 
 
 def random_play(level: str) -> str:
-    """Mean return of random actions over 250 episodes."""
+    """Return the mean return of random actions over 250 episodes."""
     env = EnvironmentSpec(f"legible/{level}-v0").make()
     width, actions = ObservationEncoder.of(env.observation_space).width, count_actions(env.action_space)
     anything = load_policy(lambda o: np.zeros((len(o), actions)), output="values", n_features=width, n_actions=actions)

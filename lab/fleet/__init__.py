@@ -5,5 +5,5 @@
 - `checkpoint`: stopping and going on.
 - `slots`: environments side by side; `fleet_rules`: rules that guide a fleet.
 - `networks`, `adam`, `replay`, `gradient_step`, `random_numbers`: what the algorithms are made of.
-- `fused`, `cuda_graphs`: the same on a GPU, in few launches; `check_fused`: against double precision, and their times.
+- `fused`, `cuda_graphs`: the same on a GPU, in few launches; `check_fused`: their errors and times.
 """

@@ -72,8 +72,8 @@ def save_checkpoint(fleet: Fleet, path: str | Path, *, full: bool) -> list[Path]
     files = [_full_file(target)] if full else [_light_file(target, number) for number in range(len(shards))]
     parts = [file.with_name(f"{file.name}.part") for file in files]
     for number, (shard, part) in enumerate(zip(shards, parts, strict=True)):
-        told = {**document, "file": number, "files": len(shards)}
-        described = json.dumps({**told, _CHECKSUM: _checksum(shard, json.loads(json.dumps(told)))}, sort_keys=True)
+        header = {**document, "file": number, "files": len(shards)}
+        described = json.dumps({**header, _CHECKSUM: _checksum(shard, json.loads(json.dumps(header)))}, sort_keys=True)
         safetensors.numpy.save_file(shard, part, metadata={"legible": described})
     # Only when all parts are there do they take the places of the last checkpoint's files.
     if not full:
@@ -186,7 +186,7 @@ def _load(fleet: Fleet, files: list[Path], document: Mapping[str, Any]) -> None:
     state = fleet.slots.state() if document["slots"] else {}
     wanted = {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
     wanted |= {f"{_SLOTS}{name}": array for name, array in (state or {}).items()}
-    # All is looked at before anything of the fleet is changed.
+    # Everything is checked before anything of the fleet is changed.
     for name, array in wanted.items():
         if name not in arrays or (arrays[name].shape, arrays[name].dtype) != (array.shape, array.dtype):
             raise FleetError(f"{files[0]}: this checkpoint is damaged: {name} is missing, or of another shape or type.")
@@ -205,7 +205,7 @@ def _load(fleet: Fleet, files: list[Path], document: Mapping[str, Any]) -> None:
 def _arrays(file: Path) -> dict[str, NDArray[Any]]:
     """Read the arrays of a file, and check that it is what was written.
 
-    Games are gone on with as they are here, by compiled code that trusts them, so a file without checksum is refused.
+    Compiled code continues the games and trusts their state, so a file without checksum is refused.
     """
     document = _document(file)
     try:
@@ -214,7 +214,7 @@ def _arrays(file: Path) -> dict[str, NDArray[Any]]:
         raise FleetError(f"{file}: this checkpoint is damaged: {error}") from error
     checksum = document.pop(_CHECKSUM, None)
     if checksum is None:
-        raise FleetError(f"{file}: this checkpoint has no checksum, as in older versions; remove it and train anew.")
+        raise FleetError(f"{file}: this checkpoint has no checksum; remove it and train again.")
     if checksum != _checksum(arrays, document):
         raise FleetError(f"{file}: this checkpoint is damaged: its content is not what was written.")
     return arrays

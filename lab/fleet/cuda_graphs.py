@@ -12,7 +12,7 @@ _WARM_UP = 3
 
 
 def pinned(tensor: Tensor, device: torch.device) -> Tensor:
-    """Memory that a GPU can copy from and to by itself; ordinary memory where there is no GPU."""
+    """Memory that a GPU can copy from and to directly; ordinary memory where there is no GPU."""
     return tensor.pin_memory() if device.type == "cuda" else tensor
 
 

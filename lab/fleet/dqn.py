@@ -1,7 +1,7 @@
 """DQN for many policies at once: Stable-Baselines3's algorithm with the policies as one batch.
 
-`DqnFleet` trains N policies side by side, each with environments, replay buffer, target network and random streams of
-its own. A phase is what Stable-Baselines3 does between two rounds of updates: `train_freq` steps of all environments,
+`DqnFleet` trains N policies side by side, each with its own environments, replay buffer, target network and random
+streams. A phase is what Stable-Baselines3 does between two rounds of updates: `train_freq` steps of all environments,
 then the updates. Everything heavy runs on one device; on a GPU the updates of a phase are one CUDA graph.
 """
 
@@ -85,16 +85,14 @@ class DqnFleet(Fleet):
             0 if self._margin is None else slots.n_actions,
         )
         self.gradient_step = self._make_step(backend, fused)
-        self.guide = None if rules is None else EpisodeGuide(self._guidance_keys(), settings.n_envs)
+        keys = np.array([guidance_key(seed, stage) for seed in self.seeds], np.uint64)
+        self.guide = None if rules is None else EpisodeGuide(keys, settings.n_envs)
         self._buffers = _Buffers(self)
         works = [self.act_on_device, self.keep_on_device, self.train_on_device]
         self._repeat_act, self._repeat_keep, self._repeat_train = capture(
             works, self.device, list(self.tensors(with_replay=True).values())
         )
         self._start_environments()
-
-    def _guidance_keys(self) -> NDArray[np.uint64]:
-        return np.array([guidance_key(seed, self.stage) for seed in self.seeds], np.uint64)
 
     def _make_step(self, backend: Backend, fused: Mapping[str, Any] | None) -> GradientStep:
         adam = Adam(self.settings.learning_rate, self.settings.max_grad_norm)
@@ -141,7 +139,7 @@ class DqnFleet(Fleet):
             self._keep(False)
 
     def _collect(self, number: int) -> bool:
-        """One step of all environments; returns whether the target network is due for a change."""
+        """Step all environments once; return whether the target network is due for a change."""
         self._act_and_step(number, call=self.calls)
         self.steps += self.settings.n_envs
         self.calls += 1
@@ -195,7 +193,7 @@ class DqnFleet(Fleet):
             self.replay.allowed.index_copy_(1, buffers.device_places, self._by_policy(buffers.device_allowed))
 
     def _by_policy(self, rows: Tensor) -> Tensor:
-        """Rows ``[calls, n, …]`` of a phase as ``[N, steps, …]``."""
+        """Return rows ``[calls, n, …]`` of a phase as ``[N, steps, …]``."""
         split = rows.view(self.settings.train_freq, self.n_policies, self.settings.n_envs, -1)
         return split.transpose(0, 1).reshape(self.n_policies, self.settings.steps_per_phase, -1)
 
@@ -218,7 +216,7 @@ class DqnFleet(Fleet):
             self.gradient_step(buffers.sampled[:, i * batch : (i + 1) * batch], buffers.device_coefficients[i])
 
     def tensors(self, *, with_replay: bool) -> dict[str, Tensor]:
-        """The tensors that a checkpoint holds; they are the fleet's own, not copies."""
+        """Return the tensors that a checkpoint holds; they are the fleet's own, not copies."""
         networks = self.networks
         own = {
             "parameters": networks.parameters,
@@ -231,7 +229,7 @@ class DqnFleet(Fleet):
         return {**own, **self.replay.tensors()} if with_replay else own
 
     def counters(self) -> dict[str, int]:
-        """The counts that a checkpoint holds."""
+        """Return the counts that a checkpoint holds."""
         return {**super().counters(), "written": self.replay.written}
 
     def set_counters(self, counters: Mapping[str, int], *, with_replay: bool) -> None:
@@ -240,13 +238,13 @@ class DqnFleet(Fleet):
         self.replay.written = int(counters["written"]) if with_replay else 0
 
     def policy_rows(self) -> NDArray[np.float32]:
-        """The parameters of the Q-networks."""
+        """Return the parameters of the Q-networks."""
         self.synchronize()
         return self.networks.parameters.cpu().numpy()
 
 
 class _Buffers(PhaseBuffers):
-    """What a fleet of DQN passes on.
+    """Buffers that a fleet of DQN shares with its device.
 
     The host writes its side only after `await_copies`, when the device has read what the phase before sent.
     """

@@ -1,4 +1,4 @@
-"""What every fleet has in common, whatever its algorithm.
+"""The parts that all fleets share, whatever their algorithm.
 
 - `Fleet`: N policies that are trained side by side, from the first step to the last.
 - `FleetProgress`: how far the training is.
@@ -29,7 +29,7 @@ from legible.play import one_thread
 
 @dataclass(frozen=True)
 class FleetProgress:
-    """How far a training is: steps a policy, updates, ε, and of every policy the episodes ended lately, mean return."""
+    """Progress of a training: steps a policy, updates, ε, and for every policy the recent episodes and mean return."""
 
     steps: int
     total_steps: int
@@ -40,12 +40,12 @@ class FleetProgress:
 
 
 class PhaseBuffers:
-    """Memory on both sides that never moves, for what host and device pass on in every phase.
+    """Memory on both sides that never moves, for the data that host and device exchange in every phase.
 
     Parameters
     ----------
     fleet
-        Whose it is.
+        The owner.
     n_calls
         Steps of all environments in a phase.
     """
@@ -133,11 +133,11 @@ class Fleet(ABC):
 
     @abstractmethod
     def policy_rows(self) -> NDArray[np.float32]:
-        """The parameters of the networks that act, ``[N, shape.stride]``."""
+        """Return the parameters of the networks that act, ``[N, shape.stride]``."""
 
     @abstractmethod
     def tensors(self, *, with_replay: bool) -> dict[str, Tensor]:
-        """The tensors that a checkpoint holds; they are the fleet's own, not copies."""
+        """Return the tensors that a checkpoint holds; they are the fleet's own, not copies."""
 
     def _start_environments(self) -> None:
         """Begin the first episodes."""
@@ -159,12 +159,12 @@ class Fleet(ABC):
 
     @property
     def rule_share(self) -> float:
-        """How much rules have to say now, from 1 to 0."""
+        """The weight of rules now, from 1 to 0."""
         return 0.0 if self.rules is None else self.rules.settings.share(self.steps / self.total_steps)
 
     @property
     def done(self) -> bool:
-        """Whether the training is complete."""
+        """True once the training is complete."""
         return self.steps >= self.total_steps
 
     def learn(
@@ -180,29 +180,20 @@ class Fleet(ABC):
         On the CPU, PyTorch uses one thread meanwhile: the results must not depend on the number of cores.
         """
         with one_thread() if self.device.type == "cpu" else nullcontext():
-            self._learn(until, max_phases, report, report_seconds)
+            phases, next_report = 0, time.monotonic() + report_seconds
+            while not self.done and (max_phases is None or phases < max_phases):
+                self.phase()
+                phases += 1
+                now = time.monotonic()
+                if report is not None and now >= next_report:
+                    report(self.progress())
+                    next_report = now + report_seconds
+                if until is not None and now >= until:
+                    break
         return self.done
 
-    def _learn(
-        self,
-        until: float | None,
-        max_phases: int | None,
-        report: Callable[[FleetProgress], None] | None,
-        report_seconds: float,
-    ) -> None:
-        phases, next_report = 0, time.monotonic() + report_seconds
-        while not self.done and (max_phases is None or phases < max_phases):
-            self.phase()
-            phases += 1
-            now = time.monotonic()
-            if report is not None and now >= next_report:
-                report(self.progress())
-                next_report = now + report_seconds
-            if until is not None and now >= until:
-                break
-
     def progress(self) -> FleetProgress:
-        """How far the training is; the episodes are those since the last call."""
+        """Return the progress of the training; the episodes are those since the last call."""
         counts = self.slots.take_counts()
         episodes = counts.episodes.reshape(self.n_policies, -1).sum(axis=1)
         returns = counts.returns.reshape(self.n_policies, -1).sum(axis=1)
@@ -210,7 +201,7 @@ class Fleet(ABC):
         return FleetProgress(self.steps, self.total_steps, self.updates, self.epsilon, episodes, means)
 
     def counters(self) -> dict[str, int]:
-        """The counts that a checkpoint holds."""
+        """Return the counts that a checkpoint holds."""
         return {"steps": self.steps, "calls": self.calls, "updates": self.updates}
 
     def set_counters(self, counters: Mapping[str, int], *, with_replay: bool) -> None:  # noqa: ARG002 (some have one)
@@ -221,7 +212,7 @@ class Fleet(ABC):
         """Fill the replay buffers again by playing, where there are some."""
 
     def description(self) -> dict[str, Any]:
-        """What must be the same for a checkpoint to fit."""
+        """Return everything that must be the same for a checkpoint to fit."""
         return {
             "algorithm": self.algorithm,
             "settings": asdict(self._settings),

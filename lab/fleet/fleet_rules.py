@@ -1,4 +1,4 @@
-"""Rules in the training of a fleet: every policy has rules of its own.
+"""Rules in the training of a fleet: every policy has its own rules.
 
 - `FleetRules`: what they allow now, and how much they have to say.
 - `EpisodeGuide`: which episodes of a fleet of DQN are guided, and what is done in them.
@@ -51,16 +51,16 @@ class FleetRules:
                 )
 
     def allowed(self, observations: NDArray[np.float32]) -> NDArray[np.bool_]:
-        """Which actions they allow in the states of all environments: ``bool[n, actions]``."""
+        """Return the actions that rules allow in the states of all environments: ``bool[n, actions]``."""
         return self._masks.allowed(observations)
 
     def description(self) -> dict[str, Any]:
-        """The rules as plain data."""
+        """Return the rules as plain data."""
         return {**asdict(self.settings), "policies": [each.description() for each in self._rules]}
 
 
 class EpisodeGuide:
-    """Which episodes are guided: drawn when they begin, with the probability that rules have then.
+    """The choice of guided episodes: drawn when they begin, with the probability that rules have then.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ class EpisodeGuide:
         self.begins[:] = ended.reshape(self.begins.shape)
 
     def tensors(self) -> dict[str, Tensor]:
-        """What a checkpoint holds."""
+        """Return the state for a checkpoint."""
         return {"guide.guided": torch.from_numpy(self.is_guided), "guide.begins": torch.from_numpy(self.begins)}
 
 

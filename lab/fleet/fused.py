@@ -50,7 +50,7 @@ _ACT_ROWS = 16  # observations of a program that acts: the smallest tile again
 
 @dataclass(frozen=True)
 class FusedSettings:
-    """How the kernels are tiled; measured by ``python -m lab.fleet.check_fused``.
+    """Tiling of the kernels.
 
     Parameters
     ----------
@@ -338,7 +338,7 @@ def _weights_kernel(  # type: ignore[no-untyped-def]
             PRECISION,
         )
     else:
-        # The last matrix has few columns: narrow tiles of its own.
+        # The last matrix has few columns, so it has narrow tiles.
         _gradient_tile(
             kept + (F_PADDED + H1),
             slopes + (H1 + H2),

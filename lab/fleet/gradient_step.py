@@ -29,7 +29,7 @@ class TrainableNetworks:
         return cls(shape, parameters, torch.zeros_like(parameters), torch.zeros_like(parameters))
 
     def layers(self) -> LayerViews:
-        """The parameters as layers."""
+        """Return the parameters as layers."""
         return layer_views(self.parameters, self.shape)
 
 

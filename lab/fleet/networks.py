@@ -1,4 +1,4 @@
-"""Many small networks of one shape as batched matrices: parameters, forward and backward passes, initial_parameters.
+"""Many small networks of one shape as batched matrices: parameters, forward and backward passes, initialisation.
 
 The parameters of N networks lie in one tensor ``[N, stride]``, a row a network, so that norms, clipping and Adam are
 one pass over one array. `layer_views` shows the same memory as matrices ``[N, in, out]`` and biases ``[N, 1, out]``.
@@ -37,7 +37,7 @@ class NetworkShape:
 
     @property
     def n_parameters(self) -> int:
-        """How many numbers one network has."""
+        """Number of parameters of one network."""
         return sum(n_in * n_out + n_out for n_in, n_out in pairwise(self.widths))
 
     @property
@@ -47,7 +47,7 @@ class NetworkShape:
 
     @property
     def offsets(self) -> tuple[tuple[int, int], ...]:
-        """Where the matrix and the bias of every layer begin in a row of parameters."""
+        """Return where the matrix and the bias of every layer begin in a row of parameters."""
         places, at = [], 0
         for n_in, n_out in pairwise(self.widths):
             places.append((at, at + n_in * n_out))

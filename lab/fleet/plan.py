@@ -1,8 +1,8 @@
-"""Plans of fleets: which policies, how they are trained, and how they come out as files of a zoo.
+"""Plans of fleets: the policies, their training, and their files in a zoo.
 
 - `FleetPlan`, `Member`: which policies are trained together, and each of them.
 - `make_fleet`: a fleet at the beginning of its training.
-- `policies_of`, `save_to_zoo`: what came out of it.
+- `policies_of`, `save_to_zoo`: the trained policies.
 
 >>> from legible_envs.pacman.training import PACMAN_DQN
 >>> plan = FleetPlan((EnvironmentSpec("legible/PacmanSmall-v0"),), (0, 1), PACMAN_DQN, 2_500_000)
@@ -51,12 +51,12 @@ class Member:
 
     @property
     def path(self) -> PurePosixPath:
-        """Where it lies in a zoo."""
+        """Its path in a zoo."""
         return self._path("" if self.training == "base" else f"-{self.training}")
 
     @property
     def base_path(self) -> PurePosixPath:
-        """Where the policy lies from which its extended training begins."""
+        """The path of the policy from which its extended training begins."""
         return self._path("")
 
     def _path(self, ending: str) -> PurePosixPath:
@@ -65,7 +65,7 @@ class Member:
 
 @dataclass(frozen=True)
 class FleetPlan:
-    """Which policies are trained together, and how.
+    """The policies that are trained together, and their settings.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class FleetPlan:
 
     @property
     def training(self) -> Training:
-        """Which training it is: the first, the paper's extended one, or one with rules."""
+        """The kind of training: the first, the paper's extended one, or one with rules."""
         return "rules" if self.rules else "extended" if self.extended else "base"
 
     @property
@@ -118,11 +118,11 @@ class FleetPlan:
         ]
 
     def extended_training(self) -> FleetPlan:
-        """The extended training of the same policies."""
+        """Return the extended training of the same policies."""
         return replace(self, extended=True)
 
     def training_with_rules(self, rules: Sequence[TrainingRules], settings: RuleSettings | None = None) -> FleetPlan:
-        """The extended training of the same policies with rules, those of each of `members`."""
+        """Return the extended training of the same policies with rules, those of each of `members`."""
         return replace(self, extended=True, rules=tuple(rules), rule_settings=settings or RuleSettings())
 
 
@@ -140,7 +140,7 @@ def make_fleet(
     Parameters
     ----------
     plan
-        Which policies, and how.
+        The plan.
     device, backend, fused
         Where and with what the updates are computed; see `DqnFleet`. With rules the fused kernels are not used.
     threads
@@ -192,7 +192,7 @@ def _initial_parameters(plan: FleetPlan, zoo: str | Path | None) -> NDArray[np.f
         policy = load_policy(Path(zoo) / member.base_path)
         if not isinstance(policy, NetworkPolicy):
             raise FleetError(f"{Path(zoo) / member.base_path}: this is no plain network.")
-        shape = _shape_of(policy)
+        shape = NetworkShape((policy.n_features, *(layer.n_outputs for layer in policy.layers)))
         if shape.widths[1:-1] != plan.settings.hidden:
             raise FleetError(
                 f"{Path(zoo) / member.base_path}: its hidden layers have {shape.widths[1:-1]} units, those of the plan "
@@ -202,17 +202,13 @@ def _initial_parameters(plan: FleetPlan, zoo: str | Path | None) -> NDArray[np.f
     return np.stack(rows)
 
 
-def _shape_of(policy: NetworkPolicy) -> NetworkShape:
-    return NetworkShape((policy.n_features, *(layer.n_outputs for layer in policy.layers)))
-
-
 def policies_of(fleet: Fleet, plan: FleetPlan) -> list[NetworkPolicy]:
-    """The policies as they are now, in the order of `FleetPlan.members`."""
+    """Return the policies as they are now, in the order of `FleetPlan.members`."""
     actions = {environment.name: action_names(environment) for environment in plan.environments}
     policies = []
     rules = [{"rules": {**each.description(), **asdict(plan.rule_settings)}} for each in plan.rules]
     more: list[dict[str, Any]] = rules or [{} for _ in plan.members]
-    for member, row, told in zip(plan.members, fleet.policy_rows(), more, strict=True):
+    for member, row, extra in zip(plan.members, fleet.policy_rows(), more, strict=True):
         metadata = {
             "algorithm": member.algorithm.upper(),
             "environment": {"id": member.environment.name, "arguments": dict(member.environment.arguments)},
@@ -222,7 +218,7 @@ def policies_of(fleet: Fleet, plan: FleetPlan) -> list[NetworkPolicy]:
             "steps": fleet.steps,
             "training": plan.training,
             "trainer": "legible fleet",
-            **told,
+            **extra,
         }
         policies.append(
             NetworkPolicy(

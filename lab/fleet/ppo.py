@@ -1,7 +1,7 @@
 """PPO for many policies at once: Stable-Baselines3's algorithm with the policies as one batch.
 
 `PpoFleet` trains N policies side by side. A phase is a rollout of `n_steps` steps of all environments, then `n_epochs`
-passes over it in minibatches. Actor and critic are networks of their own, with ReLU. On a GPU acting, the advantages
+passes over it in minibatches. Actor and critic are separate networks, with ReLU. On a GPU acting, the advantages
 and the updates of an epoch are CUDA graphs.
 """
 
@@ -39,10 +39,8 @@ class PpoFleet(Fleet):
     ----------
     slots, seeds, settings, total_steps, device, stage
         As for every `Fleet`.
-    initial_parameters
-        Actors' and critics' parameters ``[N, stride + stride]`` to begin with; by default fresh networks.
     initial_actors
-        Those of the actors alone ``[N, stride]``, where critics begin anew.
+        Parameters of the actors ``[N, stride]`` to begin with; by default fresh networks. Critics are always fresh.
     critic_steps
         Environment steps in which only critics learn, at the beginning.
     rules
@@ -61,7 +59,6 @@ class PpoFleet(Fleet):
         total_steps: int,
         *,
         device: torch.device | str = "cpu",
-        initial_parameters: NDArray[np.float32] | None = None,
         initial_actors: NDArray[np.float32] | None = None,
         critic_steps: int = 0,
         stage: int = 0,
@@ -78,8 +75,7 @@ class PpoFleet(Fleet):
         self.critic_shape = NetworkShape((slots.width, *settings.hidden, 1))
         self._action_keys = keys_on(self.device, [s.exploration for s in self.streams])
         self._order_keys = keys_on(self.device, [s.sampling for s in self.streams])
-        if initial_parameters is None:
-            initial_parameters = np.stack([self._initial_row(s.network) for s in self.streams])
+        initial_parameters = np.stack([self._initial_row(s.network) for s in self.streams])
         if initial_actors is not None:
             initial_parameters[:, : self.shape.stride] = initial_actors
         self._critic_steps = critic_steps
@@ -202,14 +198,8 @@ class PpoFleet(Fleet):
         for i in range(self.settings.batches):
             self.fill_gradients(buffers.order[:, i * size : (i + 1) * size])
             before = self.parameters[:, : self.shape.stride].clone() if self._critic_steps else None
-            adam_step(
-                ppo_optimiser(self.settings),
-                self.parameters,
-                self.gradients,
-                self.mean,
-                self.square,
-                buffers.coefficients[i],
-            )
+            optimiser = ppo_optimiser(self.settings)
+            adam_step(optimiser, self.parameters, self.gradients, self.mean, self.square, buffers.coefficients[i])
             if before is not None:
                 actors = self.parameters[:, : self.shape.stride]
                 actors.copy_(torch.where(buffers.actor_learns, actors, before))
@@ -249,16 +239,16 @@ class PpoFleet(Fleet):
         backward(self._critic, critic, errors * (2.0 * s.vf_coef / size), self._critic_gradients)
 
     def tensors(self, *, with_replay: bool) -> dict[str, Tensor]:  # noqa: ARG002 (a rollout is used up)
-        """The tensors that a checkpoint holds; they are the fleet's own, not copies."""
+        """Return the tensors that a checkpoint holds; they are the fleet's own, not copies."""
         return {"parameters": self.parameters, "adam.mean": self.mean, "adam.square": self.square}
 
     def policy_rows(self) -> NDArray[np.float32]:
-        """The parameters of the actors."""
+        """Return the parameters of the actors."""
         self.synchronize()
         return self.parameters[:, : self.shape.stride].cpu().numpy()
 
     def critic_rows(self) -> NDArray[np.float32]:
-        """The parameters of the critics."""
+        """Return the parameters of the critics."""
         self.synchronize()
         return self.parameters[:, self.shape.stride :].cpu().numpy()
 
@@ -284,7 +274,7 @@ def _advantages(
 
 
 class _Buffers(PhaseBuffers):
-    """What a fleet of PPO passes on, and its rollout."""
+    """Buffers that a fleet of PPO shares with its device, and its rollout."""
 
     def __init__(self, fleet: PpoFleet) -> None:
         s, device = fleet.settings, fleet.device

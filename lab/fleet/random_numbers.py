@@ -1,4 +1,4 @@
-"""Random numbers of a fleet: every policy has streams of its own, which follow from its seed alone.
+"""Random numbers of a fleet: every policy has its own streams, which depend on its seed alone.
 
 The generator is counter-based (`legible.streams`), here also in PyTorch's operations: a number depends on a key and a
 counter, so nothing but the counters must be kept to go on after a stop, and CPU and GPU draw the same numbers.
@@ -20,7 +20,7 @@ _INT64 = 1 << 64
 
 
 def _signed(value: int) -> int:
-    """The int64 with the bits of an unsigned 64-bit number."""
+    """Return the int64 with the bits of an unsigned 64-bit number."""
     value %= _INT64
     return value - _INT64 if value >= _INT64 // 2 else value
 
@@ -32,7 +32,7 @@ _SECOND = _signed(0x94D049BB133111EB)
 
 @dataclass(frozen=True)
 class PolicyStreams:
-    """The random initial_parameters of one policy: its network, its environments, its exploration and its sampling."""
+    """The random streams of one policy: its network, its environments, its exploration and its sampling."""
 
     network: int
     environments: tuple[int, ...]
@@ -41,14 +41,14 @@ class PolicyStreams:
 
     @classmethod
     def of(cls, seed: int, n_envs: int, stage: int = 0) -> PolicyStreams:
-        """Derive them from a seed; `stage` tells apart several trainings of one policy (0: first, 1: extended)."""
+        """Derive them from a seed; `stage` separates several trainings of one policy (0: first, 1: extended)."""
         state = np.random.SeedSequence(seed, spawn_key=(stage,)).generate_state(n_envs + 3, np.uint64)
         numbers = [int(number) for number in state]
         return cls(numbers[0] % 2**63, tuple(numbers[3:]), numbers[1], numbers[2])
 
 
 def guidance_key(seed: int, stage: int) -> int:
-    """The stream of the draws which episodes of a policy are guided by rules."""
+    """Return the stream that decides which episodes of a policy are guided."""
     return int(np.random.SeedSequence(seed, spawn_key=(stage, 1)).generate_state(1, np.uint64)[0])
 
 

@@ -1,4 +1,4 @@
-"""Replay buffers of many policies on one device, with the targets of all transitions kept beside them.
+"""Replay buffers of many policies on one device, with the cached targets of all transitions.
 
 The target network changes once in many updates (PAC-Man: 10,000). Between two changes the target of a transition,
 r + γ (1 − terminal) · max Q'(next observation), is a constant, so it is computed once for every transition when it
@@ -68,11 +68,11 @@ class Replay:
 
     @property
     def filled(self) -> int:
-        """How many transitions of a policy can be sampled."""
+        """Number of transitions of a policy that can be sampled."""
         return min(self.written, self.rows) * self.n_envs
 
     def places(self, n_rows: int) -> list[int]:
-        """The slots that the next rows go to."""
+        """Return the slots that the next rows go to."""
         rows = [(self.written + i) % self.rows for i in range(n_rows)]
         return [row * self.n_envs + e for row in rows for e in range(self.n_envs)]
 
@@ -102,7 +102,7 @@ class Replay:
             self.targets[:, part] = self.rewards[:, part] + self.discounts[:, part] * best
 
     def tensors(self) -> dict[str, Tensor]:
-        """Everything that must be kept to go on from here, but for `written`."""
+        """Return everything that must be kept to go on from here, but for `written`."""
         names = ("observations", "next_observations", "actions", "rewards", "discounts", "targets")
         more = () if self.allowed is None else ("allowed",)
         return {f"replay.{name}": getattr(self, name) for name in (*names, *more)}

@@ -63,7 +63,7 @@ class TrainingSlots(Protocol):
         """Return what was counted since the last call, and count anew."""
 
     def state(self) -> dict[str, NDArray[Any]] | None:
-        """Everything that the course of the episodes depends on, or None where that cannot be had."""
+        """Return everything that the course of the episodes depends on, or None where it cannot be read."""
 
     def set_state(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Go on from a state."""
@@ -228,7 +228,7 @@ class PacmanSlots:
         if len(widths) != 1:
             raise FleetError(
                 f"the levels of a fleet must have observations of one width, these have {sorted(widths)}; train levels "
-                "with two and with four ghosts in fleets of their own."
+                "with two and with four ghosts in separate fleets."
             )
         counts = [n for _, n in levels]
         firsts = np.concatenate(([0], np.cumsum(counts))).tolist()
@@ -281,7 +281,7 @@ class PacmanSlots:
         return _take(self._counts)
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Everything that the course of the games depends on."""
+        """Return everything that the course of the games depends on."""
         state: dict[str, NDArray[Any]] = {"observations": self.observations.copy(), "running": self._running.copy()}
         for number, level in enumerate(self._levels):
             for name in ("agents", "pellets", "keys"):
@@ -315,7 +315,7 @@ def _level(games: Games, first: int) -> _Level:
 
 
 def _unpacked(levels: tuple[_Level, ...]) -> tuple[Any, ...]:
-    """Levels as `_play_in_parallel` takes them."""
+    """Return levels as `_play_in_parallel` takes them."""
     names = [name for name in Tables._fields if name != "out_of_reach"]
     rules = [level.rules for level in levels]
     return (
@@ -406,7 +406,7 @@ class EnvironmentSlots:
             self.observations[rows] = part.observations
             record[rows, 2 * width + REWARD] = part.rewards * self._reward_scale
             record[rows, 2 * width + TERMINATED] = part.terminated
-            # As Stable-Baselines3 has it: an episode that ends by itself in its last step was not cut off.
+            # As Stable-Baselines3 has it: an episode that terminates in its last step was not cut off.
             record[rows, 2 * width + TRUNCATED] = part.truncated & ~part.terminated
             self._running[rows] += part.rewards
 
@@ -468,7 +468,7 @@ def make_training_slots(
 
 
 def _has_native_batch(spec: EnvironmentSpec) -> bool:
-    """Whether compiled code steps many of these environments at once, so that threads do not wait for each other."""
+    """Return whether compiled code steps many of these environments at once, so that threads do not wait for it."""
     batch = spec.make_batch(1)
     if batch is None:
         return False
@@ -477,7 +477,7 @@ def _has_native_batch(spec: EnvironmentSpec) -> bool:
 
 
 def _pacman_settings(spec: EnvironmentSpec) -> dict[str, Any] | None:
-    """The settings of a PAC-Man level by its id, or None when it is another environment."""
+    """Return the settings of a PAC-Man level by its id, or None when it is another environment."""
     name = spec.name.removeprefix("legible/").removesuffix("-v0")
     if name not in LEVELS or spec.name != f"legible/{name}-v0":
         return None

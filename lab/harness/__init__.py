@@ -1,4 +1,4 @@
-"""What tries to break legible: damaged files (`fuzz`), killed processes (`chaos`), errors in its sources (`mutate`).
+"""Attempts to break legible: damaged files (`fuzz`), killed processes (`chaos`), errors in its sources (`mutate`).
 
 ``python -m lab.harness fuzz|chaos|mutate``. They use the small worlds of the tests.
 """

@@ -10,12 +10,12 @@ DESCRIPTION = "Try to break legible: read damaged files, kill studies, put error
 
 
 def main() -> None:
-    """Read the arguments and do what they say; the exit code tells whether anything was found."""
+    """Run the command; the exit code is 1 if anything was found."""
     parser = argparse.ArgumentParser(prog="python -m lab", description=DESCRIPTION)
     commands = parser.add_subparsers(dest="command", required=True)
     fuzz = commands.add_parser("fuzz", help="read damaged files of every kind")
     fuzz.add_argument("--mutants", type=int, help="how many; 20,000 unless --minutes is given")
-    fuzz.add_argument("--minutes", type=float, help="go on for so long")
+    fuzz.add_argument("--minutes", type=float, help="run for this long instead")
     fuzz.add_argument("--seed", type=int, default=0, help="decides all mutants")
     fuzz.add_argument("--only", type=int, metavar="NUMBER", help="read this one mutant and say what happens")
     fuzz.add_argument("--kind", action="append", default=[], help="only files whose kind has this in its name")

@@ -1,20 +1,25 @@
 """Studies that are killed again and again: in the end they are what an undisturbed one is, to the bit.
 
-- `run_chaos`: kills studies at moments of all stages and resumes them; `ChaosResult`: what came of it.
-- `run_study`: the process that is killed; it tells its progress.
-- `contents`: all that a finished study holds, for comparison.
+- `run_chaos`: kills studies at moments of all stages and resumes them; `ChaosResult`: kills and differences.
+- `run_study`: the process that is killed; it prints its progress.
+- `contents`: the content of a finished study, for comparison.
+- `disturb_commands`: the same for ``legible distil`` and ``legible compare``, which are killed or stopped with Ctrl-C.
 
-A moment is a stage and how much of it is done, by what an undisturbed study does in it. The process tells its progress
+Whatever is killed leaves no process behind, and Ctrl-C ends everything within `STOP_SECONDS`.
+
+A moment is a stage and how much of it is done, by what an undisturbed study does in it. The process prints its progress
 line by line, and is killed when it has come to the moment, or a few milliseconds later. A Ray cluster stays up: as on a
 real one, only the study that uses it is killed and started again.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 import os
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -23,6 +28,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,15 +37,17 @@ from lab.harness.small_study import make_study
 from legible.engines import InProcess, make_engine
 from legible.files import read_arrays
 from legible.imports import optional_package
-from legible.study import BASELINES, Study
+from legible.study import Study
 
 STAGES = (
-    *("start", "experiences", "importance", "rules", "search", "racing", "racing confirmation"),
-    *("composition", "composition check", "final"),
-    *("references", "explanation", "mistakes", "mistakes rollouts"),
-    *(f"baseline {kind}: {part}" for kind in BASELINES for part in ("racing", "racing confirmation")),
+    *("start", "experiences", "first look", "your rules", "importance", "rules", "search", "racing"),
+    *("racing confirmation", "composition", "composition check", "final"),
+    *("references", "time limit", "explanation", "mistakes", "mistakes rollouts", "failures"),
 )
 WORKERS = 2
+STOP_SECONDS = 3.0
+MARK = "LEGIBLE_CHAOS"
+TESTS = Path(__file__).parents[2] / "tests"
 DELAYS = (0.03, 0.3)  # seconds at the most: into the writing of a file, or beyond it
 
 Moment = tuple[int, int]
@@ -48,20 +56,20 @@ Moment = tuple[int, int]
 
 @dataclass
 class ChaosResult:
-    """How many kills there were, by stage, in how many studies; and what differed afterwards."""
+    """Numbers of kills by stage and of studies; and the differences found afterwards."""
 
     studies: int = 0
     kills: Counter[str] = field(default_factory=Counter)
     differences: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
-        by_stage = ", ".join(f"{stage} {self.kills[stage]}" for stage in STAGES)
+        by_stage = ", ".join(f"{stage} {self.kills[stage]}" for stage in (*STAGES, "distil", "compare"))
         found = "\n".join(self.differences) or "all bit-identical to an undisturbed one"
         return f"{self.kills.total()} kills in {self.studies} studies ({by_stage}): {found}"
 
 
 def run_chaos(kills: int, engine: str, seed: int = 0, *, verbose: bool = False) -> ChaosResult:
-    """Kill studies until there were so many kills, finish each, and compare it with an undisturbed one."""
+    """Kill studies a number of times, finish each, and compare it with an undisturbed one."""
     from flawed_network import save_flawed_network
 
     result = ChaosResult()
@@ -85,7 +93,97 @@ def run_chaos(kills: int, engine: str, seed: int = 0, *, verbose: bool = False) 
             result.studies += 1
             if verbose:
                 print(result, flush=True)
+        disturb_commands(Path(folder), engine, result, draw, kills=max(1, kills // 10))
+        if verbose:
+            print(result, flush=True)
     return result
+
+
+def disturb_commands(folder: Path, engine: str, result: ChaosResult, draw: random.Random, kills: int) -> None:
+    """Kill or stop commands at random moments, let them finish, and compare what they give.
+
+    Parameters
+    ----------
+    folder
+        Holds the finished study "undisturbed".
+    engine, result, draw
+        The engine; where kills and differences are counted; decides the moments.
+    kills
+        How often each command is disturbed.
+    """
+    study = str(folder / "undisturbed")
+    few = {"episodes": 16, "steps": 50, "rounds": 2, "check_episodes": 20, "final_episodes": 20}
+    sizes = [f"--set=distillation.{name}={n}" for name, n in few.items()]
+
+    def distil(out: Path) -> list[str]:
+        return ["distil", study, "--out", str(out), "--trust", "--json", f"--engine={engine}", *sizes]
+
+    def compare(_: Path) -> list[str]:
+        return ["compare", study, study, "--trust", "--json", "--episodes", "400"]
+
+    for name, words in {"distil": distil, "compare": compare}.items():
+        started = time.monotonic()
+        expected = _finish(words(folder / f"{name}.safetensors"))
+        seconds = time.monotonic() - started
+        again = folder / f"{name}-again.safetensors"
+        for _ in range(kills):
+            how = draw.choice((signal.SIGKILL, signal.SIGINT))
+            result.differences += _disturb(words(again), how, draw.random() * seconds)
+            result.kills[name] += 1
+            again.unlink(missing_ok=True)
+        if _finish(words(again)) != expected:
+            result.differences.append(f"{name}: gives something else")
+
+
+def _finish(words: list[str]) -> Any:
+    """Return what a command prints as JSON, without names and times, and the file that it writes."""
+    done = subprocess.run(_legible(words), cwd=TESTS, env=_environment(""), capture_output=True, text=True, check=True)
+    printed = json.loads(done.stdout)
+    out = Path(words[words.index("--out") + 1]) if "--out" in words else None
+    kept = {name: value for name, value in printed.items() if name not in {"seconds", "file"}}
+    return kept, None if out is None else out.read_bytes()
+
+
+def _disturb(words: list[str], how: signal.Signals, after: float) -> list[str]:
+    """Start a command, send it a signal after some seconds, and return what is wrong afterwards."""
+    mark = f"{os.getpid()}-{time.monotonic_ns()}"
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(_legible(words), cwd=TESTS, env=_environment(mark), **quiet) as process:  # type: ignore[call-overload]
+        time.sleep(after)
+        process.send_signal(how)
+        try:
+            process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return [f"{words[0]}: still runs {STOP_SECONDS:g} s after {how.name}"]
+    return [f"{words[0]}: {left} after {how.name}"] if (left := find_left_over(mark)) else []
+
+
+def _legible(words: list[str]) -> list[str]:
+    return [sys.executable, "-m", "legible", *words]
+
+
+def _environment(mark: str) -> dict[str, str]:
+    """Return an environment that all processes of a command share, so that they can be found."""
+    path = os.pathsep.join((str(TESTS), os.environ.get("PYTHONPATH", "")))
+    return {**os.environ, MARK: mark, "PYTHONPATH": path}
+
+
+def find_left_over(mark: str, seconds: float = STOP_SECONDS) -> str:
+    """Return which processes with a mark in their environment still run after some seconds; "" if none does."""
+    end = time.monotonic() + seconds
+    while True:
+        left = [process for process in Path("/proc").glob("[0-9]*") if _is_marked(process, f"{MARK}={mark}".encode())]
+        if not left or time.monotonic() > end:
+            return f"processes {', '.join(process.name for process in left)} are left over" if left else ""
+        time.sleep(0.1)
+
+
+def _is_marked(process: Path, mark: bytes) -> bool:
+    try:
+        return mark in (process / "environ").read_bytes().split(b"\0")
+    except OSError:  # it ended, or is somebody else's
+        return False
 
 
 @contextmanager
@@ -130,53 +228,46 @@ def _run_until(
 ) -> str | None:
     """Run the study in a process, to its end or until a moment; return the stage in which it was killed.
 
-    `reached` learns how much was done in every stage.
+    `reached` gets the amount done in every stage.
     """
     command = [sys.executable, "-m", "lab.harness", "study", str(folder), str(policy), engine]
     root = Path(__file__).parents[2]
-    stage = None
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root) as process:
+    stage, mark = None, f"{os.getpid()}-{time.monotonic_ns()}"
+    environment = {**os.environ, MARK: mark}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root, env=environment) as process:
         assert process.stdout is not None
         for line in process.stdout:
+            name, done, _ = line.split("\t")
             if reached is not None:
-                told, done, _ = line.split("\t")
-                reached[told] = max(int(done), reached.get(told, 0))
-            if moment is not None and _has_come(line, moment):
-                stage = line.partition("\t")[0]
+                reached[name] = max(int(done), reached.get(name, 0))
+            if moment is not None and (STAGES.index(name), int(done)) >= moment:
+                stage = name
                 time.sleep(delay)
                 process.kill()
                 break
     if process.returncode > 0:
         raise RuntimeError(f"the study in {folder} failed; its last words are above.")
+    if left := find_left_over(mark):
+        raise RuntimeError(f"{left} after the study in {folder} was killed.")
     return stage if process.returncode < 0 else None
 
 
-def _has_come(line: str, moment: Moment) -> bool:
-    stage, done, _ = line.split("\t")
-    number = STAGES.index(stage)
-    return number > moment[0] or (number == moment[0] and int(done) >= moment[1])
-
-
 def run_study(folder: Path, policy: Path, engine: str) -> None:
-    """Run the small study to its end, and tell its progress."""
-
-    def tell(stage: str, done: int, of: int) -> None:
-        print(stage, done, of, sep="\t", flush=True)
-
-    tell("start", 1, 1)
+    """Run the small study to its end and print its progress."""
+    report = partial(print, sep="\t", flush=True)
+    report("start", 1, 1)
     workers = make_engine(engine, None if engine == "inline" else WORKERS)
-    make_study(folder, policy, engine=workers, progress=tell).run(baselines=True)
+    make_study(folder, policy, engine=workers, progress=report).run()
 
 
 def contents(folder: Path) -> dict[str, Any]:
-    """Return all that a finished study holds: rules, verdicts, steps and explanations, and what is in its files."""
+    """Return the whole content of a finished study: rules, verdicts, steps, explanations and files."""
     study = Study.open(folder, trust=True, engine=InProcess())
     arrays = sorted(path for path in folder.rglob("*.npz") if path.name != "mining.npz")
     return {
         "files": sorted(str(path.relative_to(folder)) for path in folder.rglob("*")),
         "mined rules": plain([study.mining.rules, study.mining.intervals, study.mining.importance]),
         "verdicts": plain(study.evaluation.verdicts),
-        "baselines": {kind: plain(found.verdicts) for kind, found in study.baselines.items()},
         "improvement": plain(study.improvement),
         "references": plain(study.references.to_rows()),
         "mistakes": plain(study.mistakes),

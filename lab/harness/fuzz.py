@@ -25,7 +25,6 @@ from typing import Any
 
 import torch
 
-from lab.harness.mutations import mutate
 from lab.harness.samples import Sample, make_samples, plain
 from legible.errors import LegibleError
 
@@ -36,7 +35,7 @@ _MOST_SECONDS = 60.0  # of any time, should a reader wait for something
 
 
 class Outcome(StrEnum):
-    """What can happen to a mutant; all but the first two are findings."""
+    """Outcome of reading a mutant; all but the first two are findings."""
 
     REFUSED = "refused"
     READ = "read"
@@ -47,23 +46,23 @@ class Outcome(StrEnum):
 
     @property
     def is_finding(self) -> bool:
-        """Whether this must not happen."""
+        """True for outcomes that must not happen."""
         return self not in {Outcome.REFUSED, Outcome.READ}
 
 
 @dataclass
 class Counts:
-    """How often each outcome happened, for every sample; and the findings in words."""
+    """Counts of each outcome for every sample; and the findings in words."""
 
     outcomes: Counter[tuple[str, Outcome]] = field(default_factory=Counter)
     findings: list[str] = field(default_factory=list)
 
     def total(self, outcome: Outcome) -> int:
-        """How often an outcome happened."""
+        """Return how often an outcome happened."""
         return sum(times for (_, what), times in self.outcomes.items() if what is outcome)
 
     def table(self) -> str:
-        """All counts, a line for every sample."""
+        """Return all counts, a line for every sample."""
         names = dict.fromkeys(name for name, _ in self.outcomes)
         rows = [["", *Outcome]]
         rows += [[name, *(str(self.outcomes[name, what]) for what in Outcome)] for name in names]
@@ -112,7 +111,7 @@ def run_fuzz(
                 if kinds and not any(kind in sample.name for kind in kinds):
                     continue
                 draw = random.Random(f"{seed} {number}")
-                damaged = mutate(originals[which], draw)
+                damaged = sample.mutate(originals[which], draw)
                 outcome, words = read_mutant(sample, damaged, expected[which])
                 counts.outcomes[sample.name, outcome] += 1
                 if only is not None:
@@ -195,7 +194,7 @@ def read_mutant(sample: Sample, damaged: bytes, expected: Any) -> tuple[Outcome,
 
 
 def _where(error: Exception) -> str:
-    """The error, and the innermost place in legible."""
+    """Return the error in words, with the innermost place in legible."""
     places = []
     trace = error.__traceback__
     while trace is not None:

@@ -2,7 +2,7 @@
 
 - `passes`: whether tests pass in a tree, within a time.
 
-This module must not import legible: the tests import the one of their own tree.
+This module must not import legible: the tests import the one in their tree.
 """
 
 from __future__ import annotations

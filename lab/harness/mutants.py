@@ -56,8 +56,8 @@ class Mutant:
     text
         The whole line as it was, without its margin.
     which
-        How many mutants of the module before this one have the same `before`, `after` and `text`. The four tell it from
-        any other, also after the module was edited elsewhere.
+        How many mutants of the module before this one have the same `before`, `after` and `text`. The four identify
+        it, also after the module was edited elsewhere.
     source
         The changed module.
     """
@@ -99,7 +99,7 @@ def _parts(lines: list[bytes], node: ast.expr | ast.stmt) -> tuple[str, str, str
 
 
 def _nodes(tree: ast.AST) -> Iterator[ast.expr | ast.stmt]:
-    """All expressions and statements that decide what is computed."""
+    """Yield all expressions and statements that are computed."""
     for name, value in ast.iter_fields(tree):
         if name in {"annotation", "returns", "decorator_list", "type_params", "bases"}:
             continue
@@ -158,7 +158,7 @@ def _changes(node: ast.expr | ast.stmt) -> Iterator[ast.expr | ast.stmt]:
 
 
 def _is_text(node: ast.BinOp) -> bool:
-    """Whether texts are put together."""
+    """Return whether an operation joins texts."""
     return any(
         isinstance(n, ast.JoinedStr) or (isinstance(n, ast.Constant) and isinstance(n.value, str))
         for n in ast.walk(node)

@@ -1,8 +1,8 @@
-"""Tests that notice: the modules of the paper's steps with small errors, each judged by the tests of its own room.
+"""Mutation tests: modules with small errors, each judged by the tests of its room.
 
-- `MODULES`: the modules, and the tests that judge them.
-- `run_mutate`: draws mutants, runs the tests on each, and counts; `MutateResult`: what was noticed and what was not.
-- `known_equivalent`: mutants that change nothing; `key_of`: what tells a mutant from any other.
+- `MODULES`: the modules, and the tests that judge them (``mutated_modules.toml``).
+- `run_mutate`: draws mutants, runs the tests on each, and counts; `MutateResult`: the counts.
+- `known_equivalent`: mutants that change nothing; `key_of`: the key that identifies a mutant.
 
 Every worker has a copy of the sources, so that the tree itself never changes. numba's cache does not notice a change in
 another module, so the cached kernels of everything that imports the changed module go, too.
@@ -37,163 +37,19 @@ from legible.files import read_toml
 
 ROOT = Path(__file__).parents[2]
 EQUIVALENT = Path(__file__).parent / "equivalent_mutants.toml"
-SLOWER = 5.0  # a mutant that takes so many times as long as the tests of its room is noticed: it hangs
+SLOWER = 5.0  # a mutant whose tests take this many times as long counts as noticed: it hangs
 LEAST_SECONDS = 60.0
 LEAST_NOTICED = 0.9
 
 MODULES: dict[str, tuple[str, ...]] = {
-    "legible/rules/condition_bits.py": ("tests/rules/test_condition_bits.py", "tests/guidance/test_guidance.py"),
-    "legible/rules/rule.py": ("tests/rules",),
-    "legible/features/intervals.py": ("tests/features",),
-    "legible/play/choosing.py": ("tests/play/test_choosing.py", "tests/play/test_episodes.py"),
-    "legible/play/episodes.py": ("tests/play/test_episodes.py", "tests/play/test_choosing.py"),
-    "legible/play/experiences.py": ("tests/play/test_experiences.py", "tests/test_data_frames.py"),
-    "legible/play/failures.py": ("tests/evaluation/test_failures.py", "tests/evaluation/test_racing.py"),
-    "legible/play/runner.py": ("tests/play/test_runner.py", "tests/study/test_failures.py"),
-    "legible/mining/importance.py": (
-        "tests/mining/test_lime.py",
-        "tests/mining/test_mining.py",
-        "tests/mining/test_methods.py",
-    ),
-    "legible/mining/mining.py": (
-        "tests/mining/test_mining.py",
-        "tests/mining/test_methods.py",
-        "tests/test_data_frames.py",
-    ),
-    "legible/mining/lime/lime.py": ("tests/mining/test_lime.py",),
-    "legible/mining/lime/regression.py": ("tests/mining/test_lime.py",),
-    "legible/mining/lime/sampling.py": ("tests/mining/test_lime.py",),
-    "legible/mining/ripper/description_length.py": (
-        "tests/mining/test_ripper_learner.py",
-        "tests/mining/test_ripper_kernels.py",
-    ),
-    "legible/mining/ripper/encoding.py": (
-        "tests/mining/test_ripper_encoding.py",
-        "tests/mining/test_ripper_classifier.py",
-    ),
-    "legible/mining/ripper/kernels.py": ("tests/mining/test_ripper_kernels.py", "tests/mining/test_ripper_learner.py"),
-    "legible/mining/ripper/learner.py": (
-        "tests/mining/test_ripper_learner.py",
-        "tests/mining/test_ripper_kernels.py",
-        "tests/mining/test_ripper_classifier.py",
-    ),
-    "legible/mining/ripper/rules.py": ("tests/mining/test_ripper_learner.py", "tests/mining/test_ripper_classifier.py"),
-    "legible/relations/cuts.py": ("tests/relations/test_relations.py", "tests/relations/test_groups.py"),
-    "legible/relations/generalisation.py": ("tests/relations/test_relations.py",),
-    "legible/relations/relation.py": ("tests/relations/test_relations.py", "tests/relations/test_file.py"),
-    "legible/relations/values.py": ("tests/relations/test_relations.py", "tests/relations/test_file.py"),
-    "legible/guidance/audit.py": ("tests/guidance/test_env.py", "tests/guidance/test_groups.py"),
-    "legible/guidance/chooser.py": (
-        "tests/guidance/test_guidance.py",
-        "tests/guidance/test_groups.py",
-        "tests/evaluation/test_memory.py",
-        "tests/evaluation/test_evaluation.py",
-    ),
-    "legible/guidance/env.py": (
-        "tests/guidance/test_memory.py",
-        "tests/guidance/test_env.py",
-        "tests/guidance/test_groups.py",
-    ),
-    "legible/guidance/features.py": (
-        "tests/guidance/test_memory.py",
-        "tests/guidance/test_env.py",
-        "tests/guidance/test_guidance.py",
-        "tests/study/test_features.py",
-    ),
-    "legible/guidance/intervention.py": ("tests/guidance/test_groups.py", "tests/guidance/test_env.py"),
-    "legible/guidance/kernel.py": ("tests/guidance/test_guidance.py", "tests/guidance/test_groups.py"),
-    "legible/guidance/policy.py": ("tests/guidance",),
-    "legible/hypotheses/ladder.py": ("tests/hypotheses",),
-    "legible/hypotheses/responses.py": ("tests/hypotheses",),
-    "legible/hypotheses/search.py": ("tests/hypotheses",),
-    "legible/hypotheses/source.py": ("tests/hypotheses", "tests/study/test_rules_from.py"),
-    "legible/hypotheses/vocabulary.py": ("tests/hypotheses",),
-    "legible/evaluation/baselines.py": (
-        "tests/evaluation/test_units.py",
-        "tests/evaluation/test_evaluation.py",
-        "tests/evaluation/test_racing.py",
-    ),
-    "legible/evaluation/blocks.py": ("tests/evaluation/test_evaluation.py", "tests/evaluation/test_failures.py"),
-    "legible/evaluation/candidates.py": ("tests/evaluation/test_candidates.py",),
-    "legible/evaluation/changed.py": ("tests/evaluation/test_changed.py", "tests/evaluation/test_null_worlds.py"),
-    "legible/evaluation/changes.py": ("tests/evaluation/test_racing.py", "tests/evaluation/test_memory.py"),
-    "legible/evaluation/confirmation.py": (
-        "tests/evaluation/test_confirmation.py",
-        "tests/evaluation/test_racing.py",
-        "tests/evaluation/test_candidates.py",
-        "tests/evaluation/test_changed.py",
-    ),
-    "legible/evaluation/failures.py": ("tests/evaluation/test_failures.py", "tests/evaluation/test_racing.py"),
-    "legible/evaluation/figures.py": ("tests/evaluation/test_objectives.py",),
-    "legible/evaluation/objectives.py": ("tests/evaluation/test_objectives.py",),
-    "legible/evaluation/pairs.py": (
-        "tests/evaluation/test_pairs.py",
-        "tests/evaluation/test_racing.py",
-        "tests/evaluation/test_candidates.py",
-        "tests/evaluation/test_changed.py",
-        "tests/evaluation/test_objectives.py",
-    ),
-    "legible/evaluation/racing.py": (
-        "tests/evaluation/test_pairs.py",
-        "tests/evaluation/test_racing.py",
-        "tests/evaluation/test_candidates.py",
-        "tests/evaluation/test_changed.py",
-        "tests/evaluation/test_objectives.py",
-    ),
-    "legible/evaluation/ranks.py": ("tests/evaluation/test_ranks.py", "tests/evaluation/test_objectives.py"),
-    "legible/evaluation/recorded.py": (
-        "tests/evaluation/test_units.py",
-        "tests/evaluation/test_racing.py",
-        "tests/evaluation/test_memory.py",
-    ),
-    "legible/evaluation/references.py": ("tests/evaluation/test_references.py",),
-    "legible/evaluation/screening.py": (
-        "tests/evaluation/test_verdicts.py",
-        "tests/evaluation/test_evaluation.py",
-        "tests/evaluation/test_failures.py",
-    ),
-    "legible/evaluation/statistics.py": (
-        "tests/evaluation/test_statistics.py",
-        "tests/evaluation/test_racing.py",
-        "tests/evaluation/test_references.py",
-    ),
-    "legible/evaluation/units.py": (
-        "tests/evaluation/test_units.py",
-        "tests/evaluation/test_evaluation.py",
-        "tests/evaluation/test_failures.py",
-        "tests/evaluation/test_racing.py",
-        "tests/evaluation/test_references.py",
-    ),
-    "legible/evaluation/verdicts.py": (
-        "tests/evaluation/test_verdicts.py",
-        "tests/evaluation/test_evaluation.py",
-        "tests/evaluation/test_failures.py",
-        "tests/evaluation/test_racing.py",
-    ),
-    "legible/improvement/algorithm_2.py": ("tests/improvement",),
-    "legible/improvement/backward.py": ("tests/improvement",),
-    "legible/improvement/candidates.py": ("tests/improvement",),
-    "legible/improvement/check.py": ("tests/improvement",),
-    "legible/improvement/composition.py": (
-        "tests/improvement",
-        "tests/evaluation/test_evaluation.py",
-        "tests/test_data_frames.py",
-    ),
-    "legible/improvement/forward.py": ("tests/improvement",),
-    "legible/improvement/judging.py": ("tests/improvement",),
-    "legible/improvement/selection.py": ("tests/improvement",),
-    "legible/improvement/trials.py": ("tests/improvement",),
-    "legible_envs/pacman/kernel.py": (
-        "tests/envs/pacman/test_kernel.py",
-        "tests/envs/pacman/test_env.py",
-    ),
-    "legible/streams.py": ("tests/test_streams.py", "tests/play/test_choosing.py"),
+    module: tuple(tests)
+    for module, tests in read_toml(Path(__file__).with_name("mutated_modules.toml"), LegibleError)["modules"].items()
 }
 
 
 @dataclass
 class MutateResult:
-    """How many mutants the tests noticed, by module, and the ones that they did not.
+    """Mutants that the tests noticed, by module, and the ones that they did not.
 
     `unjudged` are modules whose tests fail on the sources as they are.
     """
@@ -214,7 +70,7 @@ class MutateResult:
         return sum(self.noticed.values()) / self.counted if self.counted else float("nan")
 
     def table(self) -> str:
-        """The counts, then every mutant that was not noticed."""
+        """Return the counts, then every mutant that was not noticed."""
         lines = []
         for module in MODULES:
             missed = [mutant for name, mutant in self.unnoticed if name == module]
@@ -232,7 +88,7 @@ class MutateResult:
 def run_mutate(
     mutants: int, *, seed: int = 0, workers: int = 2, modules: tuple[str, ...] = (), verbose: bool = True
 ) -> MutateResult:
-    """Draw mutants of the modules in turn, so many in all, and run the tests of its room on each."""
+    """Draw mutants of the modules in turn, a given number in all, and run the tests of its room on each."""
     drawn, equivalent = _draw(modules or tuple(MODULES), mutants, seed)
     chosen = {name: MODULES[name] for name, _ in drawn}
     result = MutateResult(equivalent=equivalent)
@@ -295,19 +151,16 @@ def known_equivalent() -> dict[Key, str]:
 
 
 def key_of(name: str, mutant: Mutant) -> Key:
-    """What tells a mutant of a module from any other."""
+    """Return the key that identifies a mutant of a module."""
     return name, mutant.text, mutant.before, mutant.after, mutant.which
 
 
 def _copy(source: Path, target: Path) -> Path:
     """Copy what tests need, with times, because numba's cache goes by them."""
-    for part in ("src", "tests", "lab", "zoo", "docs"):
-        if (source / part).exists():
-            if part in {"zoo", "docs"}:
-                target.mkdir(exist_ok=True)
-                (target / part).symlink_to((ROOT / part).resolve())
-            else:
-                shutil.copytree(source / part, target / part, dirs_exist_ok=True)
+    for part in ("src", "tests", "lab"):
+        shutil.copytree(source / part, target / part)
+    for part in ("zoo", "docs"):
+        (target / part).symlink_to((ROOT / part).resolve())
     for name in ("pyproject.toml", "README.md", "ARCHITECTURE.md"):
         shutil.copy2(ROOT / name, target / name)
     return target
@@ -361,26 +214,23 @@ def _cached_kernels(tree: Path, name: str) -> list[Path]:
 @cache
 def _users(name: str) -> set[str]:
     """Return a module and everything that imports it, directly or not."""
+
+    def dotted(path: Path) -> str:
+        return ".".join(path.with_suffix("").parts).removesuffix(".__init__")
+
     source = ROOT / "src"
-    users = {_dotted(Path(name))}
-    imports = {_dotted(p.relative_to(source)): _imports(p) for p in source.rglob("*.py")}
+    imports: dict[str, set[str]] = {}
+    for path in source.rglob("*.py"):
+        names = imports[dotted(path.relative_to(source))] = set()
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+            elif isinstance(node, ast.Import):
+                names |= {alias.name for alias in node.names}
+    users = {dotted(Path(name))}
     while more := {module for module, names in imports.items() if names & users} - users:
         users |= more
     return users
-
-
-def _dotted(path: Path) -> str:
-    return ".".join(path.with_suffix("").parts).removesuffix(".__init__")
-
-
-def _imports(path: Path) -> set[str]:
-    names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        if isinstance(node, ast.ImportFrom) and node.module:
-            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-        elif isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-    return names
 
 
 def _run(tree: Path, tests: tuple[str, ...], limit: float | None) -> bool:

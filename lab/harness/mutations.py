@@ -1,6 +1,7 @@
 """Damage to the content of a file.
 
 - `mutate`: one piece of damage that a random generator draws.
+- `mutate_behind_checksum`: the same to the data of a file of legible, with a key and a checksum that fit.
 
 Bytes are flipped, inserted, deleted, cut off, swapped and repeated; numbers become huge, nesting deep. What is inside a
 zip or a safetensors file is also damaged behind a shell that stays valid.
@@ -12,9 +13,18 @@ import io
 import json
 import random
 import re
+import tempfile
+import warnings
 import zipfile
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
+
+import numpy as np
+import safetensors.numpy
+
+from legible.files import write_arrays, write_json
+from legible.policies.policy_file import _checksum
 
 NUMBERS = (
     *(b"9" * 30, b"9" * 5000, b"1e999", b"-1e999", b"-1", b"0", b"nan", b"inf", b"18446744073709551616"),
@@ -61,7 +71,7 @@ def _damage(content: bytes, draw: random.Random) -> bytes:
 
 
 def _span(content: bytes, draw: random.Random) -> tuple[int, int]:
-    """A piece of the content, mostly a short one."""
+    """Return a piece of the content, mostly a short one."""
     start = draw.randrange(len(content) + 1)
     return start, min(len(content), start + int(2 ** draw.uniform(0, 8)))
 
@@ -74,7 +84,7 @@ def _flip(content: bytes, draw: random.Random) -> bytes:
 
 
 def _overwrite(content: bytes, draw: random.Random) -> bytes:
-    """Numbers of a binary file made huge, negative or zero."""
+    """Overwrite numbers of a binary file with huge, negative or zero ones."""
     start = draw.randrange(len(content) + 1)
     new = draw.choice((b"\xff", b"\x7f", b"\x00", b"\x80")) * draw.choice((1, 2, 4, 8))
     return content[:start] + new + content[start + len(new) :]
@@ -119,7 +129,7 @@ def _nest(content: bytes, draw: random.Random) -> bytes:
 
 
 def _word(content: bytes, draw: random.Random) -> bytes:
-    """One word in place of another."""
+    """Put one word in place of another."""
     found = list(re.finditer(rb"[A-Za-z_][\w.]*", content[:100_000]))
     if not found:
         return _swap(content, draw)
@@ -172,7 +182,7 @@ def _inside_json(content: bytes, draw: random.Random) -> bytes:
 
 
 def _places(value: Any) -> Iterator[tuple[Any, Any]]:
-    """All entries of a document: what holds each, and under which name."""
+    """Yield all entries of a document: the container of each, and its name there."""
     for name in value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
         yield value, name
         yield from _places(value[name])
@@ -205,3 +215,84 @@ def _damaged_metadata(header: bytes, draw: random.Random) -> bytes:
     name = draw.choice(sorted(metadata))
     metadata[name] = mutate(metadata[name].encode(), draw).decode(errors="replace")
     return json.dumps(document).encode()
+
+
+def mutate_behind_checksum(content: bytes, draw: random.Random) -> bytes:
+    """Change one array or entry of a file that legible wrote, and write it again with a valid key and checksum."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "file"
+        if content[:2] == b"PK":
+            with np.load(io.BytesIO(content)) as data:
+                arrays = {name: data[name] for name in data.files}
+            key = str(arrays.pop("_key"))
+            del arrays["_checksum"]
+            for _ in range(draw.choice((1, 1, 1, 2))):
+                _change_array(arrays, draw)
+            write_arrays(path, arrays, key)
+        elif content[:1] == b"{":
+            document = json.loads(content)
+            key = document.pop("_key", "")
+            document.pop("_checksum", None)
+            write_json(path, _change_document(document, draw), key)
+        else:
+            tensors = safetensors.numpy.load(content)
+            header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+            document = json.loads(header["__metadata__"]["legible"])
+            del document["sha256"]
+            if draw.random() < 0.5:
+                _change_array(tensors, draw)
+                tensors = {name: array for name, array in tensors.items() if array.dtype.kind in "fiub"}
+            else:
+                document = _change_document(document, draw)
+            text = json.dumps({**document, "sha256": _checksum(tensors, document)}, sort_keys=True)
+            return safetensors.numpy.save(tensors, {"legible": text})
+        return path.read_bytes()
+
+
+def _change_document(document: dict[str, Any], draw: random.Random) -> dict[str, Any]:
+    """Return a document with one entry changed or taken out, still a table that JSON can hold."""
+    try:
+        changed = json.loads(_inside_json(json.dumps(document).encode(), draw))
+        json.dumps(changed, sort_keys=True)
+    except (ValueError, TypeError, RecursionError):
+        return {}
+    return changed if isinstance(changed, dict) else {}
+
+
+def _change_array(arrays: dict[str, Any], draw: random.Random) -> None:
+    """Change the type, shape, length or some numbers of an array, or take it out."""
+    name = draw.choice(sorted(arrays)) if arrays else ""
+    array = np.array(arrays.get(name, 0))
+    if array.dtype == np.uint8 and name == "structure":
+        changed = _change_document({"all": json.loads(array.tobytes())}, draw).get("all")
+        arrays[name] = np.frombuffer(json.dumps(changed).encode(), np.uint8)
+        return
+    if array.dtype.kind == "U" and array.ndim == 0 and str(array)[:1] == "{" and draw.random() < 0.8:
+        arrays[name] = np.array(json.dumps(_change_document(json.loads(str(array)), draw)))
+        return
+    what = draw.random()
+    if what < 0.3 and array.size and array.dtype.kind in "fiub":
+        flat = array.reshape(-1)
+        with np.errstate(all="ignore"):
+            for _ in range(draw.choice((1, 1, 5))):
+                value = draw.choice((np.nan, np.inf, -np.inf, -1, 0, 1, 2, 0.5, 1e308, 2**62, -(2**62), 10**6))
+                flat[draw.randrange(flat.size)] = np.array(value).astype(array.dtype)
+        arrays[name] = flat.reshape(array.shape)
+    elif what < 0.5:
+        kind = draw.choice(("f4", "f8", "i8", "i4", "u1", "b1", "U5", "c16", ">f8", "f2"))
+        try:
+            with np.errstate(all="ignore"), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                arrays[name] = array.astype(kind)
+        except ValueError:
+            arrays[name] = np.zeros(array.shape, kind)
+    elif what < 0.65:
+        shapes = [(-1,), (1, *array.shape), (*array.shape, 1), array.shape[::-1]]
+        arrays[name] = array.reshape(draw.choice(shapes))
+    elif what < 0.85 and array.ndim:
+        longer = np.concatenate([array, array[: draw.randrange(3) + 1]])
+        arrays[name] = draw.choice((array[:-1], array[:0], longer, array[..., :0]))
+    elif what < 0.95:
+        arrays[name] = arrays[draw.choice(sorted(arrays))] if arrays else array
+    else:
+        arrays.pop(name, None)

@@ -1,7 +1,7 @@
-"""One file of every kind that legible reads, and how it is read.
+"""One file of every kind that legible reads, and its reader.
 
-- `Sample`: a file, what reads it, and whether legible wrote it with a checksum.
-- `make_samples`: all of them, each in a folder of its own.
+- `Sample`: a file, its reader, and whether legible wrote it with a checksum.
+- `make_samples`: all of them, each in its own folder.
 - `plain`: any value as plain data that can be compared to the bit.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import random
 import shutil
 import warnings
 from collections.abc import Callable, Mapping
@@ -24,14 +25,18 @@ import safetensors
 import safetensors.numpy
 import torch
 
+from lab.harness.mutations import mutate, mutate_behind_checksum
 from lab.harness.small_study import make_study
 from lab.reproduction.records import load_record, save_record
+from legible.cli.show import SECTIONS
 from legible.distillation.checkpoint import DistillationCheckpoint, SavedRound
 from legible.distillation.distil import write_network
 from legible.engines import InProcess
 from legible.environments import EnvironmentSpec, FeatureMap
 from legible.environments.feature_readers import InfoReader
+from legible.evaluation.recorded import RecordedEpisodes
 from legible.evaluation.units import UnitResult
+from legible.evaluation.verdicts import Sample as UnitSample
 from legible.features import FeatureSpace
 from legible.files import read_json, read_text, sha256_of, write_json
 from legible.guidance import GuidedPolicy
@@ -46,10 +51,11 @@ from legible.policies import (
     save_normalisation,
     save_policy,
 )
+from legible.policies.readers.rllib import ARGUMENTS, FILTERS, MODULES, STATE, filter_in, read_filter
 from legible.relations import load_relations
 from legible.rules import parse_rule
 from legible.settings import DistillationSettings, StudySettings
-from legible.study import STEPS, Study, UnitFiles
+from legible.study import STEPS, Study, UnitFiles, load_policy_for
 from legible.study.folder import StudyFolder, read_kept_names
 from legible.study.mending import _read_figures, read_mending
 from legible.study.references import OtherPolicies
@@ -140,9 +146,12 @@ words = "drive faster"
 """
 
 _WITH_FOLDER = (
-    *("names.json", "study.json", "study.json of older versions", "mend.json", "mend.json without checksum"),
+    *("names.json", "study.json", "study.json without checksum", "mend.json", "mend.json without checksum"),
     "checkpoint of a distillation",
+    *("RLlib's tensors", "RLlib's settings", "RLlib's connectors"),
 )
+_FIXTURES = Path(__file__).parents[2] / "tests" / "policies" / "fixtures"
+_RLLIB = _FIXTURES / "rllib" / "ppo-filter"
 
 
 @dataclass(frozen=True)
@@ -152,19 +161,22 @@ class Sample:
     Parameters
     ----------
     name
-        What it is.
+        The kind of file.
     path
-        Where it is; other files that it needs lie beside it.
+        Where it is; other files that it needs lie next to it.
     read
         Reads the file as legible does.
     is_checked
-        Whether legible wrote it and must notice any change; texts that people edit and files of others are not.
+        True if legible wrote it and must notice any change; texts that people edit and files of others are not.
+    mutate
+        Damages the content of the file.
     """
 
     name: str
     path: Path
     read: Callable[[Path], Any]
     is_checked: bool = True
+    mutate: Callable[[bytes, random.Random], bytes] = mutate
 
 
 def make_samples(folder: Path) -> list[Sample]:
@@ -173,29 +185,38 @@ def make_samples(folder: Path) -> list[Sample]:
     made.mkdir(parents=True)
     found = [*_study_samples(made), *_policy_samples(made), *_text_samples(made)]
     found += [
-        _older(sample)
+        _without_checksum(sample)
         for sample in found
         if sample.is_checked and sample.path.suffix in {".safetensors", ".npz", ".json"}
-        # Checkpoints are refused without; what needs its folder has a sample of its own.
+        # Checkpoints are refused without; files that need their folder have separate samples.
         if "checkpoint" not in sample.name and sample.name not in _WITH_FOLDER
+    ]
+    found += [
+        dataclasses.replace(
+            sample, name=f"{sample.name}, valid checksum", is_checked=False, mutate=mutate_behind_checksum
+        )
+        for sample in found
+        if sample.is_checked and sample.path.suffix in {".safetensors", ".npz", ".json"}
+        # The fleet's checkpoints hold the raw state of its games, and are only read by who wrote them.
+        if sample.name not in {"full checkpoint", "light checkpoint"}
     ]
     return [_alone(sample, folder / f"{number:02}") for number, sample in enumerate(found)]
 
 
 def _alone(sample: Sample, folder: Path) -> Sample:
-    """The sample in a folder of its own, with what lies beside it."""
-    beside = sample.path.parent
-    if sample.name in _WITH_FOLDER or sample.path.suffix == ".yml":
-        shutil.copytree(beside, folder, ignore=shutil.ignore_patterns("units", "experiences*", "*.html"))
+    """Return the sample in its own folder, with the files next to it."""
+    source = sample.path.parent
+    if sample.name.split(", valid")[0] in _WITH_FOLDER or sample.path.suffix == ".yml":
+        shutil.copytree(source, folder, ignore=shutil.ignore_patterns("units", "experiences*", "*.html"))
     else:
         folder.mkdir()
-        for other in beside.glob(f"{sample.path.stem}.*"):
+        for other in source.glob(f"{sample.path.stem}.*"):
             shutil.copy(other, folder)
     return dataclasses.replace(sample, path=folder / sample.path.name)
 
 
-def _older(sample: Sample) -> Sample:
-    """The sample as older versions wrote it, without key and checksum; then damage gets further."""
+def _without_checksum(sample: Sample) -> Sample:
+    """Return the sample without key and checksum, so that damage gets further."""
     path = sample.path.parent / "without checksums" / sample.path.name
     path.parent.mkdir(exist_ok=True)
     if path.suffix == ".npz":
@@ -220,10 +241,11 @@ def _study_samples(folder: Path) -> list[Sample]:
 
     policy = save_flawed_network(folder / "mirror.safetensors")
     study = make_study(folder / "study", policy, engine=InProcess())
-    study.run(baselines=True)
+    study.run()
     key = str(json.loads((study.folder / "study.json").read_text())["about"]["id"])
     unit = min((study.folder / "units").glob("*.npz"))
     rollouts = min((study.folder / "rollouts").glob("*.npz"))
+    recorded = min((study.folder / "unguided").glob("*.npz"))
     balance = _cartpole_study(folder / "cartpole")
     older = folder / "older"
     shutil.copytree(balance, older)
@@ -243,15 +265,15 @@ def _study_samples(folder: Path) -> list[Sample]:
         Sample("guided policy", study.folder / "guided.safetensors", load_policy),
         Sample("experiences", study.folder / "experiences.npz", lambda path: Experiences.load(path, key)),
         Sample("mining", study.folder / "mining.npz", lambda path: Mining.load(path, key)),
-        Sample("unit", unit, lambda path: UnitFiles(path.parent, UnitResult)[path.stem]),
+        Sample("unit", unit, _unit),
         Sample("composition", study.folder / "composition.json", lambda path: read_json(path, key)),
         *(
-            Sample(name, study.folder / STEPS[name].file, partial(STEPS[name].load, study))
-            for name in ("generalisations", "evaluation", "improvement", "references", "explanations", "baseline block")
+            Sample(name, study.folder / STEPS[name].file, partial(_step, study, name))
+            for name in ("generalisations", "evaluation", "improvement", "references", "explanations")
         ),
         Sample("study.json", balance / "study.json", lambda path: StudyFolder(path.parent).read()),
         Sample("names.json", balance / "names.json", _names_of_study),
-        Sample("study.json of older versions", older / "study.json", _open_study, is_checked=False),
+        Sample("study.json without checksum", older / "study.json", _open_study, is_checked=False),
         Sample("record", record, load_record),
         Sample("confirmed rules", study.folder / "confirmed.json", lambda path: _rules_in(path.parent)),
         Sample("searched rules", study.folder / "searched.json", lambda path: _searched(path, key)),
@@ -259,24 +281,55 @@ def _study_samples(folder: Path) -> list[Sample]:
         Sample("other policies", others / "others.json", lambda path: _other_policies(path, key)),
         Sample("mistakes", study.folder / "mistakes.json", lambda path: Mistakes.load(path, key)),
         Sample("decisions", study.folder / "mistakes.npz", lambda path: Experiences.load(path, key)),
+        Sample("recorded unit", recorded, lambda path: UnitFiles(path.parent, RecordedEpisodes)[path.stem]),
         Sample("rollouts", rollouts, lambda path: UnitFiles(path.parent, Rollouts)[path.stem]),
         *_guided_samples(folder, policy),
         *_mended_samples(folder, balance),
     ]
 
 
+def _unit(path: Path) -> UnitResult:
+    """Read the results of a unit and compute what the stages compute from them."""
+    result = UnitFiles(path.parent, UnitResult)[path.stem]
+    UnitSample.of(result)
+    UnitResult.concatenate([result, result]).with_episodes(np.arange(len(result)), result)
+    return result
+
+
+def _step(study: Study, name: str, path: Path) -> Any:
+    """Read the result of a step and show it as ``legible show`` does."""
+    result = STEPS[name].load(study, path)
+    before = study.read(name)
+    study._results[name] = result
+    try:
+        for section in _SECTIONS_OF[name]:
+            SECTIONS[section].to_data(study)
+    finally:
+        study._results[name] = before
+    return result
+
+
+_SECTIONS_OF = {
+    "generalisations": ("rules",),
+    "evaluation": ("verdict", "weaknesses", "rules"),
+    "improvement": ("verdict", "composition"),
+    "references": ("verdict",),
+    "explanations": ("verdict", "weaknesses"),
+}
+
+
 def _guided_samples(folder: Path, network: Path) -> list[Sample]:
-    """Guided policies whose rules have a memory, or see what the environment tells besides."""
+    """Make guided policies whose rules have a memory, or read the info of the environment."""
     import mirror_world
 
     policy = load_policy(network)
     memory = FeatureSpace.from_dict({**mirror_world.SPACE.to_dict(), "derived": {"before": "last_action"}})
     guided = folder / "memory.safetensors"
     GuidedPolicy(policy, [parse_rule("+Left <- left & before = 1", memory)], memory).save(guided)
-    told = FeatureSpace.of(["wind"], ["Left", "Right", "Stay"])
-    features = FeatureMap(told, InfoReader(("wind",)), gymnasium.spaces.Box(-1.0, 1.0, (5,), np.float32))
+    wind = FeatureSpace.of(["wind"], ["Left", "Right", "Stay"])
+    features = FeatureMap(wind, InfoReader(("wind",)), gymnasium.spaces.Box(-1.0, 1.0, (5,), np.float32))
     informed = folder / "informed.safetensors"
-    GuidedPolicy(policy, [parse_rule("+Left <- wind > 0.5", told)], told, features=features).save(informed)
+    GuidedPolicy(policy, [parse_rule("+Left <- wind > 0.5", wind)], wind, features=features).save(informed)
     return [
         Sample("guided policy with a memory", guided, load_policy),
         Sample("guided policy with features", informed, load_policy),
@@ -284,7 +337,7 @@ def _guided_samples(folder: Path, network: Path) -> list[Sample]:
 
 
 def _mended_samples(folder: Path, study: Path) -> list[Sample]:
-    """What mending and distilling leave behind: the state of a mending, networks with figures, rounds."""
+    """Make the files of mending and distilling: the state of a mending, networks with figures, rounds."""
     place = folder / "mended"
     shutil.copytree(study, place / "round-1")
     settings = dataclasses.asdict(DistillationSettings())
@@ -322,13 +375,13 @@ def _rules_of_others(path: Path, key: str) -> Any:
     import mirror_world
 
     study: Any = SimpleNamespace(space=mirror_world.SPACE, read=lambda _: read_others(path, key))
-    others = OtherRules(study, FoundOrigins((Origin("another"),), {}, ()), typed=False)
+    others = OtherRules(study, FoundOrigins((Origin("another"),), {}, ()), load_policy_for)
     return others.rules(), others.steps()
 
 
 def _other_policies(path: Path, key: str) -> Any:
     study: Any = SimpleNamespace(folder=path.parent, key=key)
-    return OtherPolicies(study, typed=False).sources
+    return OtherPolicies(study, load_policy_for).sources
 
 
 def _rounds(path: Path) -> Any:
@@ -337,7 +390,7 @@ def _rounds(path: Path) -> Any:
 
 
 def _cartpole_study(folder: Path) -> Path:
-    """A study of an environment that opens without trust, with names; nothing of it is played."""
+    """Make a study of an environment that opens without trust, with names, and play nothing."""
     torch.manual_seed(0)
     policy = load_policy(torch.nn.Sequential(torch.nn.Linear(4, 2)), output="values", n_features=4, n_actions=2)
     names = FeatureSpace.of(["x", "speed", "angle", "turning"], ["Left", "Right"])
@@ -392,7 +445,7 @@ def _policy_samples(folder: Path) -> list[Sample]:
 
 
 def _foreign_samples(folder: Path, net: torch.nn.Module) -> list[Sample]:
-    """Policies of other libraries: CleanRL, ONNX, TorchScript."""
+    """Make policies of other libraries: CleanRL, ONNX, TorchScript."""
     state = net.state_dict()
     torch.save({f"network.{name}": tensor for name, tensor in state.items()}, folder / "dqn.cleanrl_model")
     actor = {f"actor_mean.{name}": tensor for name, tensor in state.items()}
@@ -405,8 +458,24 @@ def _foreign_samples(folder: Path, net: torch.nn.Module) -> list[Sample]:
         Sample("CleanRL's DQN", folder / "dqn.cleanrl_model", load_policy, is_checked=False),
         Sample("CleanRL's PPO", folder / "ppo.cleanrl_model", load_policy, is_checked=False),
         Sample("ONNX", folder / "graph.onnx", _graph, is_checked=False),
-        Sample("TorchScript that nobody typed", folder / "program.pt", _refused_program, is_checked=False),
+        Sample("RLlib's tensors", _RLLIB / MODULES / "default_policy" / STATE, _module, is_checked=False),
+        Sample("RLlib's settings", _RLLIB / MODULES / "default_policy" / ARGUMENTS, _module, is_checked=False),
+        Sample("RLlib's filter", _RLLIB / FILTERS / "MeanStdFilter" / "state.pkl", read_filter, is_checked=False),
+        Sample("RLlib's connectors", _RLLIB / FILTERS / ARGUMENTS, _connectors, is_checked=False),
+        *(
+            Sample(name.partition("/")[0], _FIXTURES / name, partial(load_policy, activation="elu"), is_checked=False)
+            for name in ("rsl_rl/new.pt", "skrl/gaussian.pt", "rl_games/continuous.pth")
+        ),
+        Sample("TorchScript without permission", folder / "program.pt", _refused_program, is_checked=False),
     ]
+
+
+def _module(path: Path) -> Any:
+    return load_policy(path.parent)
+
+
+def _connectors(path: Path) -> Any:
+    return filter_in(path.parent)
 
 
 def write_onnx(net: torch.nn.Module, path: Path) -> None:
@@ -431,24 +500,24 @@ def write_onnx(net: torch.nn.Module, path: Path) -> None:
 
 
 def _graph(path: Path) -> Any:
-    """What the graph of a file makes of some observations."""
+    """Return the outputs of the graph of a file for some observations."""
     policy = load_policy(path)
     return policy.scores(np.zeros((3, policy.n_features or 4), np.float32))
 
 
 def _refused_program(path: Path) -> Any:
-    """Read a program without having typed it: it is seen to be one, or refused as damaged, and never opened."""
+    """Read a program without permission: it is recognised, or refused as damaged, and never opened."""
     try:
-        policy = load_policy(path)
+        policy = load_policy(path, output="values", n_features=4, allow_code=True)
     except PolicyError as error:
         if "is a program" in str(error):
             return "a program"
         raise
-    raise AssertionError(f"a program that nobody typed became {policy}")
+    raise AssertionError(f"a program without permission became {policy}")
 
 
 def _zoo_samples(folder: Path, small: dict[str, Any]) -> list[Sample]:
-    """The two files of a folder of the RL Zoo, which say what the environment needs."""
+    """Make the two files of a folder of the RL Zoo that describe the environment."""
     from stable_baselines3 import PPO
 
     place = folder / "CartPole-v1_1"
@@ -464,7 +533,7 @@ def _zoo_samples(folder: Path, small: dict[str, Any]) -> list[Sample]:
 
 
 def _zoo_environment(path: Path) -> Any:
-    """The environment as the files of a folder say, made."""
+    """Make the environment that the files of a folder describe."""
     policy = load_policy(path.parent)
     spec = environment_for(policy, EnvironmentSpec("CartPole-v1"))
     spec.make().close()
@@ -472,7 +541,7 @@ def _zoo_environment(path: Path) -> Any:
 
 
 def _training_samples(folder: Path) -> list[Sample]:
-    """A checkpoint of a fleet, and importances."""
+    """Make a checkpoint of a fleet, and importances."""
     from lab.fleet.checkpoint import load_checkpoint, save_checkpoint
     from lab.fleet.plan import FleetPlan, make_fleet
     from legible.training import DqnSettings
@@ -497,7 +566,7 @@ def _training_samples(folder: Path) -> list[Sample]:
 
 
 def _actions(path: Path) -> Any:
-    """What a policy of continuous actions does."""
+    """Return the actions of a policy with continuous actions."""
     policy: Any = load_policy(path)
     shape = (2, *policy.observation_space.shape)
     return policy.predict(np.linspace(-1, 1, int(np.prod(shape)), dtype=np.float32).reshape(shape))[0], policy.metadata
@@ -537,7 +606,7 @@ def _text_samples(folder: Path) -> list[Sample]:
 
 
 def _derived(path: Path) -> Any:
-    """A names file, and what its derived features are in two steps of an episode."""
+    """Read a names file and compute its derived features in two steps of an episode."""
     space = FeatureSpace.from_toml(path)
     if space.derived is None:
         return space

@@ -11,7 +11,6 @@ from typing import Any
 
 from legible.environments import EnvironmentSpec
 from legible.settings import (
-    BaselineSettings,
     EvaluationSettings,
     ImprovementSettings,
     MiningSettings,
@@ -33,7 +32,6 @@ SETTINGS = StudySettings(
     improvement=ImprovementSettings(episodes=40, final_episodes=40),
     references=ReferenceSettings(episodes=20),
     mistakes=MistakeSettings(when="always", steps=20_000, episodes=40, rollouts=8, second_rollouts=8, final_rollouts=8),
-    baselines=BaselineSettings(random_tests=3),
 )
 
 

@@ -5,7 +5,7 @@
 - `tables`: tables built from records alone.
 - `figures`: a picture of each table.
 - `origin`: which code and which processor made a record.
-- `running`: run what is missing and write the tables.
+- `running`: run missing jobs and write the tables.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     metavar="N",
     type=click.FloatRange(min=0.0),
     default=0.0,
-    help="Begin no further study after so many minutes; the same command goes on later.",
+    help="Begin no further study after this many minutes; the same command goes on later.",
 )
 @click.option("--row", metavar="NAME", multiple=True, help="Run this row only; may be given repeatedly.")
 @click.option("--mode", metavar="NAME", multiple=True, help="Run this mode only; may be given repeatedly.")
@@ -101,8 +101,8 @@ def reproduce(
     """Run the paper's experiments on the zoo's policies and write its tables.
 
     What has been run already is not run again: stop it at any time and start it again with the same command. With
-    --scale 0.05 a first look takes minutes; give it an --out of its own. To see whether a row comes out as it did here,
-    run it with an --out of its own, then 'python -m lab reproduce check --out THERE'.
+    --scale 0.05 a first look takes minutes; give it a separate --out. To see whether a row comes out as it did here,
+    run it with a separate --out, then 'python -m lab reproduce check --out THERE'.
     """
     from lab.reproduction import jobs_of, load_table_plans, missing_jobs  # noqa: PLC0415
     from lab.reproduction import reproduce as run  # noqa: PLC0415
@@ -174,7 +174,7 @@ def _check(console: Console, out: Path, reference: Path) -> None:
 
     if out.resolve() == reference.resolve():
         raise LegibleError(
-            "check compares the records of another run with the repository's: run a row with an --out of its own first."
+            "check compares the records of another run with the repository's: run a row with a separate --out first."
         )
     compared = compare_records(out, reference)
     if not compared:

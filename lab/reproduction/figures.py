@@ -56,12 +56,12 @@ def _draw_panel(axes: Any, table: Table, place: tuple[str, str], shown: Sequence
 
 
 def _is_drawn(table: Table, index: int, column: str) -> bool:
-    """Columns that share the picture's scale."""
+    """Return whether a column shares the picture's scale."""
     return table.digits[index] == max(table.digits) and "rule sets" not in column and "gain" not in column
 
 
 def _legend(grid: Any) -> tuple[list[Any], list[str]]:
-    """One entry for each column that any panel shows."""
+    """Return one entry for each column that any panel shows."""
     found: dict[str, Any] = {}
     for axes in grid.flat:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):

@@ -1,4 +1,4 @@
-"""Where a record comes from: the version of the code, the processor.
+"""Origin of a record: the version of the code, the processor.
 
 - `code_version`: the package's version, the commit of a clone, and a fingerprint of the sources.
 - `processor_name`: the kind of processor, as the system calls it.
@@ -19,19 +19,16 @@ DIGITS = 12
 
 
 def code_version() -> dict[str, str]:
-    """Say which code this is: ``version``, ``commit`` ("" outside a clone) and ``sources``, a hash of all modules."""
+    """Return ``version``, ``commit`` ("" outside a clone) and ``sources``, a hash of all modules."""
     digest = hashlib.sha256()
     for path in sorted(PACKAGE.rglob("*.py")):
         digest.update(path.relative_to(PACKAGE).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
-    return {"version": legible.__version__, "commit": _commit(), "sources": digest.hexdigest()[:DIGITS]}
-
-
-def _commit() -> str:
-    git = shutil.which("git")
-    if git is None:
-        return ""
-    asked = subprocess.run([git, "-C", str(PACKAGE), "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
-    return asked.stdout.strip()[:DIGITS] if asked.returncode == 0 else ""
+    commit, git = "", shutil.which("git")
+    if git is not None:
+        command = [git, "-C", str(PACKAGE), "rev-parse", "HEAD"]
+        asked = subprocess.run(command, capture_output=True, text=True, check=False)
+        commit = asked.stdout.strip()[:DIGITS] if asked.returncode == 0 else ""
+    return {"version": legible.__version__, "commit": commit, "sources": digest.hexdigest()[:DIGITS]}
 
 
 def processor_name() -> str:

@@ -1,4 +1,4 @@
-"""What is run for a table, as data: policies and settings in a studies file, the table itself in another.
+"""Plans of tables as data: policies and settings in a studies file, the table itself in another.
 
 A studies file (``pacman.toml``) names rows of policies, the settings of their studies, and the modes in which each is
 run::
@@ -28,6 +28,7 @@ from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass,
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from lab.reproduction.baselines import RANDOM_TESTS
 from legible.environments import EnvironmentSpec
 from legible.errors import LegibleError, did_you_mean
 from legible.settings import PRESETS, StudySettings, read_settings_file
@@ -44,7 +45,7 @@ class Row:
     name
         Of the row in the paper's table.
     environment, arguments
-        What is played.
+        The environment.
     policy, extended
         Path patterns with ``{seed}``; `extended` are the policies that were trained for longer, if there are any.
     known_rule
@@ -66,10 +67,11 @@ class Row:
 
 @dataclass(frozen=True)
 class Mode:
-    """How policies are studied: the settings, and whether random tests and random rules are run, too."""
+    """A way to study policies: the settings, and whether random tests and random rules are run, too."""
 
     settings: StudySettings
     baselines: bool = True
+    random_tests: int = RANDOM_TESTS
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,7 @@ class Job:
     mode: str
     settings: StudySettings
     baselines: bool = True
+    random_tests: int = RANDOM_TESTS
 
     @property
     def policy(self) -> str:
@@ -108,23 +111,28 @@ class StudiesPlan:
     modes: Mapping[str, Mode]
 
     def jobs(self) -> list[Job]:
-        """Everything there is to run: mode by mode, row by row."""
+        """Return everything there is to run: mode by mode, row by row."""
         return [
-            Job(row, seed, name, mode.settings, mode.baselines)
+            Job(row, seed, name, mode.settings, mode.baselines, mode.random_tests)
             for name, mode in self.modes.items()
             for row in self.rows
             for seed in self.seeds
         ]
 
     def scaled(self, scale: float) -> StudiesPlan:
-        """The same with all numbers of episodes, tests and seeds multiplied, for a quick look."""
+        """Return the plan with all numbers of episodes, tests and seeds multiplied, for a quick look."""
         if not 0.0 < scale <= 1.0:
             raise LegibleError(f"scale must be above 0 and at most 1, got {scale}.")
         if scale == 1.0:
             return self
         seeds = self.seeds[: max(1, round(scale * len(self.seeds)))]
         modes = {
-            name: replace(mode, settings=scaled_settings(mode.settings, scale)) for name, mode in self.modes.items()
+            name: replace(
+                mode,
+                settings=scaled_settings(mode.settings, scale),
+                random_tests=max(1, round(scale * mode.random_tests)),
+            )
+            for name, mode in self.modes.items()
         }
         return replace(self, seeds=seeds, modes=modes)
 
@@ -154,10 +162,10 @@ class TablePlan:
     name, title
         Of the table.
     kind
-        What its columns are: shares of detected "weaknesses", "improvement" of returns, or shares of rules that speak
+        Its columns: shares of detected "weaknesses", "improvement" of returns, or shares of rules that speak
         of "groups" of features.
     studies
-        Files of the studies that it is made from, beside the table's own; several stand side by side.
+        Files of the studies that it is made from, relative to the table's folder; several stand side by side.
     paper
         The paper's figures: row → column → number.
     modes
@@ -183,12 +191,12 @@ class TablePlan:
         return made
 
     def plans(self) -> dict[str, StudiesPlan]:
-        """The studies by their label."""
+        """Return the studies by their label."""
         return {label: StudiesPlan.load(self.folder / file) for label, file in self.studies.items()}
 
 
 def find_tables(folder: str | Path) -> dict[str, Path]:
-    """The table files of a folder, by name."""
+    """Return the table files of a folder, by name."""
     found = {path.stem: path for path in sorted(Path(folder).glob("table*.toml"))}
     if not found:
         raise LegibleError(
@@ -199,7 +207,7 @@ def find_tables(folder: str | Path) -> dict[str, Path]:
 
 
 def scaled_settings(settings: Any, scale: float) -> Any:
-    """Multiply every number of episodes and tests in settings."""
+    """Multiply every number of episodes in settings."""
     changes: dict[str, Any] = {}
     for entry in fields(settings):
         value = getattr(settings, entry.name)
@@ -207,8 +215,6 @@ def scaled_settings(settings: Any, scale: float) -> Any:
             changes[entry.name] = scaled_settings(value, scale)
         elif entry.name.endswith("episodes") and entry.name != "unit_episodes" and value:
             changes[entry.name] = max(2, round(scale * value))
-        elif entry.name == "random_tests":
-            changes[entry.name] = max(1, round(scale * value))
     return replace(settings, **changes)
 
 
@@ -241,7 +247,7 @@ def _mode(base: Mapping[str, Any], changes: Mapping[str, Any], where: str) -> Mo
 
 
 def _merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested settings with some of them replaced."""
+    """Return nested settings with some of them replaced."""
     merged = dict(base)
     for key, value in changes.items():
         old = merged.get(key)

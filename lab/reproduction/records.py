@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from lab.reproduction.baselines import play_baseline
 from lab.reproduction.origin import code_version, processor_name
 from lab.reproduction.plan import Job
 from legible.engines import Engine
@@ -68,7 +69,7 @@ def make_record(
         job.policy,
         seed=seed,
         settings=job.settings,
-        typed=trust,
+        allow_code=trust,
         engine=engine,
         progress=progress,
     )
@@ -79,9 +80,9 @@ def make_record(
     with _timed(seconds, "evaluation"):
         evaluation = study.evaluate()
     with _timed(seconds, "random tests"):
-        tests = {kind: study.play_baseline(kind) for kind in ("block", "enforce") if job.baselines}
+        tests = {kind: play_baseline(study, kind, job.random_tests) for kind in ("block", "enforce") if job.baselines}
     with _timed(seconds, "random rules"):
-        random_rules = study.play_baseline("rules") if study.rule_sets and job.baselines else None
+        random_rules = play_baseline(study, "rules") if study.rule_sets and job.baselines else None
     with _timed(seconds, "improvement"):
         improvement = study.improve()
     with _timed(seconds, "references"):
@@ -142,7 +143,7 @@ def _timed(seconds: dict[str, float], name: str) -> Iterator[None]:
 
 
 def _extended(job: Job, study: Study) -> Record:
-    """The policy that was trained for longer, on the seeds of the final figure, beside the base and the guided one."""
+    """Return the figures of the policy that was trained for longer, on the seeds of the final figure."""
     setup = replace(study.setup(), policy=load_policy(job.extended))
     seeds = study.improvement.final_blocks.seeds
     # Not with the study's runner: its store knows one policy only.
@@ -162,7 +163,7 @@ def _extended(job: Job, study: Study) -> Record:
 
 
 def _known_rule(text: str, study: Study) -> Record:
-    """Whether a rule of the paper's was mined, or one that contains it, and what its generalisation is worth here."""
+    """Return whether a rule of the paper's was mined, or one that contains it, and the effect of its generalisation."""
     rule = parse_rule(text, study.space)
     generalised = generalise_all([rule], study.relations)[0].rule_set
     relatives = [m.rule for m in study.mining.rules if any(r.contains(m.rule) for r in generalised.rules)]
@@ -180,7 +181,7 @@ def _known_rule(text: str, study: Study) -> Record:
 
 
 def _groups(study: Study) -> dict[str, tuple[str, ...]]:
-    """The groups of the domain, in PAC-Man those of the paper, or the features' own."""
+    """Return the groups of the domain, in PAC-Man those of the paper, or the features' own."""
     return domain_groups(study.environment, study.space) or feature_groups(study.space)
 
 
@@ -213,7 +214,7 @@ def _verdict(verdict: Verdict, space: FeatureSpace) -> Record:
 
 
 def _identity(rule_set: RuleSet, space: FeatureSpace) -> str:
-    """What equal rule sets share: a short hash of their rules in any order."""
+    """Return a short hash that equal rule sets share: of their rules in any order."""
     texts = sorted(rule.text(space) for rule in rule_set.rules)
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:8]
 
@@ -223,7 +224,7 @@ def _sample(sample: Sample) -> Record:
 
 
 def _short(value: float) -> float:
-    """A number with as many digits as anybody reads."""
+    """Return a number with six digits."""
     return float(f"{value:.{DIGITS}g}")
 
 

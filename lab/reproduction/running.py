@@ -2,7 +2,7 @@
 
 - `load_table_plans`, `jobs_of`: which tables, and the studies that they need.
 - `missing_jobs`: the studies that have no record yet, and `expected_seconds`: how long they take.
-- `reproduce`: runs what is missing and writes the tables.
+- `reproduce`: runs missing jobs and writes the tables.
 - `compare_records`: what differs between records and those of the repository.
 - `write_tables`, `table_from_records`: tables from the records that are there.
 """
@@ -28,7 +28,7 @@ OnJob = Callable[[Job, int, int], None]
 
 
 def load_table_plans(names: Sequence[str], folder: Path) -> list[TablePlan]:
-    """The plans of the named tables; "all" means all."""
+    """Return the plans of the named tables; "all" means all."""
     found = find_tables(folder)
     if "all" in names:
         return [TablePlan.load(path) for path in found.values()]
@@ -39,7 +39,7 @@ def load_table_plans(names: Sequence[str], folder: Path) -> list[TablePlan]:
 
 
 def jobs_of(plans: Sequence[TablePlan], scale: float = 1.0) -> dict[str, list[Job]]:
-    """All jobs that tables need, by the name of their studies; tables that share studies share the jobs."""
+    """Return all jobs that tables need, by the name of their studies; tables that share studies share the jobs."""
     jobs: dict[str, list[Job]] = {}
     for plan in plans:
         for studies in plan.plans().values():
@@ -48,7 +48,7 @@ def jobs_of(plans: Sequence[TablePlan], scale: float = 1.0) -> dict[str, list[Jo
 
 
 def record_path(out: Path, studies: str, job: Job) -> Path:
-    """Where the record of a job lies."""
+    """Return the path of the record of a job."""
     return out / "records" / studies / f"{job.name}.json.gz"
 
 
@@ -70,7 +70,7 @@ def reproduce(
     on_job: OnJob | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> list[Table]:
-    """Run what is missing and write the tables.
+    """Run missing jobs and write the tables.
 
     Parameters
     ----------
@@ -92,10 +92,10 @@ def reproduce(
     seed
         Of every study.
     minutes
-        After so many no further study is begun; 0 for no limit. What is missing is run the next time.
+        After this many no further study is begun; 0 for no limit. The next call runs the rest.
     trust
         Whether to import factories of environments and policies that are code, if the table files name some. Files from
-        somebody else can name any code.
+        other people can name any code.
     engine
         Where episodes run.
     on_job, progress
@@ -145,7 +145,7 @@ def missing_jobs(
 def expected_seconds(missing: Sequence[tuple[str, Job]], out: Path, workers: int) -> float:
     """Guess how long jobs take on some workers, by what records of the same row took, or of the same studies.
 
-    NaN where there are none to go by. Records without their seconds tell nothing.
+    NaN where there are none to go by. Records without their seconds are ignored.
     """
     took: dict[tuple[str, str], list[float]] = {}
     for path in sorted((out / "records").glob("*/*.json.gz")):

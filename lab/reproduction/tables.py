@@ -1,7 +1,7 @@
-"""Tables from records: ours beside the paper's, as values, Markdown and CSV.
+"""Tables from records: ours and the paper's, as values, Markdown and CSV.
 
 Each cell is the mean over the policies of a row. ``±`` is the mean of their own standard errors, as in the paper;
-the error between policies, which says how much another five policies would differ, stands beside it in brackets.
+the error between policies, which says how much another five policies would differ, follows in brackets.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Table:
     rows: Mapping[tuple[str, str], tuple[Cell, ...]]
 
     def to_markdown(self) -> str:
-        """A line for the paper and one for each of our modes, row by row."""
+        """Return a line for the paper and one for each of our modes, row by row."""
         lines = [
             f"| {' | '.join(('row', 'mode', 'policies', *self.columns))} |",
             "|---" * (len(self.columns) + 3) + "|",
@@ -88,7 +88,10 @@ class Table:
                     lines.append(f"| **{row}** | paper | 5 | {' | '.join(paper)} |")
             written.add(row)
             policies = max((len(cell.values) for cell in cells), default=0)
-            shown = [_shown(cell, digits, policies) for cell, digits in zip(cells, self.digits, strict=True)]
+            shown = []
+            for cell, digits in zip(cells, self.digits, strict=True):
+                few = f" ({len(cell.values)} of {policies})" if 0 < len(cell.values) < policies else ""
+                shown.append(cell.text(digits) + few)
             if policies:
                 lines.append(f"| {row} | {mode} | {policies} | {' | '.join(shown)} |")
             else:
@@ -96,7 +99,7 @@ class Table:
         return "\n".join(lines) + "\n"
 
     def to_csv(self) -> str:
-        """One line for each cell."""
+        """Return one line for each cell."""
         file = io.StringIO()
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["table", "row", "mode", "column", "policies", "mean", "within", "between", "paper"])
@@ -108,18 +111,12 @@ class Table:
         return file.getvalue()
 
 
-def _shown(cell: Cell, digits: int, policies: int) -> str:
-    """A cell, and from how many policies it comes where that is not all."""
-    few = f" ({len(cell.values)} of {policies})" if 0 < len(cell.values) < policies else ""
-    return cell.text(digits) + few
-
-
 Quantity = Callable[[Record], "float | tuple[float, float] | None"]
 """From a record to a number, or a number and its standard error; None where there is nothing to say."""
 
 
 def _shares(verdicts: Sequence[Record]) -> dict[str, float]:
-    """Shares of the evaluations that found a weakness: by the plain test, after correction, on fresh seeds."""
+    """Return the shares of evaluations that found a weakness: plain test, after correction, on held-out seeds."""
     verdicts = distinct(verdicts)
     if not verdicts:
         return {}
@@ -130,7 +127,7 @@ def _shares(verdicts: Sequence[Record]) -> dict[str, float]:
 
 
 def distinct(verdicts: Sequence[Record]) -> list[Record]:
-    """Verdicts with equal rule sets counted once; all of them where records do not say which are equal."""
+    """Return verdicts with equal rule sets counted once; all of them where records do not say which are equal."""
     found: dict[object, Record] = {}
     for number, verdict in enumerate(verdicts):
         found.setdefault(verdict.get("set", number), verdict)
@@ -138,7 +135,7 @@ def distinct(verdicts: Sequence[Record]) -> list[Record]:
 
 
 def best_reference(record: Record) -> Record | None:
-    """The reference with the highest mean return on the final seeds: random play, a constant action, a policy."""
+    """Return the reference with the highest mean return on the final seeds: random play, a constant, a policy."""
     found = [one for one in record.get("references") or () if one["seeds"] == "final"]
     return max(found, key=lambda one: float(one["mean"]), default=None)
 
@@ -190,7 +187,7 @@ IMPROVEMENT: dict[str, tuple[Quantity, int]] = {
 
 
 def _columns(plan: TablePlan, labels: Sequence[str], groups: Sequence[str]) -> dict[str, tuple[str, Quantity, int]]:
-    """Names of columns → label of the studies, figure, digits."""
+    """Return the columns by name: label of the studies, figure, digits."""
     if plan.kind == "groups":
         return {
             f"{label} {group}": (label, lambda record, group=group: record["groups"].get(group), 2)  # type: ignore[misc]
@@ -213,7 +210,7 @@ def build_table(plan: TablePlan, records: Mapping[str, Sequence[Record]]) -> Tab
     plan
         The table.
     records
-        Label of the studies → their records, in any order. What is missing is "not run".
+        Label of the studies → their records, in any order. Missing cells are "not run".
     """
     plans = plan.plans()
     wanted = {column for row in plan.paper.values() for column in row}
@@ -236,7 +233,7 @@ def build_table(plan: TablePlan, records: Mapping[str, Sequence[Record]]) -> Tab
 
 
 def _is_meant(studies: StudiesPlan, row: str, mode: str, column: str) -> bool:
-    """Whether the plan of some studies asks for a column."""
+    """Return whether the plan of some studies asks for a column."""
     if "extended" in column:
         return any(one.extended for one in studies.rows if one.name == row)
     is_baseline = column.removesuffix(", corrected").removesuffix(", fresh seeds")[-2:] in ("RT", "RR")
@@ -244,7 +241,7 @@ def _is_meant(studies: StudiesPlan, row: str, mode: str, column: str) -> bool:
 
 
 def _reference_name(records: Sequence[Record]) -> str:
-    """What the best references of some records are called, those of most policies first."""
+    """Return the names of the best references of some records, those of most policies first."""
     names = Counter(found["name"] for record in records if (found := best_reference(record)))
     return ", ".join(name for name, _ in names.most_common())
 

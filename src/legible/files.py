@@ -103,11 +103,11 @@ def read_arrays(path: Path, key: str | None = None, advice: str = "delete it") -
         raise
     except Exception as error:  # what a damaged zip or array raises depends on where the damage is
         raise DamagedFileError(f"{path}: is damaged ({_first_line(error)}); {advice}.") from error
-    told, checksum = arrays.pop(_KEY, None), arrays.pop(_CHECKSUM, None)
+    saved_key, checksum = arrays.pop(_KEY, None), arrays.pop(_CHECKSUM, None)
     # Both were written, or neither.
-    if (told is None) != (checksum is None) or (checksum is not None and str(checksum) != _checksum(arrays)):
+    if (saved_key is None) != (checksum is None) or (checksum is not None and str(checksum) != _checksum(arrays)):
         raise DamagedFileError(f"{path}: is damaged (its content is not what was written); {advice}.")
-    if key and told is not None and str(told) != key:
+    if key and saved_key is not None and str(saved_key) != key:
         raise DamagedFileError(f"{path}: belongs elsewhere (it carries another key); {advice}.")
     return arrays
 
@@ -156,10 +156,10 @@ def read_json(path: Path, key: str | None = None, advice: str = "delete it") -> 
             raise TypeError("a table is expected")
     except (ValueError, TypeError, RecursionError) as error:
         raise DamagedFileError(f"{path}: is damaged ({_first_line(error)}); {advice}.") from error
-    told, checksum = document.pop(_KEY, None), document.pop(_CHECKSUM, None)
-    if (told is None) != (checksum is None) or (checksum is not None and checksum != _json_checksum(document)):
+    saved_key, checksum = document.pop(_KEY, None), document.pop(_CHECKSUM, None)
+    if (saved_key is None) != (checksum is None) or (checksum is not None and checksum != _json_checksum(document)):
         raise DamagedFileError(f"{path}: is damaged (its content is not what was written); {advice}.")
-    if key and told is not None and told != key:
+    if key and saved_key is not None and saved_key != key:
         raise DamagedFileError(f"{path}: belongs elsewhere (it carries another key); {advice}.")
     return document
 

@@ -26,7 +26,7 @@ _COUNTS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight",
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    r"""Write a number with at most so many significant digits; whole parts are never rounded away.
+    r"""Write a number with a maximum of significant digits; whole parts are never rounded away.
 
     >>> number(1411.505), number(0.12345), number(-3.0), number(0.5), number(None)
     ('1412', '0.123', '−3', '0.5', '–')

@@ -5,6 +5,7 @@
 - `optional_package`: imports one such package.
 - `MissingPackageError`: the error.
 - `when_imported`: calls a function as soon as somebody imports a module.
+- `njit`: compiles a function with numba when it is first called.
 """
 
 from __future__ import annotations
@@ -15,12 +16,15 @@ import importlib.util
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property, update_wrapper
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from legible.errors import LegibleError
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 # What the extras of pyproject.toml install, as it is imported.
 PACKAGES_OF_EXTRAS = {
@@ -159,3 +163,45 @@ class _ThenLoader(Loader):
         if module.__spec__ is not None:
             module.__spec__.loader = self._loader
         self._then()
+
+
+def njit(**options: Any) -> Callable[[F], F]:
+    """Compile a function as ``numba.njit`` does, but import numba only when the function is first called.
+
+    Importing numba and starting its compiler take longer than reading all results of a study.
+
+    Parameters
+    ----------
+    options
+        Options of ``numba.njit``.
+    """
+
+    def decorate(function: F) -> F:
+        return cast("F", _Kernel(function, options))
+
+    return decorate
+
+
+class _Kernel:
+    """A function that numba compiles when it is first called, from Python or from another compiled function."""
+
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
+        update_wrapper(self, function)
+        self._options = options
+
+    @cached_property
+    def compiled(self) -> Any:
+        """The function as numba has it."""
+        import numba  # noqa: PLC0415
+
+        return numba.njit(**self._options)(self.__wrapped__)  # type: ignore[attr-defined]
+
+    @property
+    def _numba_type_(self) -> Any:
+        """The type by which numba knows the function in others that it compiles."""
+        import numba  # noqa: PLC0415
+
+        return numba.typeof(self.compiled)  # type: ignore[no-untyped-call]
+
+    def __call__(self, *args: Any) -> Any:
+        return self.compiled(*args)

@@ -17,10 +17,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from legible.errors import LegibleError
 from legible.files import DamagedFileError, read_arrays, write_arrays
+from legible.schemas import check_fields, check_type
 
 _STRUCTURE, _CLASS, _ARRAY, _TABLE = "structure", "class", "array", "table"
 ADVICE = "delete it and run the study again"
+DAMAGE_ERRORS = (*(LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError), LegibleError)
+"""Errors that reading a damaged file may raise."""
 
 
 class RecordFormat:
@@ -57,7 +61,9 @@ class RecordFormat:
         structure = json.dumps(self._pack(value, arrays)).encode()
         write_arrays(path, {**arrays, _STRUCTURE: np.frombuffer(structure, np.uint8)}, key)
 
-    def read(self, path: Path, key: str = "", makers: Mapping[type, Callable[..., Any]] | None = None) -> Any:
+    def read(
+        self, path: Path, key: str = "", makers: Mapping[type, Callable[..., Any]] | None = None, kind: Any = Any
+    ) -> Any:
         """Read what `write` wrote.
 
         Parameters
@@ -66,16 +72,20 @@ class RecordFormat:
             The file, and the key that it must carry.
         makers
             For each class of `made_again`, a function from what was kept, as arguments, to the object.
+        kind
+            The type of the whole.
         """
         arrays = read_arrays(path, key, ADVICE)
-        by_name: dict[str, Callable[..., Any]] = {
-            **self._classes,
-            **{kind.__name__: maker for kind, maker in (makers or {}).items()},
+        by_name: dict[str, tuple[type, Callable[..., Any]]] = {
+            **{name: (kind, kind) for name, kind in self._classes.items()},
+            **{kind.__name__: (kind, maker) for kind, maker in (makers or {}).items()},
         }
         try:
             structure = json.loads(arrays.pop(_STRUCTURE).tobytes())
-            return _unpack(structure, arrays, by_name)
-        except (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError) as error:
+            found = _unpack(structure, arrays, by_name)
+            check_type(found, kind, "the content")
+            return found
+        except DAMAGE_ERRORS as error:
             raise DamagedFileError(f"{path}: is damaged ({type(error).__name__}: {error}); {ADVICE}.") from error
 
     def _pack(self, value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
@@ -89,27 +99,30 @@ class RecordFormat:
             return {_ARRAY: name}
         kept = self._fields_of(value)
         if kept is not None:
-            packed = {field: self._pack(item, arrays) for field, item in kept.items()}
-            return {_CLASS: type(value).__name__, **packed}
+            name, items = kept
+            return {_CLASS: name, **{field: self._pack(item, arrays) for field, item in items.items()}}
         if isinstance(value, Mapping):
             return {_TABLE: [[self._pack(k, arrays), self._pack(v, arrays)] for k, v in value.items()]}
         if not isinstance(value, (tuple, list)):
             raise TypeError(f"a {type(value).__name__} cannot be kept in a file: its class is not listed")
         return [self._pack(item, arrays) for item in value]
 
-    def _fields_of(self, value: Any) -> Mapping[str, Any] | None:
-        """Return what is kept of an object of one of the classes; None for any other."""
-        if type(value) in self._made_again:
-            return self._made_again[type(value)](value)
-        if self._classes.get(type(value).__name__) is not type(value):
+    def _fields_of(self, value: Any) -> tuple[str, Mapping[str, Any]] | None:
+        """Return the name of an object's class and what is kept of it; None for classes that are not listed."""
+        for kind in type(value).__mro__:
+            if kind in self._made_again:
+                return kind.__name__, self._made_again[kind](value)
+        name = type(value).__name__
+        if self._classes.get(name) is not type(value):
             return None
         if is_dataclass(value):
-            return {field.name: getattr(value, field.name) for field in fields(value) if field.init}
-        kept: dict[str, Any] = value._asdict()  # type: ignore[attr-defined]  # a named tuple
-        return kept
+            return name, {field.name: getattr(value, field.name) for field in fields(value) if field.init}
+        return name, value._asdict()  # type: ignore[attr-defined]  # a named tuple
 
 
-def _unpack(value: Any, arrays: Mapping[str, NDArray[Any]], classes: Mapping[str, Callable[..., Any]]) -> Any:
+def _unpack(
+    value: Any, arrays: Mapping[str, NDArray[Any]], classes: Mapping[str, tuple[type, Callable[..., Any]]]
+) -> Any:
     if isinstance(value, list):
         return tuple(_unpack(item, arrays, classes) for item in value)
     if not isinstance(value, dict):
@@ -119,4 +132,6 @@ def _unpack(value: Any, arrays: Mapping[str, NDArray[Any]], classes: Mapping[str
     if _TABLE in value:
         return {_unpack(k, arrays, classes): _unpack(v, arrays, classes) for k, v in value[_TABLE]}
     kept = {name: _unpack(item, arrays, classes) for name, item in value.items() if name != _CLASS}
-    return classes[value[_CLASS]](**kept)
+    kind, make = classes[value[_CLASS]]
+    check_fields(kind, kept)
+    return make(**kept)

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from legible.errors import LegibleError
+from legible.imports import njit
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _NEXT = np.uint64(0xD1B54A32D192ED03)

@@ -1,4 +1,4 @@
-"""A network learns what rules repair: in the walker's world, to go left where the goal is on the left."""
+"""Distillation of a rule that repairs the flawed walker: go left where the goal is on the left."""
 
 import json
 import os
@@ -25,7 +25,6 @@ from legible.distillation import distil_policy, write_network
 from legible.distillation.rounds import StudentLearner
 from legible.distillation.teacher import Teacher
 from legible.engines import InProcess, LocalProcesses
-from legible.environments import EnvironmentSpec
 from legible.features import Feature, FeatureSpace, cut_choices
 from legible.play import one_thread
 from legible.policies import Activation, ActorPolicy, NetworkPolicy
@@ -33,8 +32,8 @@ from legible.policies.actors.heads import Categories, Certain
 from legible.policies.actors.networks import Activated, Flatten
 from legible.rules import RuleSet, parse_rule
 from legible.settings import DistillationSettings, PlaySettings
+from mirror_world import WORLD
 
-WORLD = EnvironmentSpec("mirror_world:MirrorWorld")
 GOOD = RuleSet((parse_rule("+Left <- left", mirror_world.SPACE),))
 PLAY = PlaySettings(batch=16, unit_episodes=50)
 SMALL = DistillationSettings(
@@ -72,16 +71,19 @@ def test_the_network_does_what_the_rule_says_without_it(flawed, kind) -> None:
     (rule,) = found.broken
     assert (rule.rule, rule.is_broken, rule.was_broken) == (GOOD.rules[0], False, True)
     assert "of the gain" in found.verdict()
+    if kind == "values":  # where rules change nothing, values stay similar
+        right = np.array([[0, 1, 0, 0, 0.0], [0, 1, 1, 0, 0.5]], np.float32)
+        np.testing.assert_allclose(found.policy.scores(right), load_policy(flawed).scores(right), atol=0.4)
+    data = json.loads(json.dumps(found.to_dict()))
+    assert {"mean", "error", "median", "worst-tenth"} <= data["distilled"].keys()
+    assert data["kept_interval"][0] <= data["kept"] == found.comparison.kept.share <= data["kept_interval"][1]
+    gain = data["differences"]["distilled"]["mean"]["mean"]
+    assert gain == pytest.approx(data["distilled"]["mean"] - data["base"]["mean"])
+    assert data["rules"]["each"][0]["rule"] == "+Left <- left"
+    assert data["steps"] > 0
 
 
-def test_where_rules_change_nothing_values_stay_about_what_they_were(flawed) -> None:
-    policy = guided(flawed)
-    found = distil_policy(policy, WORLD, settings=SMALL, play=PLAY)
-    right = np.array([[0, 1, 0, 0, 0.0], [0, 1, 1, 0, 0.5]], np.float32)
-    np.testing.assert_allclose(found.policy.scores(right), policy.network.scores(right), atol=0.4)
-
-
-def test_steps_shrink_within_a_round_and_begin_anew_in_the_next(flawed) -> None:
+def test_the_learning_rate_falls_within_every_round(flawed) -> None:
     settings = replace(SMALL, steps=4, learning_rate=1.0)
     learner = StudentLearner(Teacher(guided(flawed)), settings, 0, greedy=True)
     learner.see(np.eye(5, dtype=np.float32))
@@ -118,7 +120,7 @@ print(distil(guided({network!r}), {out!r}, environment=WORLD, settings=SMALL).ch
 
 
 @pytest.mark.subprocess
-def test_killed_it_goes_on_after_its_last_round(flawed, tmp_path) -> None:
+def test_a_killed_distillation_resumes_after_its_last_round(flawed, tmp_path) -> None:
     whole = tmp_path / "whole.safetensors"
     distil(guided(flawed), whole, environment=WORLD, settings=SMALL)
     out = tmp_path / "killed.safetensors"
@@ -144,32 +146,27 @@ def test_killed_it_goes_on_after_its_last_round(flawed, tmp_path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["values", "log-probabilities"])
-def test_stable_baselines_does_the_same_with_it(flawed, tmp_path, kind) -> None:
-    found = distil(guided(flawed, kind), tmp_path / "network.zip", environment=WORLD, settings=replace(SMALL, rounds=1))
+def test_stable_baselines3_loads_the_network(flawed, tmp_path, kind) -> None:
+    guided(flawed, kind).save(tmp_path / "guided.safetensors", metadata={"legible.gain": 1})
+    loaded = GuidedPolicy.load(tmp_path / "guided.safetensors")
+    few = replace(SMALL, rounds=1, steps=20)
+    found = distil(loaded, tmp_path / "network.zip", environment=WORLD, settings=few)
     model = (DQN if kind == "values" else PPO).load(tmp_path / "network.zip", device="cpu")
     states = np.random.default_rng(0).normal(size=(200, 5)).astype(np.float32)
     states[:, :4] = states[:, :4] > 0
     np.testing.assert_array_equal(model.predict(states, deterministic=True)[0], found.policy.predict(states)[0])
     read = load_policy(tmp_path / "network.zip")
     np.testing.assert_array_equal(read.scores(states), found.policy.scores(states))
-
-
-def test_a_file_of_its_own_has_no_rules_any_more(flawed, tmp_path) -> None:
-    policy = guided(flawed)
-    policy.save(tmp_path / "guided.safetensors", metadata={"legible.gain": 1})
-    loaded = GuidedPolicy.load(tmp_path / "guided.safetensors")
-    distil(loaded, tmp_path / "network.safetensors", environment=WORLD, settings=replace(SMALL, rounds=1))
-    read = load_policy(tmp_path / "network.safetensors")
-    assert type(read) is NetworkPolicy
-    assert read.metadata["distilled"]["rules"] == 1
-    assert not [name for name in read.metadata if name.startswith("legible.")]
+    assert type(found.policy) is NetworkPolicy
+    assert found.policy.metadata["distilled"]["rules"] == 1
+    assert not [name for name in found.policy.metadata if name.startswith("legible.")]
 
 
 # --- Other actions ---------------------------------------------------------------------------------------------------
 
 
 def actor(world, head, n_outputs: int, **more) -> ActorPolicy:
-    """A network of the road's worlds that was taught what their flawed policy does."""
+    """Return a network that was trained on the actions of the flawed policy of a steering world."""
     torch.manual_seed(0)
     body = torch.nn.Sequential(torch.nn.Linear(3, 32), Activated(Activation("tanh")))
     last = torch.nn.Linear(32, n_outputs)
@@ -230,7 +227,7 @@ def test_rules_that_see_more_than_the_network(flawed) -> None:
     assert not found.still_broken
 
 
-# --- What cannot be done ---------------------------------------------------------------------------------------------
+# --- Refusals --------------------------------------------------------------------------------------------------------
 
 
 class Wider(gymnasium.Env):
@@ -250,9 +247,8 @@ class Wider(gymnasium.Env):
     ],
 )
 def test_refusals_are_clear_and_leave_nothing(flawed, tmp_path, change, message) -> None:
-    function = GuidedPolicy(mirror_world.policy(), GOOD, mirror_world.SPACE)
     sources = {
-        "function": function,
+        "function": GuidedPolicy(mirror_world.policy(), GOOD, mirror_world.SPACE),
         "no rules": guided(flawed, rules=RuleSet(())),
         "network": flawed,
         "guided": guided(flawed),
@@ -265,7 +261,7 @@ def test_refusals_are_clear_and_leave_nothing(flawed, tmp_path, change, message)
     assert not list(tmp_path.iterdir())
 
 
-def test_a_file_that_is_there_stays(flawed, tmp_path) -> None:
+def test_existing_files_are_kept(flawed, tmp_path) -> None:
     out = tmp_path / "network.safetensors"
     out.write_bytes(b"mine")
     few = replace(SMALL, rounds=1, steps=5)
@@ -274,16 +270,3 @@ def test_a_file_that_is_there_stays(flawed, tmp_path) -> None:
     assert out.read_bytes() == b"mine"
     distil(guided(flawed), out, environment=WORLD, settings=few, force=True)
     assert load_policy(out).n_actions == 3
-
-
-def test_a_distillation_as_plain_data(flawed) -> None:
-    found = distil_policy(guided(flawed), WORLD, settings=replace(SMALL, rounds=1), play=PLAY)
-    told = json.loads(json.dumps(found.to_dict()))
-    assert {"mean", "error", "median", "worst-tenth"} <= told["distilled"].keys()
-    assert told["kept"] == found.comparison.kept.share
-    assert told["kept_interval"][0] <= told["kept"] <= told["kept_interval"][1]
-    assert told["differences"]["distilled"]["mean"]["mean"] == pytest.approx(
-        told["distilled"]["mean"] - told["base"]["mean"]
-    )
-    assert told["rules"]["each"][0]["rule"] == "+Left <- left"
-    assert told["steps"] > 0

@@ -1,66 +1,17 @@
-from __future__ import annotations
-
-import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Self
 
 import pytest
 
 from engine_units import UnfitError, misbehave, refuse
-from legible.engines import (
-    Engine,
-    Failed,
-    Finished,
-    InProcess,
-    LocalProcesses,
-    R,
-    Shared,
-    Unit,
-    UnitFailedError,
-    base,
-    engine_names,
-    make_engine,
-    register_engine,
-    run_one,
-)
+from legible.engines import InProcess, UnitFailedError, base, engine_names, make_engine, register_engine, run_one
 from legible.errors import LegibleError
 
 
-class Threads:
-    """A toy: one thread for every unit, which reports in the order in which they end."""
+class Threads(InProcess):
+    """A toy engine that accepts any number of workers."""
 
     def __init__(self, workers: int | None = None) -> None:
         self.workers = workers
-
-    def run(
-        self,
-        function: Callable[[Shared, Unit], R],
-        shared: Shared,
-        units: Sequence[Unit],
-        *,
-        time_limit: float | None = None,
-    ) -> Iterator[Finished[R] | Failed]:
-        reports: list[Finished[R] | Failed] = []
-
-        def work(index: int) -> None:
-            try:
-                reports.append(Finished(index, function(shared, units[index])))
-            except Exception as error:
-                reports.append(Failed(index, f"{type(error).__name__}: {error}", "", 1))
-
-        threads = [threading.Thread(target=work, args=(index,)) for index in range(len(units))]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(time_limit)
-        yield from reports
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None: ...
 
 
 @pytest.fixture
@@ -84,7 +35,11 @@ def test_an_engine_from_outside_runs_units_by_name() -> None:
 
 @pytest.mark.usefixtures("toy")
 def test_options_go_to_the_engines_that_have_them(raises_saved) -> None:
-    register_engine("plain", InProcess)
+
+    def plain() -> InProcess:
+        return InProcess()
+
+    register_engine("plain", plain)
     register_engine("anything", lambda **options: options)
     assert isinstance(make_engine("plain"), InProcess)
     assert make_engine("anything", 2, "there") == {"workers": 2, "address": "there"}
@@ -128,14 +83,3 @@ def test_one_unit_gives_its_result_or_raises_its_error(name: str, tmp_path: Path
             run_one(engine, refuse, None, "unfit")
         with pytest.raises(UnitFailedError, match=r"^PickyError: place 3$"):
             run_one(engine, refuse, None, "picky")
-
-
-def test_small_units_are_cheap() -> None:
-    engines: list[tuple[Engine, float]] = [(InProcess(), 0.005), (LocalProcesses(1), 0.02)]
-    for engine, most_seconds in engines:
-        with engine:
-            run_one(engine, pow, 2, 1)
-            began = time.process_time()
-            for unit in range(100):
-                run_one(engine, pow, 2, unit, time_limit=10)
-            assert time.process_time() - began < 100 * most_seconds

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import os
 import pickle
 import signal
@@ -116,11 +114,6 @@ def test_a_worker_keeps_what_is_shared_from_one_run_to_the_next(tmp_path: Path) 
         assert run_one(engine, pow, 2, 3) == 8
         assert run_one(engine, with_parcel, Parcel(tmp_path), 5) == 5
     assert len(runs(tmp_path, "unpacked")) == 2
-
-
-def test_no_units_no_processes() -> None:
-    assert list(LocalProcesses(2).run(misbehave, None, [])) == []
-    assert list(InProcess().run(misbehave, None, [])) == []
 
 
 @pytest.mark.parametrize("name", ["inline", "processes"])
@@ -262,7 +255,7 @@ def test_inline_says_when_it_cannot_keep_a_time_limit(tmp_path: Path) -> None:
     caught: list[str] = []
 
     def elsewhere() -> None:
-        with pytest.warns(UserWarning, match="cannot keep a time limit") as warned:
+        with pytest.warns(UserWarning, match="cannot apply a time limit") as warned:
             list(InProcess().run(misbehave, tmp_path, ["a"], time_limit=1))
         caught.extend(str(warning.message) for warning in warned)
 
@@ -302,18 +295,8 @@ def test_closing_early_leaves_no_process(tmp_path: Path) -> None:
     reports.close()
     assert set(children()) - others == set()
     assert sum(len(runs(tmp_path, unit)) for unit in range(100)) < 10
-
-
-@linux
-def test_an_error_of_the_caller_leaves_no_process(tmp_path: Path) -> None:
-    others = set(children())
-
-    def store() -> None:
-        for _ in LocalProcesses(2).run(slowly, tmp_path, range(100)):
-            raise OSError("the disk is full")
-
-    with pytest.raises(OSError, match="the disk is full"):
-        store()
+    for _ in LocalProcesses(2).run(slowly, tmp_path, range(100)):
+        break  # as an error of the caller does
     assert set(children()) - others == set()
 
 
@@ -358,10 +341,6 @@ def test_every_unit_is_reported_once(failures: list[int]) -> None:
 def test_time_limits_that_cannot_be(name: str, time_limit: float) -> None:
     with pytest.raises(LegibleError, match="seconds above 0"):
         list(make_engine(name).run(pow, 2, [1], time_limit=time_limit))
-
-
-def test_all_cores_by_default() -> None:
-    assert LocalProcesses().workers == len(os.sched_getaffinity(0))
 
 
 # Whole programs, which are interrupted or killed.
@@ -420,7 +399,7 @@ def test_a_program_may_end_without_leaving_the_engine(tmp_path: Path) -> None:
     assert wait_for(lambda: not session_members(program.pid), 5)
 
 
-def test_a_script_without_a_guard_is_told(tmp_path: Path, snapshot) -> None:
+def test_a_script_without_a_guard_is_explained(tmp_path: Path, snapshot) -> None:
     program = start(
         """
         from legible.engines import LocalProcesses

@@ -1,4 +1,4 @@
-"""Domains: which environments belong to them, and that one can be added from outside in a few lines."""
+"""Domains: their environments, and domains that users register."""
 
 import gymnasium
 import pytest
@@ -37,30 +37,23 @@ def name_of(environment: object) -> str | None:
     ("env_id", "name"),
     [
         ("legible/PacmanSmall-v0", "pacman"),
-        ("legible/PacmanOriginalNC-v0", "pacman"),
         ("mine/Pacman-v0", None),
-        ("Pacman-v0", None),
         ("legible/Highway-v0", "highway"),
         ("farama/Merge-v0", "highway"),
         ("highway-fast-v0", "highway"),
         ("highway_env:highway-v0", "highway"),
-        ("u-turn-v0", "highway"),
         ("mine/highway-v0", None),
         ("CartPole-v0", "cartpole"),
-        ("CartPole", "cartpole"),
         ("CartPoleSwingUp-v0", None),
         ("gymnasium:CartPole-v1", "cartpole"),
         ("mymodule:CartPole", None),
-        ("mymodule:cartpole", None),
-        ("MountainCar-v0", "mountaincar"),
         ("MountainCarContinuous-v0", "mountaincar-continuous"),
-        ("Acrobot-v1", "acrobot"),
         ("LunarLander-v3", "lunarlander"),
         ("FrozenLake8x8-v1", "frozenlake"),
         ("Taxi-v3", None),
     ],
 )
-def test_ids_are_judged_by_themselves(env_id: str, name: str | None) -> None:
+def test_domains_of_ids(env_id: str, name: str | None) -> None:
     assert name_of(env_id) == name
 
 
@@ -68,9 +61,10 @@ class Heavy(CartPoleEnv):
     """Inherits from CartPole."""
 
 
-def test_environments_are_judged_by_their_class() -> None:
+def test_the_class_of_an_environment_decides() -> None:
     assert name_of(gymnasium.make("CartPole-v1")) == name_of(CartPoleEnv()) == name_of(Heavy()) == "cartpole"
-    assert name_of(PacmanEnv()) == "pacman"
+    for env_id in ("MountainCar-v0", "Acrobot-v1", "FrozenLake-v1", "legible/PacmanSmall-v0", "legible/Merge-v0"):
+        assert name_of(gymnasium.make(env_id)) == name_of(env_id) is not None
     assert name_of(Pond()) is None
     gymnasium.register("mine/CartPole-v9", entry_point=Pond)
     assert name_of(gymnasium.make("mine/CartPole-v9")) is None
@@ -78,7 +72,7 @@ def test_environments_are_judged_by_their_class() -> None:
     assert name_of(gymnasium.make("mine/Pole-v9")) == "cartpole"
 
 
-def test_specs_are_judged_by_what_they_make() -> None:
+def test_the_environment_of_a_spec_decides() -> None:
     assert name_of(EnvironmentSpec("named_environments:real_cartpole")) == "cartpole"
     assert name_of(EnvironmentSpec("named_environments:cartpole")) is None
     assert [file.name for file in shipped_relations(EnvironmentSpec("named_environments:real_cartpole"))] == [
@@ -100,11 +94,6 @@ def test_every_text_of_the_shipped_records_leads_somewhere() -> None:
         assert all(file.path.is_file() for file in domain.relations), domain.name
 
 
-def test_names_of_classes_are_those_of_the_classes() -> None:
-    for env_id in ("MountainCar-v0", "Acrobot-v1", "FrozenLake-v1", "legible/PacmanSmall-v0", "legible/Merge-v0"):
-        assert name_of(gymnasium.make(env_id)) == name_of(env_id) is not None
-
-
 def test_groups_need_the_names_that_the_domain_knows() -> None:
     space = pacman_features(2)
     assert list(domain_groups(PacmanEnv(), space)) == ["Ghosts", "Scared"]
@@ -112,7 +101,7 @@ def test_groups_need_the_names_that_the_domain_knows() -> None:
     assert domain_groups("CartPole-v1", space) is None
 
 
-def test_what_cannot_be_imported_is_named() -> None:
+def test_failed_imports_are_named() -> None:
     for text in ("nowhere:thing", "named_environments:thing", "named_environments"):
         with pytest.raises(LegibleError, match=rf"'{text}': cannot be imported .*module:attribute"):
             load_by_name(text)
@@ -150,12 +139,6 @@ def test_the_report_draws_a_domain_from_outside_by_its_scene(pond) -> None:
     assert scene.layout == {"features": [pond_space[0].label], "note": ""}
     assert is_drawn_from_state(spec)
     assert isinstance(scene_of(EnvironmentSpec("legible/PacmanSmall-v0"), pond_space, [], 0)[1], PacmanScene)
-
-
-def test_without_its_domain_the_pond_is_like_any_other() -> None:
-    assert domain_of(Pond()) is None
-    assert resolve_names(Pond()).space.names == ("f0", "f1")
-    assert not is_drawn_from_state(EnvironmentSpec("named_environments:Pond"))
 
 
 def test_two_domains_of_one_name_are_refused(pond, raises_saved) -> None:

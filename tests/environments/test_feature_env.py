@@ -1,6 +1,4 @@
-"""Environments that show rows of features: native batches and single ones agree, and states carry the memory."""
-
-from __future__ import annotations
+"""Environments with rows of features: native batches equal single ones, and states carry the memory."""
 
 import pickle
 from typing import Any
@@ -11,8 +9,17 @@ import pytest
 
 from legible.environments import EnvironmentSpec, FeaturedSpec, FeatureEnv, map_features, with_features
 from legible.features import FeatureSpace
-from legible.play import BatchSlots, PolicyChooser, SingleSlots, find_way, make_slots, on_rows, play_episodes
-from legible.play.packed_states import pack_states, unpack_states
+from legible.play import (
+    BatchSlots,
+    PolicyChooser,
+    SingleSlots,
+    adapt_policy,
+    find_branching_method,
+    make_branching,
+    make_slots,
+    play_episodes,
+)
+from legible.play.branching.packed import pack_states, unpack_states
 from legible.policies import load_policy
 
 PACMAN = EnvironmentSpec("legible/PacmanSmall-v0")
@@ -45,7 +52,7 @@ def test_a_batch_and_single_environments_show_the_same() -> None:
     assert isinstance(batch, BatchSlots)
     recorded: list[list[Any]] = [[], []]
     for slots, kept in zip((batch, single), recorded, strict=True):
-        chooser = PolicyChooser(on_rows(wandering(), spec), [5, 6, 7, 8, 9])
+        chooser = PolicyChooser(adapt_policy(wandering(), spec), [5, 6, 7, 8, 9])
 
         def keep(step: Any, kept: list[Any] = kept) -> None:
             playing = step.episodes >= 0
@@ -72,7 +79,7 @@ def test_packed_states_carry_the_memory() -> None:
     for _ in range(2):
         slots.step(np.array([1, 0]), everything)
         after.append(slots.observations.copy())
-    unpack_states(slots, np.arange(2), packed, shown)
+    make_branching(slots, "rows").start(np.arange(2), unpack_states(slots, packed, shown))
     assert np.array_equal(slots.observations, shown)
     for expected in after:
         slots.step(np.array([1, 0]), everything)
@@ -83,11 +90,11 @@ def test_packed_states_carry_the_memory() -> None:
 def test_branching_carries_the_memory(name: str) -> None:
     spec = featured(EnvironmentSpec(name), FeatureSpace.from_dict({"derived": {"before": "previous(last_action)"}}))
     assert isinstance(spec, FeaturedSpec)
-    assert find_way(spec).way is not None
+    assert find_branching_method(spec).way is not None
 
 
 def test_features_keep_their_values_where_an_episode_is_over() -> None:
-    """Nothing is decided there: a division by zero at the end is nobody's fault."""
+    """No decision follows, so that a division by zero at the end does not matter."""
     space = FeatureSpace.from_dict({"derived": {"x": "1 / (cart.position - cart.position + 1)"}})
     env = featured(EnvironmentSpec("CartPole-v1"), space).make()
     assert isinstance(env, FeatureEnv)
@@ -113,7 +120,7 @@ def test_dictionaries_with_pictures_keep_them_for_the_policy() -> None:
     assert (mapped.n_features, mapped.width) == (1, 1 + 901)
     assert mapped.space[0].kind == "categorical"
     row, _ = FeatureEnv(env, mapped).reset()
-    policy = on_rows(_Reads(Seeing.observation_space), FeatureEnv(env, mapped))
+    policy = adapt_policy(_Reads(Seeing.observation_space), FeatureEnv(env, mapped))
     assert policy.scores(row[None]).tolist() == [[7.0, 3.0]]
 
 

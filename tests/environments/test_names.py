@@ -1,9 +1,8 @@
-"""Who names features and actions: the user, the environment, its domain, nobody; everywhere in the same order."""
+"""Sources of the names of features and actions, in their order: the user, the environment, its domain, none."""
 
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.envs.classic_control import CartPoleEnv
 from gymnasium.wrappers import FlattenObservation, FrameStackObservation, TimeAwareObservation, TimeLimit
 
 from legible.environments import EnvironmentSpec, UnfitEnvironmentError, feature_space_of, resolve_names
@@ -20,7 +19,7 @@ CARTPOLE = ("cart.position", "cart.velocity", "pole.angle", "pole.spin")
 RENAMED = EnvironmentSpec("CartPole-v1", wrappers=("named_environments:Renamed",))
 
 
-def test_the_order_is_user_environment_domain_nobody(tmp_path) -> None:
+def test_names_come_from_the_user_then_the_environment_then_its_domain(tmp_path) -> None:
     given = FeatureSpace.of("abcd", ["L", "R"])
     path = tmp_path / "names.toml"
     path.write_text('features = ["a", "b", "c", "d"]')
@@ -30,19 +29,17 @@ def test_the_order_is_user_environment_domain_nobody(tmp_path) -> None:
     assert resolve_names(renamed) == (OWN, "the environment")
     plain = resolve_names(gymnasium.make("CartPole-v1"))
     assert (plain.space.names[0], plain.source) == ("cart.position", "legible")
-    assert resolve_names(Scripted()) == (FeatureSpace.unnamed(2, 2), "nobody")
+    assert resolve_names(Scripted()) == (FeatureSpace.unnamed(2, 2), "unnamed")
+    assert resolve_names(EnvironmentSpec("named_environments:cartpole").make()).source == "unnamed"
+    named = [resolve_names(renamed, given), resolve_names(renamed), plain, resolve_names(Scripted())]
+    assert [each.is_given for each in named] == [True, False, False, False]
+    assert [each.is_shipped for each in named] == [False, False, True, False]
+    assert [each.is_named for each in named] == [True, True, True, False]
 
 
-def test_who_decided_is_told() -> None:
-    said = [resolve_names(Scripted(), FeatureSpace.of("ab")), resolve_names(Renamed(CartPoleEnv()))]
-    said += [resolve_names(CartPoleEnv()), resolve_names(Scripted())]
-    assert [named.is_given for named in said] == [True, False, False, False]
-    assert [named.is_named for named in said] == [True, True, True, False]
-
-
-def test_names_of_a_domain_that_a_wrapper_has_made_unfit_are_passed_over(raises_saved) -> None:
+def test_names_of_a_domain_that_do_not_fit_are_ignored(raises_saved) -> None:
     timed = TimeAwareObservation(gymnasium.make("CartPole-v1"))
-    assert resolve_names(timed) == (FeatureSpace.unnamed(5, 2), "nobody")
+    assert resolve_names(timed) == (FeatureSpace.unnamed(5, 2), "unnamed")
     own = TimeAwareObservation(Renamed(gymnasium.make("CartPole-v1")))
     with raises_saved(UnfitEnvironmentError):
         resolve_names(own)
@@ -64,7 +61,7 @@ def test_stacked_frames_are_named_after_the_steps_they_come_from(snapshot) -> No
 
 
 class Named(Scripted):
-    """An environment that tells what its actions mean, as Atari games do."""
+    """An environment with meanings of actions, as Atari games have."""
 
     meanings = ("NOOP", "FIRE")
 
@@ -85,14 +82,9 @@ def test_actions_of_grids_have_names() -> None:
     assert resolve_names(env).space.action_names == ("left", "right", "forward", "pickup", "drop", "toggle", "done")
 
 
-def test_a_namesake_gets_no_names() -> None:
-    assert resolve_names(EnvironmentSpec("named_environments:cartpole").make()).source == "nobody"
-    assert resolve_names(EnvironmentSpec("named_environments:real_cartpole").make()).source == "legible"
-
-
 @pytest.mark.slow
-def test_all_that_ask_get_the_same_names(tmp_path, snapshot) -> None:
-    """A relations file that `check` takes must not fail in a study because that asks somebody else for names."""
+def test_all_modules_use_the_same_names(tmp_path, snapshot) -> None:
+    """A relations file that `check` accepts must not fail in a study."""
     env = RENAMED.make()
     path = tmp_path / "mirror.toml"
     path.write_text(MIRROR_OF_OWN)
@@ -105,4 +97,4 @@ def test_all_that_ask_get_the_same_names(tmp_path, snapshot) -> None:
     found = {finding.question: finding.details for finding in check_env(RENAMED, policy)}
     assert found["observations"] == snapshot
     assert found["actions"] == "2: West, East"
-    assert "cartpole speaks of other names" in found["relations"]
+    assert "cartpole does not fit the names" in found["relations"]

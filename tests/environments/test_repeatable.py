@@ -1,7 +1,5 @@
 """Episodes depend on their seed alone, also where the environment would remember earlier ones."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from legible.evaluation.candidates import SAME_EPISODES_SHARE, Contender, choose_contenders, sameness
-from legible.evaluation.confirmation import MOST_CHANGES_FACTOR, OVERSAMPLING, Expectation, changes_to_confirm
+from legible.evaluation.candidates import SAME_EPISODES_SHARE, Contender, choose_contenders, share_changed_alike
+from legible.evaluation.confirmation import Expectation, changes_to_confirm
 from legible.evaluation.pairs import Pairs
 from legible.settings import EvaluationSettings
 from played_blocks import result
@@ -21,14 +21,14 @@ def pairs(*returns: float) -> Pairs:
 
 
 def test_sameness_by_hand() -> None:
-    assert sameness(pairs(5.0, 1.0, 1.0, 1.0), pairs(5.0, 1.0, 1.0, 1.0)) == 1.0
-    assert sameness(pairs(5.0, 6.0, 1.0, 1.0), pairs(5.0, 7.0, 8.0, 1.0)) == 1 / 3  # the first of three
-    assert sameness(pairs(1.0, 1.0, 1.0, 1.0), pairs(1.0, 1.0, 1.0, 1.0)) == 0.0  # nothing is changed
+    assert share_changed_alike(pairs(5.0, 1.0, 1.0, 1.0), pairs(5.0, 1.0, 1.0, 1.0)) == 1.0
+    assert share_changed_alike(pairs(5.0, 6.0, 1.0, 1.0), pairs(5.0, 7.0, 8.0, 1.0)) == 1 / 3  # the first of three
+    assert share_changed_alike(pairs(1.0, 1.0, 1.0, 1.0), pairs(1.0, 1.0, 1.0, 1.0)) == 0.0  # nothing is changed
     both = np.array([True, False, True, False])
     once = Pairs(result([5.0, 1.0, 1.0, 1.0]), BASE, both)  # its third episode was changed, and came to the same
-    assert sameness(once, pairs(5.0, 1.0, 1.0, 1.0)) == 0.5
+    assert share_changed_alike(once, pairs(5.0, 1.0, 1.0, 1.0)) == 0.5
     shorter = Pairs(result([5.0, 1.0]), BASE[:2], np.array([True, False]))
-    assert sameness(shorter, pairs(5.0, 1.0, 9.0, 9.0)) == 1.0  # on the seeds that both have
+    assert share_changed_alike(shorter, pairs(5.0, 1.0, 9.0, 9.0)) == 1.0  # on the seeds that both have
 
 
 def test_few_of_a_search_are_confirmed_and_all_that_were_mined() -> None:
@@ -46,6 +46,29 @@ def test_few_of_a_search_are_confirmed_and_all_that_were_mined() -> None:
     assert choose_contenders([], most=2) == []
 
 
+@pytest.mark.parametrize(
+    ("share", "changes", "expected"),
+    [
+        (0.5, 0, 500),
+        (0.5, 125, 500),
+        (0.5, 124, 496),
+        (0.5, 1, 200),
+        (0.1, 100, 200),
+        (0.5, 900, 900),
+        (0.9, 10**6, 2000),
+        (0.5, 10**6, 1600),  # no more are expected
+        (0.01, 10**6, 0),
+        (625 / 4000, 0, 500),  # a quarter more than needed must be expected
+        (624 / 4000, 0, 200),
+        (250 / 4000, 0, 200),
+        (249 / 4000, 0, 0),
+    ],
+)
+def test_small_effects_are_confirmed_on_more_changed_episodes(share: float, changes: int, expected: int) -> None:
+    settings = EvaluationSettings(confirmation_changes=500, confirmation_seeds=4000)
+    assert changes_to_confirm(Expectation(share, changes), settings) == expected
+
+
 def test_of_those_that_do_the_same_the_best_is_confirmed() -> None:
     same = pairs(5.0, 6.0, 7.0, 8.0)
     contenders = [Contender(("searched",), worth, same) for worth in (1.0, 3.0, 2.0)]
@@ -56,46 +79,12 @@ def test_of_those_that_do_the_same_the_best_is_confirmed() -> None:
     assert choose_contenders(unchanged, most=9) == [0, 1]  # of what changes nothing nothing is known
 
 
-def test_small_effects_are_confirmed_on_more_changed_episodes() -> None:
-    settings = EvaluationSettings(confirmation_changes=500, confirmation_seeds=4000)
-    assert changes_to_confirm(Expectation(0.5), settings) == 500
-    assert changes_to_confirm(Expectation(0.5, changes=125), settings) == 500
-    assert changes_to_confirm(Expectation(0.5, changes=124), settings) == 496
-    assert changes_to_confirm(Expectation(0.5, changes=100), settings) == 400
-    assert changes_to_confirm(Expectation(0.5, changes=1), settings) == 200
-    assert changes_to_confirm(Expectation(0.1, changes=100), settings) == 200
-    assert changes_to_confirm(Expectation(0.5, changes=900), settings) == 900
-    assert changes_to_confirm(Expectation(0.9, changes=10**6), settings) == 2000
-    assert changes_to_confirm(Expectation(0.5, changes=10**6), settings) == 1600  # so many are to be expected
-    assert changes_to_confirm(Expectation(0.1, changes=10**6), settings) == 200
-    assert changes_to_confirm(Expectation(0.01, changes=10**6), settings) == 0
-
-
-def test_one_of_a_source_is_the_best_one() -> None:
-    contenders = [
-        Contender(("searched",), 3.0, pairs(5.0, 1.0, 1.0, 1.0)),
-        Contender(("searched",), 9.0, pairs(1.0, 9.0, 1.0, 1.0)),
-        Contender(("alone",), 1.0, pairs(1.0, 1.0, 2.0, 1.0)),
-    ]
-    assert choose_contenders(contenders, most=1) == [1, 2]
-
-
-def test_where_just_as_many_changes_are_expected_as_are_needed() -> None:
-    """A quarter more than the number itself: 625 of 4,000 for 500, 250 for 200."""
-    settings = EvaluationSettings(confirmation_changes=500, confirmation_seeds=4000)
-    assert changes_to_confirm(Expectation(625 / 4000), settings) == 500
-    assert changes_to_confirm(Expectation(624 / 4000), settings) == 200
-    assert changes_to_confirm(Expectation(250 / 4000), settings) == 200
-    assert changes_to_confirm(Expectation(249 / 4000), settings) == 0
-    assert (Expectation(0.5).changes, MOST_CHANGES_FACTOR, OVERSAMPLING) == (0, 4, 1.25)
-
-
-def test_what_just_differs_enough_is_confirmed() -> None:
+def test_rule_sets_at_the_threshold_of_sameness_are_confirmed() -> None:
     """Four of five changed episodes are the same: not more than four fifths."""
     one, other = (Pairs(result(returns), result([1.0] * 5), np.ones(5, np.bool_)) for returns in (SAME_BUT_ONE, OTHER))
-    assert sameness(one, other) == SAME_EPISODES_SHARE == 0.8
+    assert share_changed_alike(one, other) == SAME_EPISODES_SHARE == 0.8
     contenders = [Contender(("searched",), 2.0, one), Contender(("searched",), 1.0, other)]
     assert choose_contenders(contenders, most=0) == [0, 1]
     assert choose_contenders([contenders[0], contenders[0]], most=0) == [0]
     longer = replace(other.guided, lengths=np.array([20, 20, 20, 21, 20]))
-    assert sameness(one, replace(other, guided=longer)) == pytest.approx(0.6)
+    assert share_changed_alike(one, replace(other, guided=longer)) == pytest.approx(0.6)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from legible.errors import LegibleError
-from legible.evaluation.changed import changed_mean_test, largest_loss, mcnemar_test, resamples_for
+from legible.evaluation.changed import changed_mean_test, mcnemar_test
 
 OPTIONS = {"invented_loss": 0.0, "resamples": 4000, "rng_seed": 0}
 
@@ -106,19 +106,13 @@ def test_mcnemar_by_hand() -> None:
     effect = mcnemar_test([1] * 9 + [-1] + [0] * 5, 100)
     assert (effect.mean, effect.p, effect.changed) == (0.08, pytest.approx(11 / 1024), 15)
     assert (effect.low > 0.0) == (effect.p < 0.025)
+    # Ten of a hundred episodes decide: the sum of their signs has a standard deviation of √10.
+    assert effect.detectable == pytest.approx((1.6448536 + 0.8416212) * 10**0.5 / 100)
     assert mcnemar_test([0, 0], 10).p == 1.0
     assert mcnemar_test([-1, -1], 10).high < 0.0 or mcnemar_test([-1, -1], 10).p == 1.0
 
 
-def test_the_size_of_the_invented_loss_and_the_number_of_resamples() -> None:
-    assert largest_loss([[1.0, -3.0], [-2.0], []]) == 3.0
-    assert largest_loss([[1.0], [2.0]]) == 0.0
-    assert largest_loss([]) == 0.0
-    assert resamples_for(20) == 8000
-    assert resamples_for(0, 0.1) == 200
-
-
-def test_what_cannot_be_tested_is_refused(raises_saved) -> None:
+def test_invalid_samples_are_refused(raises_saved) -> None:
     with raises_saved(LegibleError):
         changed_mean_test([1.0, 2.0, 3.0], 2, **OPTIONS)
     with pytest.raises(LegibleError, match="changed episode 1 is nan"):
@@ -127,29 +121,10 @@ def test_what_cannot_be_tested_is_refused(raises_saved) -> None:
         changed_mean_test([1.0], 1, **OPTIONS)
 
 
-def test_twenty_rule_sets_take_less_than_a_second_of_one_core() -> None:
+def test_twenty_rule_sets_take_about_a_second_of_one_core() -> None:
     samples = np.random.default_rng(0).normal(size=(20, 400))
     changed_mean_test(samples[0], 4000, **OPTIONS)
     started = time.process_time()
     for sample in samples:
         changed_mean_test(sample, 4000, invented_loss=3.0, resamples=8000, rng_seed=0)
-    assert time.process_time() - started < 1.0
-
-
-def test_what_mcnemars_test_would_show_by_hand() -> None:
-    """Ten of a hundred episodes are decided: the sum of their signs has a spread of √10."""
-    effect = mcnemar_test([1] * 9 + [-1], 100, alpha=0.05)
-    assert effect.detectable == pytest.approx((1.6448536 + 0.8416212) * 10**0.5 / 100)
-
-
-def test_what_is_not_asked_for_is_the_usual_level() -> None:
-    changed = np.random.default_rng(0).normal(0.5, 1.0, 50)
-    options = {"invented_loss": 1.0, "resamples": 2000, "rng_seed": 1}
-    assert changed_mean_test(changed, 80, **options) == changed_mean_test(
-        changed, 80, **options, alpha=0.05, confidence=0.95
-    )
-    coins = np.sign(changed)
-    assert mcnemar_test(coins, 80) == mcnemar_test(coins, 80, alpha=0.05, confidence=0.95)
-    assert mcnemar_test(coins, 80) != mcnemar_test(coins, 80, alpha=0.1)
-    assert mcnemar_test(coins, 80) != mcnemar_test(coins, 80, confidence=0.9)
-    assert resamples_for(3) == resamples_for(3, 0.05)
+    assert time.process_time() - started < 4  # 0.5 s on a fast machine

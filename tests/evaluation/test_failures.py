@@ -1,6 +1,6 @@
 """Episodes that fail: found one by one, stored, counted, and at their worst in every finding."""
 
-import warnings
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -10,20 +10,18 @@ import torch
 import mirror_world
 from failing_world import failing
 from legible.engines import LocalProcesses, UnitFailedError
-from legible.evaluation import FailureLimit, Sample, TooManyFailuresError, WorstCase, evaluate, play_blocks
+from legible.evaluation import FailureLimit, TooManyFailuresError, WorstCase, evaluate, play_blocks
 from legible.evaluation.statistics import paired, welch
-from legible.evaluation.units import Setup, Unit, UnitResult, play_unit, run_units
+from legible.evaluation.units import Setup, Unit, play_unit, run_units
 from legible.explanation import verdict_sentence
 from legible.improvement import improve
 from legible.play import stage_seeds
-from legible.play.failures import FailedEpisode, _some_seeds
+from legible.play.failures import FailedEpisode
 from legible.policies import load_policy
-from legible.relations import generalise
-from legible.rules import parse_rule
 from legible.settings import EvaluationSettings, ImprovementSettings, PlaySettings
-from mirror_world import SPACE
+from mirror_world import GOOD, SPACE, generalised
+from played_blocks import result
 
-GOOD = generalise(parse_rule("+Right <- right", SPACE), mirror_world.mirror()).rule_set
 PLAY = PlaySettings(batch=8, unit_episodes=25)
 SETTINGS = EvaluationSettings(method="paper", episodes=50, confirmation_episodes=50)
 UNIT = Unit((0,) * 10 + (-1,) * 10, tuple(range(100, 120)))
@@ -80,7 +78,7 @@ def test_a_network_gives_the_same_bits_alone_whatever_the_workers() -> None:
     np.testing.assert_array_equal(here.played.returns, whole.returns[~here.failed])
 
 
-def test_what_was_replayed_before_a_run_was_stopped_is_kept(raises_saved) -> None:
+def test_episodes_replayed_before_an_interruption_are_kept(raises_saved) -> None:
     setup, store = setup_of("all", "raise", 7), {}
     with raises_saved(TooManyFailuresError):
         run_units(setup, [UNIT], store=store, failures=FailureLimit(0.05))
@@ -98,7 +96,7 @@ def test_a_stage_is_one_limit(raises_saved) -> None:
         run_units(setup, [Unit((-1,) * 20, tuple(range(120, 140)))], failures=limit)
 
 
-def test_what_all_episodes_were_given_is_no_failure_of_an_episode(raises_saved) -> None:
+def test_wrong_settings_are_no_failures_of_episodes(raises_saved) -> None:
     play = PlaySettings(batch=8, unit_episodes=25, cost="nowhere")
     with raises_saved(UnitFailedError):
         run_units(Setup(mirror_world.policy(), failing(), (GOOD,), play), [UNIT], failures=FailureLimit(0.9))
@@ -142,7 +140,7 @@ def test_a_weakness_counts_only_if_it_survives_the_worst_case(who: str, every: i
 
 
 def test_harm_is_only_found_where_it_survives_the_worst_case() -> None:
-    bad = generalise(parse_rule("+Stay <- right", SPACE), mirror_world.mirror()).rule_set
+    bad = generalised("+Stay <- right")
     for every, harmful in ((25, True), (2, False)):
         setup = Setup(mirror_world.policy(), failing("all", "raise", every), (bad,), PLAY)
         found = evaluate(setup, seed=0, settings=SETTINGS, confirm=False, run=tolerant())
@@ -172,18 +170,12 @@ def test_an_empty_composition_changes_nothing_even_where_episodes_fail() -> None
     assert (better.effect.mean, better.effect.p, better.base.failed > 0) == (0.0, 1.0, True)
 
 
-def result(*returns: float) -> UnitResult:
-    n = len(returns)
-    failed = np.isnan(np.array(returns))
-    zeros = np.zeros(n, np.int64)
-    return UnitResult(
-        np.array(returns), np.arange(n), failed.copy(), np.array(returns), np.array(returns), zeros, zeros, failed
-    )
-
-
 def test_the_worst_case_by_hand() -> None:
     nan = float("nan")
-    first, second, other = result(1.0, nan, 3.0), result(nan, 2.0, nan), result(-4.0, 9.0, 0.0)
+    first, second, other = (
+        replace(result(returns), lengths=np.arange(3), failed=np.isnan(returns))
+        for returns in ([1.0, nan, 3.0], [nan, 2.0, nan], [-4.0, 9.0, 0.0])
+    )
     low, high = WorstCase((first, second, other)).of(first, second)
     assert low.returns.tolist() == [1.0, -4.0, 3.0]
     assert high.returns.tolist() == [9.0, 2.0, 9.0]
@@ -192,16 +184,6 @@ def test_the_worst_case_by_hand() -> None:
     assert low.lengths.tolist() == [0, 0, 2]
     assert high.lengths.tolist() == [2, 1, 2]
     assert WorstCase((other,)).of(other, other) == (other, other)
-
-
-def test_samples_of_failed_episodes_make_no_warnings() -> None:
-    nan = float("nan")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        none = Sample.of(result(nan, nan))
-        some = Sample.of(result(nan, 2.0, 4.0))
-    assert (none.episodes, none.failed, np.isnan(none.mean), np.isnan(none.error)) == (2, 2, True, True)
-    assert (some.episodes, some.failed, some.mean, some.error) == (3, 1, 3.0, pytest.approx(1.0))
 
 
 def failed_episodes(count: int, *, guided: bool = True) -> list[FailedEpisode]:
@@ -231,12 +213,7 @@ def test_episodes_that_are_expected_count_where_they_are_more_than_were_known() 
         some.add(*failed_episodes(1))
 
 
-def test_few_seeds_are_told(snapshot) -> None:
-    assert "\n".join(_some_seeds(failed_episodes(count)) for count in (1, 5, 6)) == snapshot
-    assert _some_seeds(failed_episodes(2) * 3) == "seeds 0, 1"
-
-
-def test_both_sides_are_told_apart(raises_saved) -> None:
+def test_the_message_names_guided_and_unguided_failures(raises_saved) -> None:
     limit = FailureLimit(0.0, episodes=9)
     with raises_saved(TooManyFailuresError):
         limit.add(FailedEpisode(True, 3, "it hangs"), FailedEpisode(False, 4, "it broke"))

@@ -1,14 +1,12 @@
 """Guided episodes of rules with a memory are the same from their start and from the first step that is changed."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from legible.environments import EnvironmentSpec, map_features, with_features
 from legible.evaluation.recorded import EpisodeRecord
 from legible.evaluation.units import Setup, Unit, play_unit, run_units
 from legible.features import FeatureSpace
-from legible.play import on_rows
+from legible.play import adapt_policy
 from legible.policies import load_policy
 from legible.rules import CompiledRules, RuleSet, parse_rule
 from legible.settings import PlaySettings
@@ -23,7 +21,7 @@ def test_episodes_go_on_from_recorded_states_with_their_memory() -> None:
     env.close()
     spec, space = with_features(plain, mapped), mapped.space
     weights = np.random.default_rng(0).normal(size=(space.n_own, 5))
-    policy = on_rows(load_policy(lambda o: o @ weights, output="values", n_features=None, n_actions=5), spec)
+    policy = adapt_policy(load_policy(lambda o: o @ weights, output="values", n_features=None, n_actions=5), spec)
     rules = RuleSet((parse_rule("+East <- since_north > 4", space),))
     setup = Setup(policy, spec, (rules,), PlaySettings(epsilon=0.5, batch=8, unit_episodes=8, step_limit=60), rows=8)
     record = EpisodeRecord(setup, 0, "racing", 8, run_units)

@@ -7,18 +7,10 @@ import pytest
 from scipy import stats
 
 import mirror_world
-from legible.environments import EnvironmentSpec
+from legible.environments.reward_terms import as_table
 from legible.errors import LegibleError
 from legible.evaluation import OBJECTIVES, Objective, evaluate, find_objective, parse_constraints, register_objective
-from legible.evaluation.figures import (
-    _shown,
-    _shown_change,
-    _shown_effect,
-    effects,
-    figure_rows,
-    figure_table,
-    figures,
-)
+from legible.evaluation.figures import effects, figure_rows, figure_table, figures
 from legible.evaluation.objectives import ComparisonOptions, check_objectives
 from legible.evaluation.statistics import Effect, paired
 from legible.evaluation.units import Setup, UnitResult
@@ -29,18 +21,30 @@ from legible.settings import EvaluationSettings, ImprovementSettings, PlaySettin
 from played_blocks import result
 
 GOOD = RuleSet((parse_rule("+Left <- left", mirror_world.SPACE),))
-SETUP = Setup(
-    mirror_world.policy(),
-    EnvironmentSpec("mirror_world:MirrorWorld"),
-    (GOOD,),
-    PlaySettings(batch=8, unit_episodes=40),
-)
+SETUP = Setup(mirror_world.policy(), mirror_world.WORLD, (GOOD,), PlaySettings(batch=8, unit_episodes=40))
 
 
 def test_the_mean_is_the_default(raises_saved) -> None:
     assert find_objective(EvaluationSettings().objective).words == "mean return"
     with raises_saved(LegibleError):
         find_objective("meen")
+
+
+def test_a_reward_term_is_an_objective(raises_saved) -> None:
+    base = replace(result([1.0, 2.0, 6.0]), terms=as_table([{"food": 1.0}, {"food": 2.0}, {"fuel_cost": -3.0}]))
+    food = find_objective("term:food")
+    assert food is find_objective("term:food")
+    assert food.value(base) == 1.0
+    assert list(figures(base, "term:food"))[-1] == "term:food"
+    guided = replace(base, terms=as_table([{"food": 2.0}, {"food": 4.0}, {"food": 3.0}]))
+    assert food.compare(guided, base).mean == 2.0
+    assert effects([base, guided], guided, base, also="term:food")["term:food"].mean == 2.0
+    rows = figure_rows({"base": figures(base, "term:food"), "guided": figures(guided, "term:food")})
+    assert rows[-1]["guided"]["value"] == 3.0
+    (constraint,) = parse_constraints("term:fuel_cost no lower than by 2")
+    assert constraint.objective.value(base) == -1.0
+    with raises_saved(LegibleError):
+        find_objective("term:foot").value(base)
 
 
 def test_an_objective_from_outside_the_package_decides(monkeypatch) -> None:
@@ -56,18 +60,11 @@ def test_an_objective_from_outside_the_package_decides(monkeypatch) -> None:
     assert improved.rule_sets == (GOOD,)
 
 
-def episodes(returns, success=None, costs=None, changed=None) -> UnitResult:
+def episodes(returns, **columns) -> UnitResult:
     """Episodes of which only what is given matters."""
-    n = len(returns)
-    return UnitResult(
-        returns=np.array(returns, float),
-        lengths=np.ones(n, np.int64),
-        truncated=np.zeros(n, bool),
-        success=np.full(n, np.nan) if success is None else np.array(success, float),
-        costs=np.zeros(n) if costs is None else np.array(costs, float),
-        fired=np.zeros(n, np.int64),
-        changed=np.zeros(n, np.int64) if changed is None else np.array(changed, np.int64),
-    )
+    kinds = {"changed": np.int64}
+    given = {name: np.array(column, kinds.get(name, float)) for name, column in columns.items()}
+    return replace(result(returns), **given)
 
 
 COMPARISON = ComparisonOptions(invented_loss=0.0, resamples=2000, rng_seed=0)
@@ -81,12 +78,12 @@ def test_values_by_hand() -> None:
     odd = episodes([5.0, 1.0, 9.0])
     assert find_objective("median").value(odd) == 5.0
     assert find_objective("worst-tenth").value(odd) == 1.0
-    told = figures(block)
-    assert told["cost"].value == 2.0, "people read a cost as it is"
-    assert set(figures(odd)) == {"mean", "median", "worst-tenth"}, "nobody told of success, and nothing was asked for"
+    shown = figures(block)
+    assert shown["cost"].value == 2.0, "a cost is shown with its own sign"
+    assert set(figures(odd)) == {"mean", "median", "worst-tenth"}, "success and cost are unknown"
     # Clopper and Pearson for 10 of 20
-    assert (told["success"].low, told["success"].high) == pytest.approx((0.2720, 0.7280), abs=1e-4)
-    for figure in told.values():
+    assert (shown["success"].low, shown["success"].high) == pytest.approx((0.2720, 0.7280), abs=1e-4)
+    for figure in shown.values():
         assert figure.low <= figure.value <= figure.high
 
 
@@ -109,7 +106,7 @@ def test_the_worst_tenth_may_fall_while_the_mean_rises() -> None:
     assert found["mean"].low > 5.0
     assert found["worst-tenth"].mean == pytest.approx(-20.0)  # 50 of the 100 worst at -50, the others at 10
     assert found["worst-tenth"].high < 0.0
-    rows = {row["objective"]: row for row in figure_rows({"base": base, "guided": guided}, found)}
+    rows = {row["objective"]: row for row in figure_rows({"base": figures(base), "guided": figures(guided)}, found)}
     assert rows["worst-tenth"]["guided"]["value"] == pytest.approx(-20.0)
     assert rows["worst-tenth"]["difference"]["value"] == pytest.approx(-20.0)
 
@@ -131,7 +128,8 @@ def test_a_lower_cost_is_better() -> None:
     effect = find_objective("cost").test(guided, base, np.ones(60, bool), COMPARISON)
     assert effect.mean == pytest.approx(1.5)
     assert effect.p < 1e-6
-    row = figure_rows({"base": base, "guided": guided}, effects((base, guided), guided, base))[-1]
+    of_blocks = {"base": figures(base), "guided": figures(guided)}
+    row = figure_rows(of_blocks, effects((base, guided), guided, base))[-1]
     assert (row["objective"], row["base"]["value"], row["difference"]["value"]) == ("cost", 5.5, pytest.approx(-1.5))
     with pytest.raises(LegibleError, match="needs a cost"):
         check_objectives("cost", "", PlaySettings())
@@ -139,7 +137,7 @@ def test_a_lower_cost_is_better() -> None:
 
 
 @pytest.mark.parametrize("name", ["mean", "median", "worst-tenth", "success", "cost"])
-def test_where_nothing_is_changed_nothing_is_found(name: str) -> None:
+def test_no_objective_finds_an_effect_without_changes(name: str) -> None:
     rng = np.random.default_rng(0)
     block = episodes(rng.normal(size=40), success=[0, 1] * 20, costs=rng.random(40))
     effect = find_objective(name).test(block, block, np.zeros(40, bool), COMPARISON)
@@ -166,12 +164,12 @@ def test_constraints_are_kept_where_the_interval_excludes_a_larger_loss() -> Non
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("worst-tenth >= -20", 'is none; a constraint is written as "worst-tenth no lower than by 20"'),
+        ("worst-tenth >= -20", 'cannot be read; write it as "worst-tenth no lower than by 20"'),
         ("worst-tent no lower than by 20", "Did you mean 'worst-tenth'"),
-        ("worst-tenth no higher than by 20", 'for worst-tenth say "no lower than by"'),
-        ("cost no lower than by 20", 'for cost say "no higher than by"'),
-        ("mean no lower than by 0", "is no number above 0"),
-        ("mean no lower than by 1e", "is no number above 0"),
+        ("worst-tenth no higher than by 20", 'for worst-tenth write "no lower than by"'),
+        ("cost no lower than by 20", 'for cost write "no higher than by"'),
+        ("mean no lower than by 0", "is not a number above 0"),
+        ("mean no lower than by 1e", "is not a number above 0"),
     ],
 )
 def test_constraints_that_are_none_are_refused(text: str, message: str) -> None:
@@ -216,14 +214,7 @@ def test_a_stage_is_one_declaration(monkeypatch) -> None:
         stage_seeds(0, "nowhere", 0, 1)
 
 
-def test_composition_compares_by_the_objective() -> None:
-    found = evaluate(SETUP, seed=0, settings=EvaluationSettings(method="paper", episodes=40, confirmation_episodes=40))
-    improved = improve(SETUP, found, seed=0, settings=ImprovementSettings(episodes=40, final_episodes=40))
-    assert improved.chosen.mean == improved.steps[0].mean
-    assert np.isclose(improved.effect.mean, improved.guided.mean - improved.base.mean)
-
-
-def test_how_a_median_stands_is_in_standard_errors_however_small() -> None:
+def test_standing_of_a_median_is_in_standard_errors() -> None:
     rng = np.random.default_rng(0)
     base = rng.normal(0.0, 0.01, 60)
     one, other = result(base + rng.normal(0.004, 0.004, 60)), result(base)
@@ -238,15 +229,21 @@ def test_how_a_median_stands_is_in_standard_errors_however_small() -> None:
 def test_a_table_of_figures_writes_shares_in_percent_and_differences_with_their_sign(snapshot) -> None:
     base = replace(result([1.0, 2.0, 3.0, 4.0]), success=np.array([0.0, 0.0, 1.0, 1.0]))
     guided = replace(result([3.0, 4.0, 5.0, 6.0]), success=np.array([1.0, 1.0, 1.0, 0.0]))
-    rows = figure_rows({"base": base, "guided": guided}, effects([base, guided], guided, base), {"random play": base})
+    of_base = figures(base)
+    changes = effects([base, guided], guided, base)
+    rows = figure_rows({"base": of_base, "guided": figures(guided)}, changes, {"random play": of_base})
     columns, lines = figure_table(rows)
     assert " | ".join(columns) == snapshot
-    told = {line[0]: line[1:] for line in lines}
-    alone, better, difference, other = told["Mean return"]
+    shown = {line[0]: line[1:] for line in lines}
+    alone, better, difference, other = shown["Mean return"]
     assert (alone.split()[0], better.split()[0], difference.split()[0]) == ("2.5", "4.5", "+2")
     assert other == alone
-    assert next(cells[0] for words, cells in told.items() if "uccess" in words).startswith("50 %")
+    assert next(cells[0] for words, cells in shown.items() if "uccess" in words).startswith("50 %")
     assert figure_table([]) == (columns[:1], [])
+    cell = {"value": 0.25, "low": -0.1, "high": 0.5}
+    for objective, expected in (("success", "+25 points (−10 to +50)"), ("mean", "+0.25 (−0.1 to +0.5)")):
+        row = {"objective": objective, "words": "", "difference": cell, "references": {}}
+        assert figure_table([row])[1] == [("", expected)]
 
 
 def test_a_share_of_none_or_all_reaches_the_end() -> None:
@@ -260,25 +257,8 @@ def test_a_share_of_none_or_all_reaches_the_end() -> None:
     assert 0.0 < some.low < 0.5 < some.high < 1.0
 
 
-def test_what_objectives_need() -> None:
-    """Episodes of a rung and of a confirmation; only costs are better the lower they are."""
-    needs = {"mean": (0, 0), "median": (100, 500), "worst-tenth": (200, 1000), "success": (0, 0), "cost": (0, 0)}
-    for name, episodes in needs.items():
-        found = find_objective(name)
-        assert (found.rung_episodes, found.confirmation_episodes) == episodes
-        assert (found.is_binary, found.less_is_better) == (name == "success", name == "cost")
-    assert ComparisonOptions(0.0, 100, 1).alpha == 0.05
-
-
-def test_no_loss_is_invented_unless_it_is_asked_for() -> None:
-    guided, base, changed = result([1.0, 3.0, 2.0]), result([0.0, 0.0, 0.0]), np.ones(3, np.bool_)
-    mean = find_objective("mean")
-    assert mean.standing(guided, base, changed) == mean.standing(guided, base, changed, 0.0)
-    assert mean.standing(guided, base, changed).z == pytest.approx(2.0 * np.sqrt(3.0))
-
-
-def test_what_episodes_tell() -> None:
-    """One episode tells nothing; success and cost are told where they are known, costs where there are any."""
+def test_objectives_with_data() -> None:
+    """One episode is not enough; success and cost need data."""
     names = ["mean", "median", "worst-tenth"]
     assert figures(result([1.0])) == {}
     assert list(figures(result([1.0, 2.0]))) == names
@@ -306,17 +286,8 @@ def test_figures_and_their_intervals_by_hand() -> None:
     assert figures(failed)["mean"].value == 1.5
 
 
-def test_nothing_is_gained_beside_oneself_even_where_episodes_failed() -> None:
+def test_a_block_has_no_effect_against_itself_with_failed_episodes() -> None:
     made = replace(result([1.0, 2.0, 6.0]), failed=np.array([False, True, False]), errors=np.array(["", "x", ""]))
     for method in ("racing", "paper"):
         found = effects([made], made, made, method)["mean"]
         assert (found.mean, found.p) == (0.0, 1.0)
-
-
-def test_a_share_changes_by_points() -> None:
-    cell = {"value": 0.25, "low": -0.1, "high": 0.5}
-    assert _shown_change("success", cell) == "+25 points (−10 to +50)"
-    assert _shown_change("mean", cell) == "+0.25 (−0.1 to +0.5)"
-    assert _shown("success", {"value": 0.25, "low": 0.1, "high": 0.5}) == "25 % (10 % to 50 %)"
-    costs = _shown_effect(find_objective("cost"), Effect(2.0, 0.5, 1.0, 4.0, 0.01))
-    assert (costs["value"], costs["low"], costs["high"]) == (-2.0, -4.0, -1.0)

@@ -1,7 +1,5 @@
 """Which episodes are played together, how far a race looks ahead, and what trials before it count, by hand."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from types import SimpleNamespace
@@ -13,29 +11,19 @@ from scipy import stats
 
 import mirror_world
 from drawn_play import LENGTH, SETUP, DrawnPlay, rule, rule_set
-from legible.environments import EnvironmentSpec
 from legible.evaluation.pairs import NEVER, PairedPlay
-from legible.evaluation.racing import (
-    SELECTION_ERROR_FACTOR,
-    Race,
-    _candidates,
-    _Entry,
-    _expectation,
-    _verdicts,
-    changes_for_power,
-)
+from legible.evaluation.racing import SELECTION_ERROR_FACTOR, Race, _Entry, _find_candidates, _make_verdicts
 from legible.evaluation.recorded import EpisodeRecord, Repetition, find_repetition
 from legible.evaluation.statistics import Standing
 from legible.evaluation.units import Setup, Unit, run_units
 from legible.hypotheses import MeasuredEffect
 from legible.rules import RuleSet, parse_rule
 from legible.settings import EvaluationSettings, PlaySettings
-
-WORLD = EnvironmentSpec("mirror_world:MirrorWorld")
+from mirror_world import WORLD
 
 
 @pytest.mark.parametrize("full_units", [False, True])
-def test_what_takes_longest_is_played_first(full_units: bool) -> None:
+def test_the_longest_episodes_are_played_first(full_units: bool) -> None:
     """Full units go by what is left of an episode when guidance parts from it, others by the whole of it."""
     rules = RuleSet((parse_rule("+Stay <- luck > 0.8", mirror_world.SPACE),))
     setup = Setup(mirror_world.policy(), WORLD, (), PlaySettings(batch=16, unit_episodes=60))
@@ -58,26 +46,26 @@ def test_what_takes_longest_is_played_first(full_units: bool) -> None:
     assert sorted(order) == np.flatnonzero(first != NEVER).tolist()
 
 
-def unit_sizes(episodes: int, unit_episodes: int, *, full_units: bool) -> set[int]:
-    """Sizes of the units that so many episodes are cut into, but for the last."""
-    setup = replace(SETUP, play=PlaySettings(batch=16, unit_episodes=unit_episodes))
+@pytest.mark.parametrize(
+    ("episodes", "unit_episodes", "full_units", "size"),
+    [(2_000, 4_000, False, 256), (16_000, 4_000, False, 500), (16_000, 300, False, 300), (4_000, 4_000, True, 768)],
+)
+def test_sizes_of_units(episodes: int, unit_episodes: int, full_units: bool, size: int) -> None:
+    """Enough units for several workers, but none too small, and none larger than the settings allow."""
+    setup, played = replace(SETUP, play=PlaySettings(batch=16, unit_episodes=unit_episodes)), []
+
+    def run(setup: Setup, units: list[Unit], **options: Any) -> Any:
+        played.extend(units)
+        return DrawnPlay({})(setup, units, **options)
+
     record = EpisodeRecord(setup, 0, "racing", episodes, DrawnPlay({}))
-    play = PairedPlay(setup, Repetition(rows=128, holds=False), record, DrawnPlay({}), full_units=full_units)
-    play.add(rule_set(0))
-    units = play._units([(0, place) for place in range(episodes)], {0: 0}, None)
-    assert sum(len(unit) for unit in units) == episodes
-    return {len(unit) for unit in units[:-1]}
+    play = PairedPlay(setup, Repetition(rows=128, holds=False), record, run, full_units=full_units)
+    play.play_seeds({play.add(rule_set(0)): episodes})
+    assert sum(len(unit) for unit in played) == episodes
+    assert {len(unit) for unit in played[:-1]} == {size}
 
 
-def test_sizes_of_units() -> None:
-    """As many units as keep several workers busy, but none too small, and none larger than is asked for."""
-    assert unit_sizes(2_000, 4_000, full_units=False) == {256}
-    assert unit_sizes(16_000, 4_000, full_units=False) == {500}
-    assert unit_sizes(16_000, 300, full_units=False) == {300}
-    assert unit_sizes(4_000, 4_000, full_units=True) == {768}
-
-
-def test_how_far_a_race_looks_ahead() -> None:
+def test_estimated_number_of_missing_seeds() -> None:
     """So many seeds as will hold the changed episodes if changes stay as frequent, but not far more at once."""
     record = EpisodeRecord(SETUP, 0, "racing", 10_000, DrawnPlay({}))
     play = PairedPlay(SETUP, Repetition(rows=128, holds=True), record, DrawnPlay({}))
@@ -96,7 +84,7 @@ def test_how_far_a_race_looks_ahead() -> None:
     assert missing(0, 0, 10) == 64
 
 
-def test_what_trials_have_shown_counts_less_than_the_race() -> None:
+def test_search_trials_count_less_than_the_race() -> None:
     """One trial with an error that counts as one, and a race with an error of one: the mean of both."""
     here = Standing(2.0, 1.0, 2.0, 0.02275)
     race: Any = SimpleNamespace(standing=lambda _: here)
@@ -126,7 +114,7 @@ def race_of(**amounts: list[float]) -> tuple[Race, dict[str, _Entry]]:
     return race, dict(zip(amounts, entries, strict=True))
 
 
-def test_how_far_rule_sets_come_in_a_race() -> None:
+def test_rule_sets_are_dropped_on_the_right_rung() -> None:
     """Dropped below 0.4, 0.86 and 1.5 standard errors; sure from 3.3 on."""
     race, entries = race_of(
         bad=[-1.0], sure=[3.0, 1.0], good=[3.6, -2.0], late=[2.9, -2.1], middling=[2.5, -2.0], nothing=[0.0]
@@ -150,30 +138,28 @@ def test_standings_of_a_race_by_hand() -> None:
     assert (harms.difference, harms.error, harms.z) == pytest.approx((-2.0, error, -2.0 / error))
     assert race.share(entries["sure"]) == 1.0
     assert race.steps(entries["sure"]) == 8 * LENGTH
-    verdicts = _verdicts(race, [0], 0.05)
+    verdicts = _make_verdicts(race, [0], 0.05)
     assert [verdict.difference for verdict in verdicts] == pytest.approx([2.0, -0.75])
     assert [(verdict.is_weakness, verdict.is_set_aside) for verdict in verdicts] == [(True, False), (False, False)]
     assert [verdict.changed_episodes for verdict in verdicts] == [8, 8]
+    assert verdicts[0].detectable == pytest.approx((1.6448536 + 0.8416212) * error)
     assert verdicts[0].p == pytest.approx(stats.t.sf(2.0 / error, 7))
     assert [verdict.q for verdict in verdicts] == pytest.approx([2 * verdicts[0].p, verdicts[1].p])
     # The harm is tested with one gain more than was seen: as large as the largest.
     losses = [2.0, -0.5] * 4 + [-3.0]
     assert verdicts[1].p_harm == pytest.approx(stats.ttest_1samp(losses, 0.0, alternative="greater").pvalue)
-    (aside,) = [verdict for verdict in _verdicts(race, [], 0.05) if verdict.is_set_aside]
+    (aside,) = [verdict for verdict in _make_verdicts(race, [], 0.05) if verdict.is_set_aside]
     assert aside.difference == pytest.approx(2.0)
 
 
-def test_who_is_confirmed_and_on_how_many_changes() -> None:
+def test_rule_sets_that_are_confirmed() -> None:
     settings = EvaluationSettings(rung_changes=8, rungs=3, race_seeds=60, confirmation_seeds=250)
     race, entries = race_of(bad=[-1.0], sure=[3.0, 1.0], good=[3.6, -2.0])
-    assert _candidates(race, settings) == [1, 2]
+    assert _find_candidates(race, settings) == [1, 2]
     dearer = replace(settings, confirmation_seeds=1000, confirmation_changes=1000)
-    assert _candidates(race, dearer) == [1, 2]  # all of their episodes are changed: that is cheap
+    assert _find_candidates(race, dearer) == [1, 2]  # all of their episodes are changed: that is cheap
     entries["good"].passed = False
-    assert _candidates(race, settings) == [1]
-    expected = _expectation(race, entries["sure"], 2, 0.05)
-    assert expected.share == 1.0
-    assert expected.changes == changes_for_power(8, 2.0, 1.0 / math.sqrt(7.0), 2, 0.05)
+    assert _find_candidates(race, settings) == [1]
 
 
 def test_episodes_that_failed_at_once_are_played_with_guidance_too() -> None:

@@ -1,7 +1,5 @@
 """Racing: what is skipped is as if it had been played, planted effects are found, and nothing is where nothing is."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import fields, replace
 
@@ -17,50 +15,20 @@ from legible.evaluation import evaluate, play_on_same_seeds
 from legible.evaluation.baselines import random_tests
 from legible.evaluation.changes import NEVER, first_changes
 from legible.evaluation.pairs import PairedPlay
-from legible.evaluation.racing import (
-    ACCEPT_Z,
-    CHEAP_SEEDS,
-    DROP_MARGIN_Z,
-    SELECTION_ERROR_FACTOR,
-    TARGET_Z,
-    Z_PER_DOUBLING,
-    Race,
-    Rung,
-    _detectable,
-    changes_for_power,
-    is_dropped,
-    is_sure,
-    is_worth_confirming,
-)
-from legible.evaluation.recorded import (
-    RECORD_EPISODES,
-    REMEMBERED_BYTES,
-    REPEATED_EPISODES,
-    STEPS,
-    EpisodeRecord,
-    find_repetition,
-)
-from legible.evaluation.statistics import Standing, standing_of_changed
+from legible.evaluation.racing import Race, Rung, changes_for_power, is_dropped, is_sure, is_worth_confirming
+from legible.evaluation.recorded import STEPS, EpisodeRecord, find_repetition
+from legible.evaluation.statistics import standing_of_changed
 from legible.evaluation.units import Setup, Unit, UnitResult, record_unit, run_units
 from legible.hypotheses import Hypotheses, MeasuredEffect, Trial
 from legible.policies import Policy, load_policy
-from legible.relations import generalise
 from legible.rules import Condition, Rule, RuleSet, parse_rule
 from legible.settings import EvaluationSettings, PlaySettings
-from mirror_world import SPACE
+from mirror_world import BAD, GOOD, SPACE, USELESS, WORLD, generalised
 
-WORLD = EnvironmentSpec("mirror_world:MirrorWorld")
 PLAY = PlaySettings(batch=16, unit_episodes=60)
 SETTINGS = EvaluationSettings(race_seeds=400, confirmation_changes=200, confirmation_seeds=800)
 
 
-def generalised(text: str) -> RuleSet:
-    return generalise(parse_rule(text, SPACE), mirror_world.mirror()).rule_set
-
-
-GOOD = generalised("+Right <- right")
-USELESS = generalised("-Stay <- right")
-BAD = RuleSet((parse_rule("+Left <- right", SPACE),))
 SETUP = Setup(mirror_world.policy(), WORLD, (GOOD, USELESS, BAD), PLAY)
 
 PACMAN = EnvironmentSpec("legible/PacmanSmall-v0")
@@ -128,7 +96,7 @@ def test_skipping_and_branching_give_the_bits_of_whole_episodes(kind: str, optio
 
 
 @pytest.mark.parametrize(("kind", "options"), WAYS[1:4])
-def test_what_is_added_to_guided_episodes_gives_the_bits_of_whole_ones(kind: str, options: dict) -> None:
+def test_skipping_and_branching_from_guided_episodes_give_the_bits_of_whole_ones(kind: str, options: dict) -> None:
     """Skipping and branching from episodes that are guided already, and counting what was changed before."""
     first, *others = pacman_rule_sets(5)
     sets = (first, *(first | other for other in others))
@@ -257,7 +225,7 @@ def test_nothing_is_found_where_there_is_nothing() -> None:
     assert all(verdict.changed_episodes for study in studies for verdict in study.verdicts)
 
 
-def test_rule_sets_that_are_too_rare_are_told_with_their_size() -> None:
+def test_rule_sets_that_are_too_rare_have_an_effect_but_are_not_confirmed() -> None:
     rare = RuleSet((parse_rule("+Left <- left & luck > 2.5", SPACE), *GOOD.rules[1:]))
     few = replace(SETTINGS, confirmation_seeds=300)
     verdict = evaluate(replace(SETUP, treatments=(rare,)), seed=0, settings=few).verdicts[0]
@@ -268,21 +236,21 @@ def test_rule_sets_that_are_too_rare_are_told_with_their_size() -> None:
     assert verdict.confirmation.effect.changed < 200
 
 
-def test_equal_rule_sets_are_tested_once_and_every_source_is_told() -> None:
+def test_equal_rule_sets_are_tested_once_for_all_sources() -> None:
     mirrored = generalised("+Left <- left")  # the same two rules, from the other side
     assert set(mirrored.rules) == set(GOOD.rules)
-    told: dict[str, list[MeasuredEffect]] = {}
+    effects: dict[str, list[MeasuredEffect]] = {}
 
     def source(name: str, *rule_sets: RuleSet) -> Hypotheses:
-        told[name] = list((yield list(rule_sets)))
+        effects[name] = list((yield list(rule_sets)))
 
     sources = {"one": source("one", GOOD, USELESS), "two": source("two", mirrored, GOOD)}
     evaluation = evaluate(replace(SETUP, treatments=()), seed=0, settings=SETTINGS, sources=sources)
     assert [verdict.treatment for verdict in evaluation.verdicts] == [GOOD, USELESS]
     assert [verdict.found_by for verdict in evaluation.verdicts] == ["one, two", "one"]
     assert evaluation.verdicts[0].equal_sources == (mirrored.source,)
-    assert told["one"][0] == told["two"][0] == told["two"][1]
-    effect = told["one"][0]
+    assert effects["one"][0] == effects["two"][0] == effects["two"][1]
+    effect = effects["one"][0]
     assert (effect.changed, effect.mean) == (24, pytest.approx(evaluation.verdicts[0].difference))
     assert effect.steps > 0
     assert evaluation.steps_by_source().keys() == {"one, two", "one"}
@@ -323,7 +291,7 @@ class Moody(Coin):
         return super().reset(seed=int(np.random.randint(2**30)))  # noqa: NPY002
 
 
-def test_where_the_same_seed_gives_other_episodes_all_are_played() -> None:
+def test_all_episodes_are_played_if_seeds_do_not_repeat() -> None:
     policy = load_policy(lambda o: np.tile([0.0, 1.0], (len(o), 1)), output="values", n_features=2, n_actions=2)
     never = RuleSet((Rule("-", 1, (Condition(0, 5.0, 6.0),)),))
     setup = Setup(policy, EnvironmentSpec("evaluation.test_racing:Moody"), (never,), PlaySettings(batch=8))
@@ -353,16 +321,16 @@ def test_a_policy_whose_scores_depend_on_the_row_is_asked_about_one_row_at_a_tim
 # ---- rungs ---------------------------------------------------------------------------------------------------------
 
 
-def test_who_is_dropped() -> None:
+def test_thresholds_of_rungs() -> None:
     assert is_dropped(Rung(24, 24, -0.5), 384)
     assert not is_dropped(Rung(24, 24, 0.0), 384)
     assert is_dropped(Rung(384, 384, 1.4), 384)
     assert not is_dropped(Rung(384, 384, 1.6), 384)
     assert not is_dropped(Rung(96, 96, 2.2 / 2 - 0.7), 384)  # on the line
-    assert is_sure(Rung(24, 24, ACCEPT_Z))
-    assert not is_sure(Rung(24, 24, ACCEPT_Z - 0.01))
-    assert is_sure(Rung(24, 8, ACCEPT_Z))
-    assert not is_sure(Rung(24, 7, ACCEPT_Z))
+    assert is_sure(Rung(24, 24, 3.3))
+    assert not is_sure(Rung(24, 24, 3.3 - 0.01))
+    assert is_sure(Rung(24, 8, 3.3))
+    assert not is_sure(Rung(24, 7, 3.3))
 
 
 def test_rare_rule_sets_must_do_better_to_be_confirmed() -> None:
@@ -392,26 +360,10 @@ def test_standard_errors_by_hand() -> None:
     assert standing_of_changed(np.ones(4), 10, invented_loss=4.0).z == 0.0
 
 
-def test_how_many_changes_would_show_an_effect_by_hand() -> None:
+def test_changes_for_power_by_hand() -> None:
     """With normal differences: (z of the level + z of the power) standard errors; errors fall with the root."""
     wanted = 1.6448536 + 0.8416212
     assert changes_for_power(100, 1.0, 1.0, 1, 0.05) == math.ceil(100 * wanted**2)
     assert changes_for_power(100, 2.0, 1.0, 1, 0.05) == math.ceil(25 * wanted**2)
     assert changes_for_power(100, 1.0, 1.0, 5, 0.25) == math.ceil(100 * wanted**2)  # a fifth of the level each
     assert changes_for_power(100, 0.0, 1.0, 1, 0.05) == changes_for_power(100, -1.0, 1.0, 1, 0.05) == 0
-    standing = Standing(1.0, 2.0, 0.5, 0.3)
-    assert _detectable(standing, 2, 0.05) == pytest.approx(2.0 * wanted)
-    assert _detectable(standing, 1, 0.05) is None
-
-
-def test_the_numbers_of_the_race() -> None:
-    """Whoever changes one of them simulates again what `is_dropped` and `is_worth_confirming` promise."""
-    assert (TARGET_Z, DROP_MARGIN_Z, ACCEPT_Z, SELECTION_ERROR_FACTOR, CHEAP_SEEDS, Z_PER_DOUBLING) == (
-        2.2,
-        0.7,
-        3.3,
-        1.5,
-        250,
-        0.5,
-    )
-    assert (RECORD_EPISODES, REPEATED_EPISODES, REMEMBERED_BYTES) == (256, 24, 10**9)

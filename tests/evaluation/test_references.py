@@ -1,9 +1,6 @@
 """References: plain ways to act in a world whose returns are known, chosen on some seeds and quoted from others."""
 
-import inspect
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,19 +11,19 @@ from legible.engines import LocalProcesses
 from legible.environments import EnvironmentSpec
 from legible.errors import LegibleError
 from legible.evaluation import PlayedBlocks, Reference, References, Sample, compare_references, play_on_same_seeds
-from legible.evaluation.references import QuotedReference, ReferenceResult, _quote, plain_references
+from legible.evaluation.references import ReferenceResult, default_references
 from legible.evaluation.statistics import Effect, holm, mean_interval, paired
 from legible.evaluation.units import Setup, Unit, UnitResult, play_unit, run_units, unit_key
 from legible.play import stage_seeds
 from legible.policies import Policy
 from legible.rules import RuleSet, parse_rule
 from legible.settings import PlaySettings, ReferenceSettings
-from played_blocks import result, with_returns
+from played_blocks import result
 
 WORLD = EnvironmentSpec("braking_world:BrakingWorld")
 PLAY = PlaySettings(batch=8, unit_episodes=30)
 SETTINGS = ReferenceSettings(episodes=40, quoted=1)
-PLAIN, _ = plain_references([braking_world.SPACE.action_names], 30)
+PLAIN, _ = default_references([braking_world.SPACE.action_names], 30)
 RANDOM, ALWAYS_GO, ALWAYS_BRAKE, ALWAYS_WAIT = PLAIN
 BRAKES = RuleSet((parse_rule("+Brake <- light > -1", braking_world.SPACE),))
 
@@ -61,7 +58,7 @@ def test_random_play_and_one_reference_a_choice() -> None:
 
 def test_groups_of_choices_are_a_sum_not_a_product() -> None:
     groups = [["steer.left", "steer.straight", "steer.right"], ["gas.none", "gas.full"]]
-    found, left_out = plain_references(groups, 30, typical=(1, 3))
+    found, left_out = default_references(groups, 30, typical=(1, 3))
     assert {reference.name: reference.choices for reference in found[1:]} == {
         "always steer.left": (0, 3),
         "always steer.straight": (1, 3),
@@ -73,7 +70,7 @@ def test_groups_of_choices_are_a_sum_not_a_product() -> None:
 
 
 def test_of_very_many_choices_some_are_played_and_that_is_said(snapshot) -> None:
-    found, left_out = plain_references([[str(i) for i in range(1000)]], 5)
+    found, left_out = default_references([[str(i) for i in range(1000)]], 5)
     assert [reference.choices[0] for reference in found[1:]] == [0, 250, 500, 749, 999]
     assert left_out == snapshot
 
@@ -172,12 +169,6 @@ def test_the_best_is_chosen_on_some_seeds_and_quoted_from_others() -> None:
     assert not set(seeds) & set(final.seeds)
 
 
-def test_p_values_are_corrected_for_all_references() -> None:
-    found = compared(braking_in_the_dark(0.0))
-    plain = [result.over_policy.p for result in found.results]
-    assert [result.p_holm for result in found.results] == holm(plain).tolist()
-
-
 def test_holm_by_hand() -> None:
     assert holm([0.01, 0.04, 0.03, 0.005]).tolist() == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([0.9, 0.8]).tolist() == [1.0, 1.0]
@@ -192,14 +183,7 @@ def test_the_same_as_a_constant_choice_is_a_tie() -> None:
     assert not any(entry.beats_policy for entry in found.quoted)
 
 
-def test_equal_references_keep_their_order() -> None:
-    twice = [RANDOM, replace(ALWAYS_BRAKE, name="first"), replace(ALWAYS_BRAKE, name="second")]
-    found = compared(braking_in_the_dark(0.0), references=twice)
-    assert found.best.name == "first"
-    assert [entry.name for entry in found.quoted] == ["first", "random play"]
-
-
-def test_what_looks_better_on_the_seeds_of_the_choice_must_be_better_on_the_final_ones() -> None:
+def test_a_baseline_must_also_be_better_on_the_final_seeds() -> None:
     setup = setup_of(braking_in_the_dark(0.0))
     final = final_of(setup)
     lucky = replace(final, results=(replace(final.base, returns=np.full(50, 12.0)),))
@@ -225,7 +209,7 @@ def test_rows_for_json() -> None:
     assert (wait["episodes"], wait["seeds"], wait["beats_policy"]) == (40, "references", False)
     chance = rows["random play"]
     assert (chance["low"], chance["high"]) == mean_interval(chance["mean"], chance["error"], 50)
-    assert len(found.to_pandas()) == 4
+    assert len(found.to_frame()) == 4
 
 
 # ---- where and when they are played ----------------------------------------------------------------------------------
@@ -292,33 +276,8 @@ def test_the_best_of_all_and_of_those_that_are_no_policies() -> None:
     other = replace(constant, reference=Reference("another", fingerprint="0123"))
     assert replace(found, quoted=()).best_plain is replace(found, quoted=()).random_play is None
     assert replace(found, quoted=(other,)).best_plain is None
-    told = replace(found, quoted=(other, constant, random))
-    assert (told.best, told.best_plain, told.random_play) == (other, constant, random)
-
-
-@pytest.mark.parametrize(
-    ("p_holm", "low", "beats"), [(0.049, 0.1, True), (0.05, 0.1, False), (0.049, 0.0, False), (0.9, -0.1, False)]
-)
-def test_a_reference_beats_the_policy_below_the_level_and_above_nothing(p_holm: float, low: float, beats: bool) -> None:
-    final = with_returns([0.0, 0.0])
-    effect = Effect(1.0, 0.5, low, 2.0, 0.01)
-    chosen = ReferenceResult(RANDOM, Sample.of(final.base), effect, p_holm)
-    differences: Any = SimpleNamespace(of=lambda *_: effect)
-    assert _quote(chosen, final.base, final, differences, 0.05).beats_policy == beats
-    assert inspect.signature(compare_references).parameters["alpha"].default == 0.05
-
-
-def test_references_are_the_same_whatever_they_are_called_for_people_and_whatever_they_played() -> None:
-    slow = Reference("always SLOWER", (1,), gerund="slowing down")
-    assert slow == Reference("always SLOWER", (1,), policy=braking_in_the_dark(0.0))
-    assert slow != Reference("always SLOWER", (2,))
-    assert (slow.words, Reference("always SLOWER", (1,)).words) == ("always slowing down", "always SLOWER")
-    blocks = with_returns([0.0, 0.0], [1.0, 1.0])
-    effect = Effect(1.0, 0.5, 0.1, 2.0, 0.01)
-    sample = replace(Sample.of(blocks.base), success=0.0, cost=0.0)
-    one, other = (QuotedReference(slow, block, sample, effect, effect, beats_policy=True) for block in blocks.results)
-    assert one == other
-    assert replace(one, beats_policy=False) != other
+    reordered = replace(found, quoted=(other, constant, random))
+    assert (reordered.best, reordered.best_plain, reordered.random_play) == (other, constant, random)
 
 
 def test_intervals_of_references_are_of_the_episodes_that_did_not_fail() -> None:
@@ -327,11 +286,3 @@ def test_intervals_of_references_are_of_the_episodes_that_did_not_fail() -> None
     (row,) = References(Sample.of(made), (ReferenceResult(RANDOM, Sample.of(made), effect, 0.01),), ()).to_rows()
     assert (row["low"], row["high"]) == mean_interval(3.0, row["error"], 3)
     assert (row["seeds"], row["beats_policy"], row["episodes"]) == ("references", False, 4)
-
-
-def test_few_constant_choices_begin_with_the_first(snapshot) -> None:
-    assert [one.name for one in plain_references(["abc"], 1)[0]] == ["random play", "always a"]
-    found, left_out = plain_references(["abc"], 2)
-    assert [one.name for one in found] == ["random play", "always a", "always c"]
-    assert left_out == snapshot
-    assert plain_references(["abc"], 3)[1] == plain_references(["abc"], 9)[1] == ""

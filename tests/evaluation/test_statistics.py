@@ -1,7 +1,5 @@
 """Tests on returns, by hand and against scipy."""
 
-import math
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,15 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from legible.errors import LegibleError
-from legible.evaluation.statistics import (
-    POWER,
-    benjamini_hochberg,
-    mean_interval,
-    paired,
-    standard_error,
-    standing_of_changed,
-    welch,
-)
+from legible.evaluation.statistics import benjamini_hochberg, paired, standard_error, welch
 
 SAMPLES = st.lists(st.integers(-1000, 1000).map(float), min_size=2, max_size=30)
 
@@ -81,22 +71,3 @@ def test_samples_that_cannot_be_compared(first: list[float], second: list[float]
 def test_pairs_must_be_pairs() -> None:
     with pytest.raises(LegibleError, match="3 guided and 2 base"):
         paired([1, 2, 3], [1, 2])
-
-
-def test_a_standing_is_in_standard_errors_of_the_changed_episodes() -> None:
-    standing = standing_of_changed(np.array([1.0, 2.0, 3.0]), 6)
-    assert standing.difference == 1.0
-    assert standing.z == pytest.approx(2.0 * math.sqrt(3.0))  # their mean is 2, their standard deviation 1
-    assert standing.p == pytest.approx(stats.t.sf(2.0 * math.sqrt(3.0), 2))
-
-
-def test_intervals_are_of_95_percent() -> None:
-    assert mean_interval(10.0, 1.0, 5) == mean_interval(10.0, 1.0, 5, 0.95)
-    assert mean_interval(10.0, 1.0, 5) != mean_interval(10.0, 1.0, 5, 0.9)
-    first, second = [2.0, 3.0, 5.0], [1.0, 2.0, 3.0]
-    assert paired(first, second) == paired(first, second, 0.95)
-    assert paired(first, second) != paired(first, second, 0.9)
-    assert math.isnan(mean_interval(10.0, 1.0, 1)[0])
-    low, high = mean_interval(10.0, 1.0, 2)
-    assert (high - 10.0, 10.0 - low) == pytest.approx((12.706, 12.706), abs=0.001)
-    assert POWER == 0.8

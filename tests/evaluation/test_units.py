@@ -10,30 +10,9 @@ from drawn_play import SETUP, DrawnPlay
 from legible.environments import EnvironmentSpec, map_features, with_features
 from legible.errors import LegibleError
 from legible.evaluation.baselines import REGIONS, RandomTestChooser, random_rule_sets, random_tests
-from legible.evaluation.recorded import (
-    ROWS,
-    STEPS,
-    EpisodeRecord,
-    RecordedEpisodes,
-    Repetition,
-    _same,
-    find_repetition,
-)
-from legible.evaluation.starts import UnitStarts
-from legible.evaluation.units import (
-    LARGE_ROWS,
-    SLOTS_FACTOR,
-    SMALL_ROWS,
-    UNGUIDED,
-    LoneEpisode,
-    Setup,
-    Unit,
-    _rows,
-    record_alone,
-    record_unit,
-    usual_rows,
-)
-from legible.play import on_rows
+from legible.evaluation.recorded import ROWS, STEPS, EpisodeRecord, RecordedEpisodes, _is_same_reversed, find_repetition
+from legible.evaluation.units import UNGUIDED, Setup, Unit, _count_slots, record_alone, record_unit, usual_rows
+from legible.play import adapt_policy
 from legible.policies import load_policy
 from legible.rules import Condition, Rule, RuleSet
 from legible.settings import PlaySettings
@@ -78,20 +57,20 @@ def recorded(returns: list[float], scores: list[float]) -> RecordedEpisodes:
         ([1.0, 2.0, 3.0], [0.5, np.nan, 0.7], False),
     ],
 )
-def test_what_is_the_same_the_other_way_round(returns: list[float], scores: list[float], same: bool) -> None:
+def test_records_in_reversed_order_are_compared(returns: list[float], scores: list[float], same: bool) -> None:
     """Where a policy has no scores, or an episode failed, both recordings have nothing."""
     first = recorded([1.0, 2.0, np.nan], [0.5, np.nan, 0.7])
-    assert _same(first, recorded(returns[::-1], scores[::-1])) == same
+    assert _is_same_reversed(first, recorded(returns[::-1], scores[::-1])) == same
 
 
 @pytest.mark.parametrize(
-    ("rows", "batch", "episodes", "beside"),
+    ("rows", "batch", "episodes", "slots"),
     [(0, 64, 1000, 64), (128, 64, 1000, 256), (32, 32, 1000, 32), (128, 64, 100, 100), (0, 64, 10, 10)],
 )
-def test_episodes_side_by_side(rows: int, batch: int, episodes: int, beside: int) -> None:
-    """Where batches of the network have a size of their own, more episodes share a step; else they decide bits."""
+def test_number_of_slots(rows: int, batch: int, episodes: int, slots: int) -> None:
+    """With batches of fixed size, results do not depend on the number of slots, so there are more of them."""
     setup = replace(SETUP, rows=rows, play=PlaySettings(batch=batch))
-    assert _rows(setup, Unit((UNGUIDED,) * episodes, tuple(range(episodes)))) == beside
+    assert _count_slots(setup, Unit((UNGUIDED,) * episodes, tuple(range(episodes)))) == slots
 
 
 def test_random_tests_that_run_together_change_as_much(raises_saved) -> None:
@@ -101,7 +80,7 @@ def test_random_tests_that_run_together_change_as_much(raises_saved) -> None:
     RandomTestChooser(replace(SETUP, treatments=(some[0], some[0])), np.array([0, 1]), [0, 1])
 
 
-def test_how_many_episodes_are_repeated_and_how() -> None:
+def test_repetition_plays_the_episodes_forwards_and_backwards() -> None:
     """Forwards, then backwards with half as many side by side; where they differ, once more one state at a time."""
     tried: list[tuple[int, int, list[int]]] = []
 
@@ -123,12 +102,12 @@ def test_all_that_the_policy_is_shown_is_kept_where_it_is_asked_for() -> None:
     world = with_features(EnvironmentSpec("seen_worlds:PictureWorld"), features)
     pixels = seen_worlds.SIZE**2
     policy = load_policy(lambda rows: rows[:, :2], output="values", n_features=pixels, n_actions=2)
-    setup = Setup(on_rows(policy, world), world, (), PlaySettings(batch=2))
-    unit, alone = Unit((UNGUIDED,) * 2, (0, 1)), LoneEpisode(UNGUIDED, 1, 0)
+    setup = Setup(adapt_policy(policy, world), world, (), PlaySettings(batch=2))
+    unit, alone = Unit((UNGUIDED,) * 2, (0, 1)), Unit((UNGUIDED,), (1,), is_alone=True)
     for kept, width in ((STEPS, 2), (ROWS, 2 + pixels)):
         assert kept.play(setup, unit).observations.shape == (2 * seen_worlds.STEPS, width)
-        assert kept.play_alone(setup, alone).observations.shape == (seen_worlds.STEPS, width)
-    # A recording is asked again what the policy thinks, so that it always needs them.
+        assert kept.play(setup, alone).observations.shape == (seen_worlds.STEPS, width)
+    # Recordings are shown to the policy again, so they always hold all rows.
     for recording in (*record_unit(setup, unit)[0], record_alone(setup, unit, 1)):
         assert recording.observations.shape == (seen_worlds.STEPS, 2 + pixels)
 
@@ -155,20 +134,10 @@ def test_of_few_different_random_rules_there_are_no_more() -> None:
         assert {(rule.polarity, rule.conditions) for rule in rule_set.rules} == {("-", mined[0].conditions)}
 
 
-def test_the_numbers_of_units() -> None:
-    """They are part of what was played: other numbers of rows can give other bits."""
-    assert (UNGUIDED, SLOTS_FACTOR, LARGE_ROWS, SMALL_ROWS) == (-1, 4, 128, 32)
-    setup = Setup(SETUP.policy, SETUP.environment, ())
-    assert (setup.rows, setup.count_choices) == (0, False)
-    assert Unit((0,), (1,)) == replace(Unit((0,), (1,)), starts=UnitStarts.__new__(UnitStarts))
-    assert (len(result([1.0]).failed), result([1.0]).taken.shape[0]) == (1, 1)
-    assert Repetition(rows=1, holds=True).steps == 0
-
-
 def test_a_record_is_extended_by_whole_units() -> None:
     run = DrawnPlay({})
-    told: list[int] = []
-    record = EpisodeRecord(SETUP, 0, "racing", 600, run, told.append)
+    reported: list[int] = []
+    record = EpisodeRecord(SETUP, 0, "racing", 600, run, reported.append)
     assert (record.most, record.known) == (600, 0)
     for seeds, known in ((0, 0), (1, 256), (256, 256), (257, 512), (9999, 600), (600, 600)):
         assert record.extend(seeds) == known == record.known == run.episodes
@@ -189,7 +158,7 @@ def test_a_record_is_extended_by_whole_units() -> None:
     assert late.seeds.tolist() == record.seeds[7:12].tolist()
 
 
-def test_what_is_too_much_to_remember_is_played_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_that_exceed_memory_are_played_again(monkeypatch: pytest.MonkeyPatch) -> None:
     record = EpisodeRecord(SETUP, 0, "racing", 512, run := DrawnPlay({}))
     one = record.extend(1) and record.parts(0, 1)[0][1].nbytes
     monkeypatch.setattr("legible.evaluation.recorded.REMEMBERED_BYTES", 2 * one)
@@ -215,7 +184,7 @@ def test_steps_that_are_missing_are_noticed() -> None:
     arrays = part.to_arrays()
     assert RecordedEpisodes.from_arrays(arrays).starts.tolist() == [0, 20, 40, 60]
     for name in ("observations", "scores", "rewards", "step_costs", "states"):
-        with pytest.raises(ValueError, match="steps are missing"):
+        with pytest.raises(ValueError, match="does not fit"):
             RecordedEpisodes.from_arrays({**arrays, name: arrays[name][:-1]})
     failed = RecordedEpisodes.of_failed("it broke")
     assert (failed.failed.tolist(), failed.errors.tolist(), failed.starts.tolist()) == ([True], ["it broke"], [0, 0])

@@ -1,4 +1,4 @@
-"""Explanations: the paper's own examples, a world whose weakness is known, and sentences that do not claim too much."""
+"""Explanations: the paper's examples, a planted weakness, and sentences that claim no more than is known."""
 
 import json
 import math
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import mirror_world
-from legible.environments import EnvironmentSpec, domain_groups
+from legible.environments import domain_groups
 from legible.errors import LegibleError
 from legible.evaluation import Confirmation, Evaluation, Sample, Verdict, evaluate
 from legible.evaluation.statistics import Effect, paired
@@ -41,13 +41,11 @@ from legible.relations import generalise, load_relations, shipped_relations
 from legible.rules import Condition, Rule, RuleSet, parse_rule
 from legible.settings import EvaluationSettings, ImprovementSettings, PlaySettings
 from legible_envs.pacman.features import pacman_features
-from mirror_world import SPACE
+from mirror_world import GOOD, SPACE, USELESS, WORLD
 from played_blocks import with_returns
+from seen_states import seen_states
 
-WORLD = EnvironmentSpec("mirror_world:MirrorWorld")
 PLAY = PlaySettings(batch=16, unit_episodes=100)
-GOOD = generalise(parse_rule("+Right <- right", SPACE), mirror_world.mirror()).rule_set
-USELESS = generalise(parse_rule("-Stay <- right", SPACE), mirror_world.mirror()).rule_set
 SETUP = Setup(mirror_world.policy(), WORLD, (GOOD, USELESS), PLAY)
 SETTINGS = EvaluationSettings(method="paper", episodes=60, confirmation_episodes=80)
 RIGHT, LEFT = GOOD.rules
@@ -171,11 +169,9 @@ def test_leaving_out_shows_which_rule_is_missed() -> None:
 def test_the_planted_weakness_is_explained(evaluation: Evaluation, experiences: Experiences, snapshot) -> None:
     narrow = MinedRule(parse_rule("+Left <- left & wall.right", SPACE), 1.0, 0.1, 1.0, 20)
     mining = Mining((narrow,), SPACE, deciles(SPACE, experiences.observations), None, 1, {})
-    told: list[int] = []
-    found = explain_weaknesses(SETUP, evaluation, mining, experiences, seed=0, on_episodes=told.append)
-    assert len(found) == 1
-    (weakness,) = found
-    assert sum(told) == 3 * SETTINGS.confirmation_episodes
+    played: list[int] = []
+    (weakness,) = explain_weaknesses(SETUP, evaluation, mining, experiences, seed=0, on_episodes=played.append)
+    assert sum(played) == 3 * SETTINGS.confirmation_episodes
     assert weakness.cause == "generalisation"
     assert [c.rule for c in weakness.significant_contributions] == [LEFT]
     assert weakness.advice == snapshot
@@ -186,9 +182,7 @@ def test_the_planted_weakness_is_explained(evaluation: Evaluation, experiences: 
     assert json.loads(json.dumps(weakness.to_dict()))["stronger"][0]["mined"] == "+Left <- left & wall.right"
 
 
-def test_what_a_rule_adds_is_played_on_seeds_that_chose_nothing(
-    evaluation: Evaluation, experiences: Experiences
-) -> None:
+def test_contributions_are_played_on_held_out_seeds(evaluation: Evaluation, experiences: Experiences) -> None:
     mining = Mining((), SPACE, deciles(SPACE, experiences.observations), None, 0, {})
     seeds: set[int] = set()
 
@@ -202,16 +196,14 @@ def test_what_a_rule_adds_is_played_on_seeds_that_chose_nothing(
     assert seeds.isdisjoint(evaluation.confirmation_blocks.seeds)
 
 
-def test_a_rule_that_is_not_the_policys_own(experiences: Experiences, snapshot) -> None:
-    """Rules may come from the user; what the policy does not do is not called its habit."""
+def test_a_rule_that_the_policy_does_not_follow(experiences: Experiences, snapshot) -> None:
     own = verdict((LEFT,), 5.0)
     headline = explain_weakness(own, SPACE, experiences=experiences).headline
     kept = knowledge_of([LEFT], experiences)[0].kept
     assert headline == snapshot
-    told = explain_weakness(own, SPACE, experiences=experiences).text()
-    assert f"this rule says in {100 * kept:.0f} % of " in told
+    assert f"follows it in {100 * kept:.0f} % of " in explain_weakness(own, SPACE, experiences=experiences).text()
     assert explain_weakness(verdict((RIGHT,), 5.0), SPACE, experiences=experiences).headline == snapshot
-    # Of a rule that is not the policy's own, and of which no state tells, nobody knows that the policy does as it says.
+    # A given rule without any matching state is not called a habit.
     given = replace(verdict((RIGHT,), 5.0), found_by="yours")
     assert explain_weakness(given, SPACE).headline == snapshot
 
@@ -237,7 +229,7 @@ def effect(mean: float, reach: float = 1.0, p: float = 0.001) -> Effect:
 
 
 def verdict(rules: tuple[Rule, ...], mean: float, *, p: float = 0.01, confirmed: bool | None = True) -> Verdict:
-    """A weakness; `confirmed` None means that fresh seeds have not been asked."""
+    """Make a weakness; `confirmed` None means that held-out seeds were not played."""
     confirmation = None if confirmed is None else Confirmation(effect(mean), 0.01, None, None)
     rule_set = RuleSet(rules, rules[0])
     return Verdict(rule_set, SAMPLE, mean, p, p, 1.0, 1.0, p < 0.05, False, confirmation, bool(confirmed))
@@ -247,19 +239,13 @@ def study(*verdicts: Verdict, asked: bool = True) -> Evaluation:
     return Evaluation(SAMPLE, verdicts, EvaluationSettings(), with_returns([5.0]) if asked else None)
 
 
-def test_the_cause_follows_from_the_confirmation() -> None:
-    plain = verdict(WALLS, 10.0)
-    yes, no = effect(5.0, p=0.001), effect(0.1, p=0.4)
-    causes = {}
-    for name, of_rule, of_generalisation in (
-        ("generalisation", no, yes),
-        ("rule", yes, no),
-        ("both", yes, yes),
-        ("unclear", no, no),
-    ):
-        confirmation = Confirmation(effect(10.0), 0.01, of_rule, of_generalisation)
-        causes[name] = explain_weakness(replace(plain, confirmation=confirmation), PACMAN).cause
-    assert all(name == cause for name, cause in causes.items())
+@pytest.mark.parametrize(
+    ("cause", "p_rule", "p_generalisation"),
+    [("generalisation", 0.4, 0.001), ("rule", 0.001, 0.4), ("both", 0.001, 0.001), ("unclear", 0.4, 0.4)],
+)
+def test_the_cause_follows_from_the_confirmation(cause: str, p_rule: float, p_generalisation: float) -> None:
+    confirmation = Confirmation(effect(10.0), 0.01, effect(5.0, p=p_rule), effect(5.0, p=p_generalisation))
+    assert explain_weakness(replace(verdict(WALLS, 10.0), confirmation=confirmation), PACMAN).cause == cause
     assert explain_weakness(verdict(WALLS, 10.0, confirmed=None), PACMAN).cause == "unclear"
 
 
@@ -271,26 +257,25 @@ def test_sentences_claim_no_more_than_is_known(snapshot) -> None:
     assert refuted.sentences()[0] == snapshot
 
 
-def test_what_is_not_confirmed_is_not_said_to_help() -> None:
+def test_an_unconfirmed_weakness_claims_no_gain() -> None:
     helps = Confirmation(effect(10.0), 0.2, effect(5.0, p=0.001), effect(5.0, p=0.001))
     doubted = replace(verdict(WALLS, 10.0, confirmed=False), confirmation=helps)
-    told = explain_weakness(doubted, PACMAN).text()
-    assert "not confirmed" in told
-    assert "gain" not in told
-    assert "already gains" in explain_weakness(replace(doubted, is_confirmed=True), PACMAN).text()
+    text = explain_weakness(doubted, PACMAN).text()
+    assert "not confirmed" in text
+    assert "gain" not in text
+    assert "alone gains" in explain_weakness(replace(doubted, is_confirmed=True), PACMAN).text()
 
 
-def test_a_searched_rule_without_relatives_carries_nothing_over() -> None:
+def test_a_searched_rule_without_related_forms() -> None:
     helps = Confirmation(effect(10.0), 0.01, effect(10.0), effect(0.0, p=1.0))
     searched = replace(verdict(WALLS, 10.0), confirmation=helps, found_by="searched")
     alone = replace(searched, treatment=RuleSet(WALLS[:1], WALLS[0]))
-    assert "carrying it over adds nothing" in explain_weakness(searched, PACMAN).text()
-    assert "carrying" not in explain_weakness(alone, PACMAN).text()
-    # Of a mined rule it is told that the policy does not keep to it.
+    assert "related forms add nothing significant" in explain_weakness(searched, PACMAN).text()
+    assert "related forms" not in explain_weakness(alone, PACMAN).text()
     assert "its own rule" in explain_weakness(replace(alone, found_by="mined"), PACMAN).text()
 
 
-def test_effects_are_told_in_the_words_of_the_objective(snapshot) -> None:
+def test_effects_use_the_words_of_the_objective(snapshot) -> None:
     found = verdict(WALLS, 0.25)
     found = replace(found, confirmation=Confirmation(Effect(0.25, 0.05, 0.15, 0.35, 0.001), 0.01, None, None))
     assert explain_weakness(found, PACMAN, objective="success").sentences()[0] == snapshot
@@ -298,43 +283,26 @@ def test_effects_are_told_in_the_words_of_the_objective(snapshot) -> None:
     assert "mean return" not in explain_weakness(found, PACMAN, objective="success").text()
 
 
-def test_titles_are_short_and_the_rule_is_there_in_full(snapshot) -> None:
+def test_titles_hold_the_whole_rule(snapshot) -> None:
     conditions = "food.north & not ghost0.path.north & not ghost1.path.north & not ghost0.scared & open.north"
-    found = explain_weakness(verdict((parse_rule(f"+North <- {conditions}", PACMAN),), 3.0), PACMAN)
-    assert found.title == snapshot
-    assert found.habit == snapshot
-    assert found.full_title == f"{found.habit}, but not always"
+    assert explain_weakness(verdict((parse_rule(f"+North <- {conditions}", PACMAN),), 3.0), PACMAN).title == snapshot
 
 
 def test_conditions_that_nearly_always_hold_hardly_matter(snapshot) -> None:
     found = verdict((parse_rule("+East <- pacman.x <= 90", PACMAN),), 3.0)
-    told = explain_weakness(replace(found, sample=replace(found.sample, fired=0.97)), PACMAN)
-    assert told.amounts_to == "always going east"
-    assert told.in_short == snapshot
+    always = explain_weakness(replace(found, sample=replace(found.sample, fired=0.97)), PACMAN)
+    assert always.amounts_to == "always going east"
+    assert always.in_short == snapshot
     assert explain_weakness(found, PACMAN).amounts_to == ""  # they hold in a quarter of the steps
     walls = verdict(WALLS, 3.0)
     assert explain_weakness(replace(walls, sample=replace(walls.sample, fired=1.0)), PACMAN).amounts_to == ""
 
 
-def test_titles_of_neighbours_differ() -> None:
-    same = "food.north & open.north & not ghost1.path.north"
-    texts = (f"{same} & not ghost0.scared", f"{same} & ghost0.scared", f"{same} & not capsule.north")
-    groups = [WeaknessGroup(verdict((parse_rule(f"+North <- {text}", PACMAN),), 3.0)) for text in texts]
-    titles = [explain_weakness(group, PACMAN, told=groups).title for group in groups]
-    for title, tells in zip(
-        titles, ("ghost 0 is not scared", "ghost 0 is scared", "capsule does not start"), strict=True
-    ):
-        assert tells in title
-    assert len({explain_weakness(group, PACMAN).title for group in groups}) < 3  # alone, each says the same first
-
-
 def test_rules_that_can_stand_in_for_each_other(snapshot) -> None:
     spare = [Contribution(rule, effect(0.2, p=0.4), 0.6) for rule in WALLS]
-    told = explain_weakness(verdict(WALLS, 10.0), PACMAN, contributions=spare).text()
-    assert told == snapshot
+    assert explain_weakness(verdict(WALLS, 10.0), PACMAN, contributions=spare).text() == snapshot
     missed = [replace(c, effect=effect(i + 1.0), q=0.01) for i, c in enumerate(spare)]
-    told = explain_weakness(verdict(WALLS, 10.0), PACMAN, contributions=missed).text()
-    assert told == snapshot
+    assert explain_weakness(verdict(WALLS, 10.0), PACMAN, contributions=missed).text() == snapshot
 
 
 def test_the_order_of_weaknesses() -> None:
@@ -357,12 +325,8 @@ def states(*rows: tuple[str, str], count: int = 20) -> Experiences:
     actions = np.repeat([PACMAN.action_index(action) for _, action in rows], count)
     for place, (opened, _) in enumerate(rows):
         observations[place * count : (place + 1) * count, PACMAN.feature_index(f"open.{opened}")] = 1.0
-    episodes = np.arange(len(observations))  # one an episode
-    per_episode = np.zeros(len(episodes))
-    scores = np.zeros((len(observations), len(PACMAN.actions)), np.float32)
-    return Experiences(
-        observations, actions, scores, episodes, per_episode, np.ones_like(episodes), episodes, per_episode, PACMAN
-    )
+    scores = np.zeros((len(observations), len(PACMAN.actions)))
+    return seen_states(observations, actions, scores, np.arange(len(observations)), space=PACMAN)  # one an episode
 
 
 def test_rule_sets_that_change_the_same_states_are_one_weakness(snapshot) -> None:
@@ -382,13 +346,13 @@ def test_rule_sets_that_change_the_same_states_are_one_weakness(snapshot) -> Non
     assert card.to_dict()["same_weakness"] == [["-East <- not open.east"]]
 
 
-def test_what_fresh_seeds_did_not_confirm_does_not_count_with_what_they_did() -> None:
+def test_an_unconfirmed_rule_set_does_not_join_a_confirmed_weakness() -> None:
     sure, doubted = verdict(WALLS[:1], 5.0), verdict(WALLS[:1], 4.0, confirmed=False)
     assert group_weaknesses(study(sure, doubted)) == (WeaknessGroup(sure),)
 
 
 @pytest.mark.parametrize(
-    ("kept", "is_told"),
+    ("kept", "is_named"),
     [
         ((93.7, 91.4, 92.2, 89.5), False),  # on both sides of 90 %, but no story
         ((99.2, 98.7, 90.0, 88.0), False),  # no step between the last two
@@ -396,13 +360,13 @@ def test_what_fresh_seeds_did_not_confirm_does_not_count_with_what_they_did() ->
         ((98.0, 70.0, 97.0, 97.0), True),
     ],
 )
-def test_only_marked_and_certain_differences_are_told(kept: tuple[float, ...], is_told: bool, snapshot) -> None:
+def test_only_large_and_significant_differences_are_named(kept: tuple[float, ...], is_named: bool, snapshot) -> None:
     rule_set = RuleSet(WALLS, WALLS[0])
     found = [
         Knowledge(rule, 1000, share / 100, "known", math.sqrt(share * (100 - share) / 1e4 / 1000))
         for rule, share in zip(WALLS, kept, strict=True)
     ]
-    assert summarise_knowledge(found, rule_set, PACMAN) == (snapshot if is_told else "")
+    assert summarise_knowledge(found, rule_set, PACMAN) == (snapshot if is_named else "")
     few = [replace(k, triggered=6, error=0.3) for k in found]
     assert summarise_knowledge(few, rule_set, PACMAN) == ""
 

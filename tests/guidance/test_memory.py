@@ -1,13 +1,11 @@
 """Guided policies whose rules remember: one observation and several, and an environment around them."""
 
-import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
 
-import seen_worlds
 import turning_world
-from legible.environments import FeatureMap, UntrustedCodeError, map_features
+from legible.environments import FeatureMap
 from legible.environments.feature_readers import EntryReader, FunctionReader, InfoReader
 from legible.errors import LegibleError
 from legible.features import FeatureSpace
@@ -56,19 +54,6 @@ def test_an_environment_around_rules_that_remember() -> None:
         assert taken == [(True, True), (False, False)] * 2
 
 
-def test_an_environment_of_numbered_observations() -> None:
-    """The rules see the number as a feature, the player sees the number."""
-    space = FeatureSpace.of(["cell"], "LDRU")
-    policy = load_policy(
-        lambda o: np.tile([0.0, 1.0, 0.0, 0.0], (len(o), 1)), output="values", n_features=1, n_actions=4
-    )
-    made = GuidedPolicy(policy, [parse_rule("+R <- 4 <= cell < 6", space)], space, observation_shape=())
-    lake = gymnasium.make("FrozenLake-v1", is_slippery=False, desc=["SFFF", "FFFF", "FFFF", "FFFG"])
-    safe = GuidedEnv(lake, made)
-    assert safe.reset(seed=0)[0] == 0
-    assert [int(safe.step(1)[0]) for _ in range(4)] == [4, 5, 6, 10]
-
-
 def test_rows_hold_what_rules_see_and_then_all_that_the_policy_is_shown() -> None:
     """Rules see one of two entries; the policy is shown both."""
     shown = spaces.Dict({"a": spaces.Box(0.0, 9.0, (2,), np.float32), "b": spaces.Box(0.0, 9.0, (1,), np.float32)})
@@ -79,7 +64,7 @@ def test_rows_hold_what_rules_see_and_then_all_that_the_policy_is_shown() -> Non
     assert (rows.tolist(), single, memory) == ([[3.0, 1.0, 2.0, 3.0]], True, None)
 
 
-def test_one_observation_is_told_from_several_by_its_numbers() -> None:
+def test_single_observations_and_batches_differ() -> None:
     pair = spaces.Box(0.0, 9.0, (2,), np.float32)
     for observation, single, count in (
         ([1.0, 2.0], True, 1),
@@ -91,7 +76,7 @@ def test_one_observation_is_told_from_several_by_its_numbers() -> None:
         assert (found, len(parts)) == (single, count)
         assert parts[0].tolist() == [1.0, 2.0]
     for wrong in ([], [1.0, 2.0, 3.0], [[1.0], [2.0], [3.0]]):
-        with pytest.raises(LegibleError, match="an observation has 2 numbers"):
+        with pytest.raises(LegibleError, match="an observation must have 2 numbers"):
             _observations(pair, wrong)
     picture = spaces.Box(0.0, 9.0, (2, 3), np.float32)
     for shape, single, count in (((2, 3), True, 1), ((6,), True, 1), ((1, 6), False, 1), ((4, 2, 3), False, 4)):
@@ -113,7 +98,7 @@ def test_entries_of_one_observation_and_of_several(raises_saved) -> None:
             _observations(shown, wrong)
 
 
-def test_a_function_that_a_file_names_is_not_trusted_until_somebody_says_so() -> None:
+def test_a_function_that_a_file_names_is_not_trusted_by_default() -> None:
     shown = spaces.Box(0.0, 9.0, (2,), np.float32)
     space = FeatureSpace.of(["x"], ["Go", "Stay"])
     written = features_to_dict(FeatureMap(space, FunctionReader("module:rows", ("x",)), shown))
@@ -121,21 +106,8 @@ def test_a_function_that_a_file_names_is_not_trusted_until_somebody_says_so() ->
     read = features_from_dict(written, space)
     readers = [found.reader for found in (read, trusted(read), trusted(read, "module:rows"))]
     assert [isinstance(reader, FunctionReader) and reader.trusted for reader in readers] == [False, True, True]
-    with pytest.raises(LegibleError, match="computes, not 'module:others'"):
+    with pytest.raises(LegibleError, match="not of 'module:others'"):
         trusted(read, "module:others")
-    told = features_from_dict(features_to_dict(FeatureMap(space, InfoReader(("x",)), shown)), space)
-    assert told.reader == InfoReader(("x",))
-    assert trusted(told, "anything") is told
-
-
-def test_whoever_plays_says_that_a_function_may_be_imported() -> None:
-    function = "seen_worlds:thing_in_picture"
-    made = map_features(seen_worlds.PictureWorld(), None, function)
-    read = features_from_dict(features_to_dict(made), made.space)
-    width = seen_worlds.SIZE**2
-    policy = load_policy(lambda o: o[:, :2], output="values", n_features=width, n_actions=2)
-    guided = GuidedPolicy(policy, [parse_rule("+action1 <- thing.column > 5", made.space)], made.space, features=read)
-    with pytest.raises(UntrustedCodeError, match="names the function 'seen_worlds:thing_in_picture'"):
-        GuidedEnv(seen_worlds.PictureWorld(), guided).reset(seed=0)
-    observation, _ = GuidedEnv(seen_worlds.PictureWorld(), guided, features=function).reset(seed=0)
-    assert observation.shape == (seen_worlds.SIZE, seen_worlds.SIZE, 1)
+    read_again = features_from_dict(features_to_dict(FeatureMap(space, InfoReader(("x",)), shown)), space)
+    assert read_again.reader == InfoReader(("x",))
+    assert trusted(read_again, "anything") is read_again

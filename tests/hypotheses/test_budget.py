@@ -1,42 +1,34 @@
-"""How a search spends its budget: on rounds, on rungs of the ladder, on lots."""
+"""The budget of a search: rounds, rungs of the ladder, and lots."""
+
+from collections.abc import Callable, Generator
+from typing import Any
 
 import numpy as np
 import pytest
 
 import mirror_world
-from legible.environments import EnvironmentSpec
-from legible.features import deciles
-from legible.hypotheses import MeasuredEffect, Proposal, SourceInput, Trial, searched
-from legible.hypotheses.ladder import RUNGS
-from legible.hypotheses.search import Search
-from legible.mining import Mining
-from legible.play import collect
-from legible.policies import load_policy
+from hypotheses.searching import SEEN, run_search, source_input
+from legible.hypotheses import MeasuredEffect, Proposal, Trial, searched
+from legible.hypotheses.ladder import RUNGS, Ladder, SearchCandidate
+from legible.hypotheses.search import Search, _Climb, rungs_for
 from legible.rules import RuleSet
-from legible.settings import SearchSettings
 
-POLICY = load_policy(lambda rows: np.tile([0.0, 1.0, 0.5], (len(rows), 1)), output="values", n_features=5, n_actions=3)
-SEEN = collect(POLICY, EnvironmentSpec("mirror_world:MirrorWorld"), 30, seed=0, names=mirror_world.SPACE)
-STEPS = 10
+LENGTH = float(SEEN.lengths.mean())
 
 
 def search(budget: int, **settings: int) -> tuple[list[Trial], Proposal]:
-    """All trials and what is proposed, where every rule set helps a little, later ones more."""
-    mining = Mining((), SEEN.space, deciles(SEEN.space, SEEN.observations), None, 0, {})
-    given = SourceInput(POLICY, SEEN, mining, search=SearchSettings(most_changed=1.0, **settings), budget=budget)
-    source, trials = searched(given), []
+    """Return all trials and the proposal if every rule set helps a little, later ones more."""
     order: dict[RuleSet, int] = {}
-    found = next(source)
-    while isinstance(found, Trial):
-        trials.append(found)
-        for one in found.rule_sets:
+
+    def measure(trial: Trial) -> list[MeasuredEffect]:
+        for one in trial.rule_sets:
             order.setdefault(one, len(order))
-        effects = [
-            MeasuredEffect(1.0 + order[one], 0.01, 0.01, found.changes, found.seeds, STEPS) for one in found.rule_sets
-        ]
-        found = source.send(effects)
-    assert isinstance(found, Proposal)
-    return trials, found
+        gains = [1.0 + order[one] for one in trial.rule_sets]
+        return [MeasuredEffect(gain, 0.01, 0.01, trial.changes, trial.seeds, 10) for gain in gains]
+
+    trials, proposal = run_search(searched(source_input(budget, **settings)), measure)
+    assert isinstance(proposal, Proposal)
+    return trials, proposal
 
 
 @pytest.mark.parametrize(("budget", "lots"), [(790, 2), (810, 3)])
@@ -80,10 +72,9 @@ def test_no_more_conditions_than_are_asked_for() -> None:
 
 @pytest.mark.parametrize(("share", "composition"), [(0.05, 1.0), (0.5, 1.0), (0.05, 0.2)])
 def test_what_changes_too_little_or_too_much_is_not_tried(share: float, composition: float) -> None:
-    mining = Mining((), SEEN.space, deciles(SEEN.space, SEEN.observations), None, 0, {})
-    settings = SearchSettings(least_changed=share, most_changed=share + 0.2, most_conditions=1)
-    given = SourceInput(POLICY, SEEN, mining, search=settings, budget=10, most_changed=composition)
-    first = next(searched(given))
+    first = next(
+        searched(source_input(10, composition, least_changed=share, most_changed=share + 0.2, most_conditions=1))
+    )
     assert isinstance(first, Trial)
     for one in first.rule_sets:
         (rule,) = one.rules
@@ -98,34 +89,9 @@ def test_what_changes_too_little_or_too_much_is_not_tried(share: float, composit
         assert share <= holds.mean() <= most
 
 
-def test_what_did_best_is_refined_first() -> None:
-    trials, _ = search(20_000, most_conditions=2, beam=1)
-    rungs = [trial.changes for trial in trials]
-    turn = next(i for i in range(1, len(rungs)) if rungs[i] < rungs[i - 1])
-    order = {one: i for i, one in enumerate(dict.fromkeys(one for trial in trials[:turn] for one in trial.rule_sets))}
-    climbed = {one for trial in trials[:turn] if trial.changes > RUNGS[0].changes for one in trial.rule_sets}
-    (best,) = max(climbed, key=lambda one: order[one]).rules
-    for one in trials[turn].rule_sets:
-        assert (one.rules[0].polarity, one.rules[0].action) == (best.polarity, best.action)
-        assert best.conditions[0].feature in {condition.feature for condition in one.rules[0].conditions}
-
-
-def test_longer_rules_are_made_up_to_the_most_conditions() -> None:
-    mining = Mining((), SEEN.space, deciles(SEEN.space, SEEN.observations), None, 0, {})
-    settings = SearchSettings(most_changed=1.0, least_changed=0.0, most_conditions=2)
-    made = Search(SourceInput(POLICY, SEEN, mining, search=settings, budget=10))
-    first = made.first()
-    assert {len(one.clauses[0][0]) for one in first} == {0, 1}
-    second = made.around(first[-4:])
-    assert 2 in {len(one.clauses[0][0]) for one in second}
-    assert max(len(one.clauses[0][0]) for one in made.around(second)) == 2
-
-
 def test_no_more_candidates_are_made_than_a_budget_is_worth() -> None:
-    """What is not drawn at first may be drawn later, and nothing is made twice."""
-    mining = Mining((), SEEN.space, deciles(SEEN.space, SEEN.observations), None, 0, {})
-    settings = SearchSettings(most_changed=1.0, least_changed=0.0, most_conditions=2)
-    given = SourceInput(POLICY, SEEN, mining, search=settings, budget=10)
+    """Candidates that are left out at first may follow later, and none is made twice."""
+    given = source_input(10, least_changed=0.0, most_conditions=2)
     made, all_made = Search(given), Search(given)
     some, rest = made.first(8), all_made.first()
     assert 0 < len([one for one in some if one.clauses[0][0]]) <= 8 < len(rest)
@@ -135,6 +101,60 @@ def test_no_more_candidates_are_made_than_a_budget_is_worth() -> None:
     assert 0 < len(made.around(more[-4:], 5)) <= 5
 
 
-def test_a_source_knows_that_positive_rules_come_first() -> None:
-    mining = Mining((), SEEN.space, deciles(SEEN.space, SEEN.observations), None, 0, {})
-    assert not SourceInput(POLICY, SEEN, mining).negative_first
+# --- Lots ---
+
+
+def candidates(count: int) -> list[SearchCandidate]:
+    """Return candidates that change one state each."""
+    states = np.packbits(np.eye(count, dtype=np.bool_), axis=1)
+    return [SearchCandidate((((), ("+", 0)),), RuleSet(()), row, 0.0) for row in states]
+
+
+def trials_of(source: Generator[Any, Any, Any], steps: Callable[[Trial], int]) -> list[Trial]:
+    """Return all trials if every rule set helps and costs this number of steps."""
+
+    def measure(trial: Trial) -> list[MeasuredEffect]:
+        effect = MeasuredEffect(1.0, 0.01, 0.01, trial.changes, trial.seeds, steps(trial))
+        return [effect] * len(trial.rule_sets)
+
+    return run_search(source, measure)[0]
+
+
+def sizes(trials: list[Trial]) -> list[int]:
+    return [len(trial.rule_sets) for trial in trials]
+
+
+def test_lots_are_no_larger_than_is_of_use() -> None:
+    ladder = Ladder(spread=1.0)
+    climb = _Climb(ladder, RUNGS, length=1.0)
+    assert sizes(trials_of(climb.try_all(candidates(300), 1e9), lambda _: 1)) == [256, 44]
+    assert sizes(trials_of(climb.to(1, 1e9), lambda _: 1)) == [64, 36]
+    assert sizes(trials_of(climb.to(2, 1e9, is_spare=True), lambda _: 1)) == [64, 36]
+
+
+def test_a_lot_is_what_can_be_paid_for() -> None:
+    """A candidate takes 24 changed episodes of two steps."""
+    for allowed, expected in ((48 * 20, [20]), (48 * 20 - 1, [19]), (48 * 3, [16])):
+        climb = _Climb(Ladder(spread=1.0), RUNGS, length=2.0)
+        assert sizes(trials_of(climb.try_all(candidates(40), allowed), lambda _: 48))[:1] == expected
+
+
+@pytest.mark.parametrize(("rung", "share", "count"), [(1, 0.6, 2), (2, 0.8, 1), (3, 1.0, 1)])
+def test_a_rung_leaves_its_share_of_the_budget_to_those_above(rung: int, share: float, count: int) -> None:
+    """Only the trials of one rung are dear: one lot is made that can be paid for, though a third would go on."""
+    dear = round(rungs_for(source_input())[rung].changes * LENGTH)
+    budget = round((100 + (count + 0.5) * dear) / share)  # a hundred steps for all trials that cost one
+    given = source_input(budget, most_conditions=1)
+    changes = rungs_for(given)[rung].changes
+    trials = trials_of(searched(given), lambda trial: dear if trial.changes == changes else 1)
+    first = next(i for i, trial in enumerate(trials) if trial.changes == changes)
+    assert len(trials[first].rule_sets) == count
+    assert sum(sizes([trial for trial in trials[:first] if trial.changes == trials[first - 1].changes])) > 3 * count
+
+
+@pytest.mark.parametrize(("conditions", "count"), [(1, 60), (2, 36), (3, 30), (4, 27)])
+def test_rounds_leave_their_share_of_the_budget_to_those_with_more_conditions(conditions: int, count: int) -> None:
+    """The first round has 45 of 45, 75, 90 or 100 parts of the budget, its first rung 40 % of that: for 150 trials."""
+    dear = rungs_for(source_input())[0].changes * LENGTH
+    given = source_input(round(150.5 * dear), most_conditions=conditions)
+    assert len(trials_of(searched(given), lambda _: round(dear))[0].rule_sets) == count

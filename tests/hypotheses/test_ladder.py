@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 
 import mirror_world
-from legible.environments import EnvironmentSpec
+from hypotheses.searching import ALWAYS_RIGHT, WORLD
 from legible.features import FeatureSpace
 from legible.hypotheses import MeasuredEffect
 from legible.hypotheses import ladder as laddering
-from legible.hypotheses.ladder import RUNGS, Ladder, SearchCandidate, SeenStates, different
+from legible.hypotheses.ladder import Ladder, SearchCandidate, SeenStates, different
 from legible.hypotheses.responses import RecordedStates, respond
 from legible.play import collect
-from legible.policies import load_policy
 from legible.rules import RuleSet, parse_rule
 
 GAP = FeatureSpace.of(["gap"], ["Brake", "Go"])
@@ -26,12 +25,12 @@ def candidate(*bits: int) -> SearchCandidate:
 
 
 def alone(place: int, of: int = 16) -> SearchCandidate:
-    """One that changes a state of its own."""
+    """Return a candidate that changes a single state."""
     return candidate(*(i == place for i in range(of)))
 
 
 def ladder_of(*means: float, spread: float = 1e-6) -> Ladder:
-    """A ladder on whose first rung effects are known exactly."""
+    """Return a ladder with exactly known effects on its first rung."""
     ladder = Ladder(spread)
     effects = [MeasuredEffect(mean, SURE, 0.5, 10**6, 10**6) for mean in means]
     ladder.add([alone(i) for i in range(len(means))], effects)
@@ -40,11 +39,6 @@ def ladder_of(*means: float, spread: float = 1e-6) -> Ladder:
 
 def means(found: list[laddering.Tested]) -> list[float]:
     return [one.effect.mean for one in found]
-
-
-def test_every_rung_has_four_times_as_many_changes() -> None:
-    assert [rung.changes for rung in RUNGS] == [24, 96, 384, 1536]
-    assert [rung.seeds for rung in RUNGS] == [512, 1024, 2048, 4096]
 
 
 def test_what_changes_too_many_actions_comes_no_further_but_has_neighbours() -> None:
@@ -111,21 +105,6 @@ def test_effects_are_as_large_as_usual_or_as_those_that_were_seen() -> None:
     assert small._usual_size() == pytest.approx(0.5)
 
 
-def test_an_effect_that_nobody_played_for_costs_nothing() -> None:
-    assert MeasuredEffect(1.0, 1.0, 0.5) == (1.0, 1.0, 0.5, None, None, 0, 0.0)
-
-
-def test_luck_favours_what_is_not_known_yet() -> None:
-    """Usual effects are of size 1: one with an error of 1 is known to a half, so 1.6 counts 0.8 (with luck 1.5)."""
-    ladder = Ladder(spread=20.0)
-    sure, unsure = MeasuredEffect(0.9, SURE, 0.5, 10**9, 10**9), MeasuredEffect(1.6, 1.0, 0.5, 10**9, 10**9)
-    ladder.add([alone(0), alone(1)], [sure, unsure])
-    ladder._usual_size = lambda: 1.0  # type: ignore[method-assign]
-    assert means(ladder.best(9)) == [0.9, 1.6]
-    assert means(ladder.best(9, luck=1.0)) == [1.6, 0.9]
-    assert means(ladder.best(9, luck=0.1)) == [0.9, 1.6]  # 0.9 against 0.87
-
-
 def test_candidates_that_overlap_too_much_are_one() -> None:
     same = SeenStates(0.75)
     assert same.add(candidate(1, 1, 1, 0))
@@ -163,10 +142,7 @@ def test_every_group_of_choices_is_guided_by_itself() -> None:
 
 
 def test_states_are_drawn_once_each_and_in_their_order() -> None:
-    policy = load_policy(
-        lambda rows: np.tile([0.0, 1.0, 0.5], (len(rows), 1)), output="values", n_features=5, n_actions=3
-    )
-    seen = collect(policy, EnvironmentSpec("mirror_world:MirrorWorld"), 4, seed=0, names=mirror_world.SPACE)
+    seen = collect(ALWAYS_RIGHT, WORLD, 4, seed=0, names=mirror_world.SPACE)
     everything = RecordedStates.drawn(seen, len(seen), np.random.default_rng(0))
     assert len(everything) == len(seen)
     assert (everything.observations == seen.observations).all()
@@ -184,3 +160,11 @@ def test_what_is_not_known_yet_counts_one_usual_effect_at_most(known: float, fir
     ladder.add([alone(0), alone(1)], [exact, vague])
     chosen = ladder.climbing(1, most=1, is_spare=True)[0].effect
     assert chosen is (exact if first == "known" else vague)
+
+
+def test_steps_to_spare_go_to_all_that_is_not_known_to_lose() -> None:
+    ladder = Ladder(spread=100.0)
+    effects = [MeasuredEffect(mean, 3.0, 0.0, 20, 40) for mean in (12.0, 6.0, 9.0, -5.0, -90.0)]
+    ladder.add([alone(i) for i in range(5)], effects)
+    assert means(ladder.climbing(1, 9)) == [12.0]
+    assert means(ladder.climbing(1, 9, is_spare=True)) == [12.0, 9.0, 6.0, -5.0]

@@ -1,4 +1,4 @@
-"""Search: what rule sets would change, by hand; and a weakness that no mined rule can tell."""
+"""Search: changes of rule sets, by hand, and a weakness that no mined rule describes."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -7,43 +7,15 @@ import numpy as np
 import pytest
 
 import mirror_world
+from hypotheses.searching import ALWAYS_RIGHT, WORLD, run_search, source_input
 from legible.engines import InProcess
-from legible.environments import EnvironmentSpec
-from legible.features import FeatureSpace, Intervals, deciles
+from legible.features import FeatureSpace, Intervals
 from legible.hypotheses import MeasuredEffect, Proposal, SourceInput, Trial, searched
-from legible.hypotheses.ladder import (
-    MOST_CLIMBING,
-    RUNGS,
-    SAME_STATES_SHARE,
-    UNSEEN_CHANGES,
-    USUAL_EFFECT,
-    Clause,
-    Head,
-    Ladder,
-    SearchCandidate,
-    SeenStates,
-)
+from legible.hypotheses.ladder import RUNGS, Clause
 from legible.hypotheses.responses import RecordedStates, respond
-from legible.hypotheses.search import (
-    BUDGET_AFTER_ROUND,
-    BUDGET_AFTER_RUNG,
-    EQUAL_STATES_SHARE,
-    FALLBACK_CANDIDATES,
-    FEW_ENDS,
-    FIRST_LOOK,
-    FIRST_LOOK_OF_FEW,
-    FIRST_RUNG_LOT,
-    HIGHER_RUNG_LOT,
-    LEAST_LOT,
-    LOWEST_SCALE,
-    LOWEST_SCALE_OF_FEW,
-    Search,
-    rungs_for,
-)
+from legible.hypotheses.search import BUDGET_AFTER_ROUND, BUDGET_AFTER_RUNG, FEW_ENDS, LEAST_LOT, Search, rungs_for
 from legible.hypotheses.vocabulary import Span
 from legible.mining import Mining
-from legible.play import Experiences, collect
-from legible.policies import load_policy
 from legible.relations import parse_relations
 from legible.rules import RuleSet, parse_rule
 from legible.settings import (
@@ -53,17 +25,12 @@ from legible.settings import (
     PlaySettings,
     ReferenceSettings,
     SearchSettings,
-    SettingsError,
     StudySettings,
 )
 from legible.study import Study
+from seen_states import seen_states
 
-WORLD = EnvironmentSpec("mirror_world:MirrorWorld")
 GAP = FeatureSpace.of(["gap"], ["Brake", "Go"])
-ALWAYS_RIGHT = load_policy(
-    lambda observations: np.tile([0.0, 1.0, 0.5], (len(observations), 1)), output="values", n_features=5, n_actions=3
-)
-
 
 BRAKE_BELOW: Clause = ((Span(0, 0, 0),), ("+", 0))
 KEEP_ABOVE: Clause = ((Span(0, 1, 1),), ("+", 1))
@@ -86,7 +53,7 @@ def test_what_rule_sets_would_change_by_hand() -> None:
     assert found.changed.tolist() == [[True, True, False]] * 2 + [[False] * 3, [False, False, True]]
     assert found.digests[0] == found.digests[1]  # other words for the same
     assert len(set(found.digests.tolist())) == 3
-    assert found.shares.tolist() == pytest.approx([2 / 3, 2 / 3, 0.0, 1 / 3])
+    assert found.changed.mean(axis=1).tolist() == pytest.approx([2 / 3, 2 / 3, 0.0, 1 / 3])
     assert found.losses[0] == 2.0  # 1 and 3 points, by the policy's own scores
     assert np.isnan(found.losses[2])
 
@@ -98,66 +65,26 @@ def test_negative_rules_first() -> None:
     assert respond(both, states, negative_first=True).changed.tolist() == [[False]]
 
 
-def candidate(*bits: int, head: Head = ("+", 0)) -> SearchCandidate:
-    return SearchCandidate((((), head),), rule_set("+Brake <- gap <= 5"), np.packbits(np.array(bits, np.bool_)), 0.0)
-
-
-def test_candidates_that_do_nearly_the_same_are_seen_by_hand() -> None:
-    seen = SeenStates(0.7)
-    assert seen.add(candidate(1, 1, 1, 0))
-    assert not seen.add(candidate(1, 1, 1, 1))  # three of four
-    assert seen.add(candidate(1, 1, 1, 1, head=("-", 0)))  # another choice
-    assert seen.add(candidate(1, 1, 0, 0))  # two of three
-    others = SeenStates(0.7)
-    assert all(others.add(candidate(*(i == k for i in range(20)))) for k in range(20))
-    assert not any(others.add(candidate(*(i == k for i in range(20)))) for k in range(20))
-
-
-def test_what_few_episodes_show_counts_less() -> None:
-    ladder = Ladder(spread=100.0)
-    effects = [
-        MeasuredEffect(6.0, 1.0, 0.0, 900, 1000),  # small, and sure
-        MeasuredEffect(20.0, 20.0, 0.2, 20, 25),  # large, and mostly luck
-        MeasuredEffect(12.0, 3.0, 0.0, 400, 500),
-        MeasuredEffect(-5.0, 1.0, 1.0, 400, 500),
-    ]
-    ladder.add([candidate(*(i == k for i in range(4))) for k in range(4)], effects)
-    assert [found.effect.mean for found in ladder.best(9)] == [12.0, 6.0, 20.0]
-    assert [found.effect.mean for found in ladder.best(9, luck=3.0)] == [20.0, 12.0, 6.0]  # it may be worth a look
-    assert ladder.best(9, rung=1) == []
-    (first,) = ladder.climbing(1, most=5)  # one in three
-    first.rung = 1
-    assert ladder.climbing(1, most=5) == []
-
-
-def known(budget: int, **search: int) -> SourceInput:
-    seen = collect(ALWAYS_RIGHT, WORLD, 30, seed=0, names=mirror_world.SPACE)
-    intervals = deciles(seen.space, seen.observations)
-    mining = Mining((), seen.space, intervals, None, 0, {})
-    return SourceInput(ALWAYS_RIGHT, seen, mining, search=SearchSettings(most_changed=1.0, **search), budget=budget)
-
-
 def drive(given: SourceInput, steps: int = 10) -> list[RuleSet]:
-    """Measure as if only going left were worth anything, and where the goal is left the more."""
+    """Return the rule sets tried first, if only going left gains, and more so where the goal is left."""
 
-    def measure(found: RuleSet) -> MeasuredEffect:
-        (rule,) = found.rules
-        gain = 5.0 * (rule.action == mirror_world.LEFT and rule.polarity == "+")
-        gain += 5.0 * any(c.feature == 0 and c.value == 1.0 for c in rule.conditions) * bool(gain)
-        return MeasuredEffect(gain - 1.0, 0.5, 0.5, 20, 40, steps)
+    def measure(trial: Trial) -> list[MeasuredEffect]:
+        effects = []
+        for (rule,) in (one.rules for one in trial.rule_sets):
+            gain = 5.0 * (rule.action == mirror_world.LEFT and rule.polarity == "+")
+            gain += 5.0 * any(c.feature == 0 and c.value == 1.0 for c in rule.conditions) * bool(gain)
+            effects.append(MeasuredEffect(gain - 1.0, 0.5, 0.5, 20, 40, steps))
+        return effects
 
-    source, tested = searched(given), []
-    found = next(source)
-    while isinstance(found, Trial):
-        tested += found.rule_sets if found.changes == rungs_for(given)[0].changes else []
-        found = source.send([measure(one) for one in found.rule_sets])
-    assert isinstance(found, Proposal)
-    assert set(found.rule_sets) <= set(tested)
+    trials, proposal = run_search(searched(given), measure)
+    tested = [one for trial in trials if trial.changes == rungs_for(given)[0].changes for one in trial.rule_sets]
+    assert isinstance(proposal, Proposal)
+    assert set(proposal.rule_sets) <= set(tested)
     return tested
 
 
 def test_it_goes_on_from_what_did_best_and_tests_nothing_twice() -> None:
-    tested = drive(known(10**9, most_conditions=2, beam=1))
+    tested = drive(source_input(10**9, most_conditions=2, beam=1))
     assert len(set(tested)) == len(tested)
     longer = [found for found in tested if len(found.rules[0]) == 2]
     assert longer
@@ -172,7 +99,7 @@ def test_it_goes_on_from_what_did_best_and_tests_nothing_twice() -> None:
 def test_acting_in_one_way_throughout_is_tried_first() -> None:
     """The policy always goes right: going left or staying throughout changes every state, which others may not."""
     mirror = parse_relations(mirror_world.MIRROR, mirror_world.SPACE)
-    given = replace(known(10**9, most_conditions=1), relations=mirror)
+    given = replace(source_input(10**9, most_conditions=1), relations=mirror)
     given = replace(given, search=replace(given.search, most_changed=0.5))
     first = next(searched(given))
     assert isinstance(first, Trial)
@@ -188,16 +115,16 @@ def test_acting_in_one_way_throughout_is_tried_first() -> None:
 
 
 def test_it_stops_when_the_budget_is_spent() -> None:
-    first, everything = (drive(known(budget, most_conditions=2)) for budget in (150, 10**9))
+    first, everything = (drive(source_input(budget, most_conditions=2)) for budget in (150, 10**9))
     assert len(first) == LEAST_LOT  # they take 160 steps
     assert everything[: len(first)] == first
     assert len(everything) > len(first)
-    assert drive(known(0)) == []
+    assert drive(source_input(0)) == []
 
 
 def test_long_episodes_are_tried_in_small_lots() -> None:
     """All 62 candidates would take more than twice the budget."""
-    given = known(10**6)
+    given = source_input(10**6)
     cost = rungs_for(replace(given, budget=0))[0].changes * round(float(given.experiences.lengths.mean()))
     tested = drive(replace(given, budget=25 * cost), steps=cost)
     assert LEAST_LOT <= len(tested) <= 25 + LEAST_LOT
@@ -205,7 +132,7 @@ def test_long_episodes_are_tried_in_small_lots() -> None:
 
 def test_rungs_are_lower_where_the_budget_is_small() -> None:
     """The first look has 18 % of the budget; 256 candidates with 24 changed episodes each are to fit into it."""
-    given = known(10**9)
+    given = source_input(10**9)
     assert rungs_for(given) == RUNGS
     episodes = replace(given.experiences, lengths=np.full_like(given.experiences.lengths, 100))
     half = replace(given, experiences=episodes, budget=round(128 * 24 * 100 / 0.18))
@@ -217,14 +144,6 @@ def test_rungs_are_lower_where_the_budget_is_small() -> None:
         assert [rung.changes for rung in rungs_for(repeated)] == [lowest, 4 * lowest, 16 * lowest, 64 * lowest]
 
 
-def test_steps_to_spare_go_to_all_that_is_not_known_to_lose() -> None:
-    ladder = Ladder(spread=100.0)
-    effects = [MeasuredEffect(mean, 3.0, 0.0, 20, 40) for mean in (12.0, 6.0, 9.0, -5.0, -90.0)]
-    ladder.add([candidate(*(i == k for i in range(5))) for k in range(5)], effects)
-    assert [found.effect.mean for found in ladder.climbing(1, 9)] == [12.0]
-    assert [found.effect.mean for found in ladder.climbing(1, 9, is_spare=True)] == [12.0, 9.0, 6.0, -5.0]
-
-
 def test_longer_rules_are_drawn_where_no_short_one_gains_anything() -> None:
     """A policy that is stuck: only a rule that speaks of two things at once frees it."""
 
@@ -232,30 +151,25 @@ def test_longer_rules_are_drawn_where_no_short_one_gains_anything() -> None:
         gain = 5.0 if len(found.rules[0]) > 1 and found.rules[0].action == mirror_world.LEFT else 0.0
         return MeasuredEffect(gain, 0.5, 0.5, 20, 40, 10)
 
-    source = searched(known(10**5, most_conditions=3))
-    found = next(source)
-    while isinstance(found, Trial):
-        found = source.send([measure(one) for one in found.rule_sets])
-    assert isinstance(found, Proposal)
-    assert found.rule_sets
-    assert all(len(one.rules[0]) > 1 for one in found.rule_sets)
+    source = searched(source_input(10**5, most_conditions=3))
+    _, proposal = run_search(source, lambda trial: [measure(one) for one in trial.rule_sets])
+    assert isinstance(proposal, Proposal)
+    assert proposal.rule_sets
+    assert all(len(one.rules[0]) > 1 for one in proposal.rule_sets)
 
 
 def test_all_short_rules_are_tried_before_longer_ones_are_drawn() -> None:
     """The first round is enough for some of them only; then come several that are said together."""
-    given = known(5000, most_conditions=2)
-    source, tried = searched(given), list[RuleSet]()
-    found = next(source)
-    while isinstance(found, Trial):
-        tried += found.rule_sets if found.changes == rungs_for(given)[0].changes else []
-        found = source.send([MeasuredEffect(0.0, 0.5, 0.5, 20, 40, 20) for _ in found.rule_sets])
+    given = source_input(5000, most_conditions=2)
+    useless = MeasuredEffect(0.0, 0.5, 0.5, 20, 40, 20)
+    trials, _ = run_search(searched(given), lambda trial: [useless] * len(trial.rule_sets))
+    tried = [one for trial in trials if trial.changes == rungs_for(given)[0].changes for one in trial.rule_sets]
     kinds = [(max(map(len, one.rules)), len(one)) for one in tried]  # conditions, and rules said together
     assert list(dict.fromkeys(kinds)) == [(0, 1), (1, 1), (1, 2), (2, 1)]
     first = Search(given).first()
     assert kinds.index((1, 2)) == len(first)
-    assert (
-        20 * len(first) > BUDGET_AFTER_ROUND[0] / BUDGET_AFTER_ROUND[1] * BUDGET_AFTER_RUNG[0] * 5000
-    )  # more than the first round has
+    first_round = BUDGET_AFTER_ROUND[0] / BUDGET_AFTER_ROUND[1] * BUDGET_AFTER_RUNG[0] * 5000
+    assert 20 * len(first) > first_round
     assert (1, 1) in kinds[len(first) :]  # what differs from others only in states never seen
 
 
@@ -304,18 +218,7 @@ def test_what_differs_only_in_states_never_seen_is_tried_again() -> None:
 
 def search_of(space: FeatureSpace, states: list[list[float]], scores: list[list[float]], cuts: list[float]) -> Search:
     """A search that knows one episode."""
-    n = len(states)
-    seen = Experiences(
-        observations=np.array(states, np.float32),
-        actions=np.argmax(scores, axis=1).astype(np.int64),
-        scores=np.array(scores, np.float32),
-        episode_ids=np.zeros(n, np.int64),
-        returns=np.zeros(1),
-        lengths=np.array([n]),
-        seeds=np.zeros(1, np.int64),
-        success=np.full(1, np.nan),
-        space=space,
-    )
+    seen = seen_states(states, np.argmax(scores, axis=1), scores, [0] * len(states), space=space)
     mining = Mining((), space, Intervals.from_cuts([cuts] * len(space)), None, 0, {})
     return Search(SourceInput(ALWAYS_RIGHT, seen, mining, search=SearchSettings(most_changed=1.0)))
 
@@ -327,10 +230,10 @@ def test_a_state_that_an_episode_comes_back_to_counts_once() -> None:
 
 
 def test_the_same_seed_gives_the_same_search() -> None:
-    assert drive(known(3000, most_conditions=2)) == drive(known(3000, most_conditions=2))
+    assert drive(source_input(3000, most_conditions=2)) == drive(source_input(3000, most_conditions=2))
 
 
-def test_a_weakness_that_no_mined_rule_can_tell(tmp_path: Path) -> None:
+def test_a_weakness_that_no_mined_rule_describes(tmp_path: Path) -> None:
     """The policy never goes left, so that no rule mined from it says so."""
     settings = StudySettings(
         episodes=40,
@@ -348,24 +251,3 @@ def test_a_weakness_that_no_mined_rule_can_tell(tmp_path: Path) -> None:
     assert best.rule_set.rules[0].action == mirror_world.LEFT
     assert all(verdict.found_by != "mined" for verdict in study.evaluation.confirmed)
     assert study.improve().effect.low > 0.0
-
-
-@pytest.mark.parametrize("bad", [{"beam": 0}, {"most_conditions": 5}, {"least_changed": 0.6}, {"budget": -1}])
-def test_settings_that_make_no_sense(bad: dict[str, float]) -> None:
-    with pytest.raises(SettingsError, match=next(iter(bad))):
-        SearchSettings(**bad)
-
-
-def test_the_numbers_of_the_search() -> None:
-    """Whoever changes one of them looks at the tables of experiments/search_table.py again."""
-    assert (FIRST_RUNG_LOT, HIGHER_RUNG_LOT, LEAST_LOT, FALLBACK_CANDIDATES, EQUAL_STATES_SHARE) == (
-        256,
-        64,
-        16,
-        2048,
-        0.95,
-    )
-    assert (BUDGET_AFTER_ROUND, BUDGET_AFTER_RUNG) == ((0.45, 0.75, 0.9, 1.0), (0.4, 0.6, 0.8, 1.0))
-    assert (FIRST_LOOK, LOWEST_SCALE) == (256, 0.25)
-    assert (FEW_ENDS, FIRST_LOOK_OF_FEW, LOWEST_SCALE_OF_FEW) == (8, 1024, 0.125)
-    assert (MOST_CLIMBING, USUAL_EFFECT, UNSEEN_CHANGES, SAME_STATES_SHARE) == (1 / 3, 0.05, 4, 0.85)

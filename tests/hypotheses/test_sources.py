@@ -1,14 +1,9 @@
 """Sources of hypotheses: generators that yield rule sets and are sent their effects, in rounds."""
 
-import numpy as np
-import pytest
-
 import mirror_world
 from legible.engines import InProcess
-from legible.environments import EnvironmentSpec
 from legible.errors import LegibleError
 from legible.evaluation import evaluate
-from legible.evaluation.statistics import welch
 from legible.evaluation.units import Setup, run_units
 from legible.hypotheses import (
     SOURCES,
@@ -17,15 +12,15 @@ from legible.hypotheses import (
     Proposal,
     SourceInput,
     Trial,
-    ask_sources,
     register_source,
+    run_sources,
 )
 from legible.play import stage_seeds
 from legible.rules import Rule, RuleSet, parse_rule
 from legible.settings import EvaluationSettings, PlaySettings, StudySettings
 from legible.study import Study
+from mirror_world import WORLD
 
-WORLD = EnvironmentSpec("mirror_world:MirrorWorld")
 GOOD, BAD = (RuleSet((parse_rule(text, mirror_world.SPACE),)) for text in ("+Left <- left", "+Stay <- left"))
 
 
@@ -48,16 +43,11 @@ def test_every_source_is_sent_the_effects_of_its_own_rule_sets() -> None:
         calls.append(actions)
         return [MeasuredEffect(float(action), 0.0, 1.0) for action in actions]
 
-    tested = ask_sources({"one": source("one", [[1, 2], [3]]), "two": source("two", [[], [7], [8]])}, measure)
+    tested = run_sources({"one": source("one", [[1, 2], [3]]), "two": source("two", [[], [7], [8]])}, measure)
     assert calls == [[1, 2], [3, 7], [8]]  # one call a round, and none for a source that is done
     assert received == {"one": [[1.0, 2.0], [3.0]], "two": [[], [7.0], [8.0]]}
-    assert [(name, found.rules[0].action) for name, found in tested] == [
-        ("one", 1),
-        ("one", 2),
-        ("one", 3),
-        ("two", 7),
-        ("two", 8),
-    ]
+    expected = [*(("one", action) for action in (1, 2, 3)), *(("two", action) for action in (7, 8))]
+    assert [(name, found.rules[0].action) for name, found in tested] == expected
 
 
 def test_what_a_source_only_tries_is_not_tested(raises_saved) -> None:
@@ -76,10 +66,10 @@ def test_what_a_source_only_tries_is_not_tested(raises_saved) -> None:
         assert [one.shown for one in named] == [MeasuredEffect(2.0, 0.0, 1.0)]
         return [MeasuredEffect(0.0, 0.0, 1.0)]
 
-    assert ask_sources({"one": source()}, measure, explore) == [("one", rule_set(2))]
+    assert run_sources({"one": source()}, measure, explore) == [("one", rule_set(2))]
     assert heard == [1.0, 2.0]
     with raises_saved(LegibleError):
-        ask_sources({"one": source()}, measure)
+        run_sources({"one": source()}, measure)
 
 
 def test_a_source_can_go_on_where_an_effect_was_good() -> None:
@@ -108,20 +98,6 @@ def test_a_source_can_go_on_where_an_effect_was_good() -> None:
     assert found.verdicts[2].sample.mean == last.returns.mean()
 
 
-def test_rule_sets_of_sources_are_tested_like_given_ones() -> None:
-    setup = Setup(mirror_world.policy(), WORLD, (GOOD, BAD), PlaySettings(batch=8, unit_episodes=40))
-    settings = EvaluationSettings(method="paper", episodes=30, confirmation_episodes=30)
-
-    def both():
-        yield [GOOD, BAD]
-
-    given = evaluate(setup, seed=1, settings=settings)
-    found = evaluate(Setup(setup.policy, WORLD, (), setup.play), seed=1, settings=settings, sources={"both": both()})
-    assert found.base == given.base
-    for one, other in zip(given.verdicts, found.verdicts, strict=True):
-        assert (one.p, one.sample, one.confirmation) == (other.p, other.sample, other.confirmation)
-
-
 def test_a_source_from_outside_the_package_joins_a_study(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("legible.hypotheses.source.SOURCES", SOURCES)
     monkeypatch.setitem(SOURCES, "always_left", None)
@@ -144,37 +120,7 @@ def test_a_source_from_outside_the_package_joins_a_study(tmp_path, monkeypatch) 
 
 
 def test_unknown_sources_are_refused_before_anything_is_played(tmp_path, raises_saved) -> None:
+    settings = StudySettings(episodes=40, sources="mined, guessed", play=PlaySettings(batch=8))
     with raises_saved(LegibleError):
-        Study(
-            tmp_path / "s",
-            WORLD,
-            mirror_world.policy(),
-            settings=StudySettings(episodes=40, sources="mined, guessed", play=PlaySettings(batch=8)),
-            engine=InProcess(),
-            relations=(),
-        )
+        Study(tmp_path / "s", WORLD, mirror_world.policy(), settings=settings, engine=InProcess(), relations=())
     assert not Study.is_in(tmp_path / "s")
-
-
-def test_effects_are_welchs() -> None:
-    """The effect that a source is sent, worked out from the returns themselves."""
-    sent: list[MeasuredEffect] = []
-
-    def one():
-        sent.extend((yield [GOOD]))
-
-    setup = Setup(mirror_world.policy(), WORLD, (), PlaySettings(batch=8, unit_episodes=40))
-    evaluate(
-        setup,
-        seed=2,
-        settings=EvaluationSettings(method="paper", episodes=25, confirmation_episodes=0),
-        sources={"one": one()},
-    )
-    from legible.evaluation import play_blocks
-
-    this = Setup(setup.policy, WORLD, (GOOD,), setup.play)
-    plan = [(-1, stage_seeds(2, "screening", 0, 25)), (0, stage_seeds(2, "screening", 25, 25))]
-    base, guided = (block.returns for block in play_blocks(this, plan, run_units))
-    assert sent[0].mean == guided.mean() - base.mean()
-    assert sent[0].error == pytest.approx(np.sqrt(guided.var(ddof=1) / 25 + base.var(ddof=1) / 25))
-    assert sent[0].p == welch(guided, base)

@@ -1,4 +1,4 @@
-"""What searched rules can say, by hand, and laws of the small steps between bodies."""
+"""The vocabulary of searched rules, by hand, and laws of the steps between bodies."""
 
 import numpy as np
 from hypothesis import given
@@ -69,10 +69,6 @@ def test_every_span_is_reached_by_small_steps_but_for_the_one_that_says_nothing(
 
 def test_a_span_moves_by_one_interval_at_either_end() -> None:
     words = vocabulary(Feature("gap"), cuts=[[1.0, 2.0, 3.0, 4.0]])  # five intervals
-    assert [span for (span,) in words.moved((Span(0, 1, 2),))] == [
-        Span(0, 0, 2),
-        Span(0, 2, 2),
-        Span(0, 1, 1),
-        Span(0, 1, 3),
-    ]
+    moved = [(span.first, span.last) for (span,) in words.moved((Span(0, 1, 2),))]
+    assert moved == [(0, 2), (2, 2), (1, 1), (1, 3)]
     assert [span for (span,) in words.moved((Span(0, 0, 3),))] == [Span(0, 1, 3), Span(0, 0, 2)]  # not all of them

@@ -1,25 +1,16 @@
 """The paper's Algorithm 2 stays what it was: figures that were recorded before compositions were selected."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
 
 import mirror_world
-from legible.environments import EnvironmentSpec
 from legible.evaluation import evaluate
 from legible.evaluation.units import Setup
 from legible.improvement import improve
-from legible.relations import generalise
 from legible.rules import RuleSet, parse_rule
-from legible.settings import EvaluationSettings, ImprovementSettings, PlaySettings, StudySettings
-from mirror_world import SPACE
-
-
-def generalised(text: str) -> RuleSet:
-    return generalise(parse_rule(text, SPACE), mirror_world.mirror()).rule_set
-
+from legible.settings import EvaluationSettings, ImprovementSettings, PlaySettings
+from mirror_world import SPACE, WORLD, generalised
 
 SETS = (
     generalised("-Left <- right"),
@@ -28,7 +19,6 @@ SETS = (
     RuleSet((parse_rule("+Left <- left & luck > 0", SPACE),)),
     RuleSet((parse_rule("-Right <- left", SPACE),)),
 )
-WORLD = EnvironmentSpec("mirror_world:MirrorWorld")
 SETUP = Setup(mirror_world.policy(), WORLD, SETS, PlaySettings(batch=16, unit_episodes=100))
 SETTINGS = EvaluationSettings(method="paper", episodes=60, confirmation_episodes=80)
 
@@ -49,10 +39,3 @@ def test_the_paper_composes_as_it_did() -> None:
     assert effect == pytest.approx(recorded, rel=1e-12)
     assert found.front == ()
     assert found.check is None
-
-
-def test_the_preset_composes_as_the_paper() -> None:
-    settings = StudySettings.paper()
-    assert settings.evaluation.method == "paper"
-    assert settings.improvement == ImprovementSettings(episodes=1000, candidates="weaknesses", order="negative-first")
-    assert settings.improvement.most_changed == 1.0

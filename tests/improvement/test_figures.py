@@ -1,50 +1,40 @@
-"""What is said of a composition on fresh seeds, and which others are on the front, by hand."""
+"""Figures of a composition on the final seeds, its check, and the front, by hand."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from drawn_play import LENGTH, SETUP, DrawnPlay, always, evaluation_of, rule, rule_set
+from drawn_play import LENGTH, SETUP, DrawnPlay, always, evaluation_of, play_with, rule, rule_set
 from legible.evaluation.confirmation import Judge
 from legible.evaluation.statistics import Effect
 from legible.features import FeatureSpace
 from legible.improvement import Improvement, improve
-from legible.improvement.check import _front, check_composition, front_candidates, non_dominated
-from legible.improvement.composed import CompositionStep, FrontPoint, share_changed
-from legible.improvement.forward import CompositionCandidate
-from legible.improvement.trials import Play
+from legible.improvement.check import _front, check_composition, non_dominated
+from legible.improvement.composed import CompositionStep, FrontPoint
 from legible.rules import RuleSet
 from legible.settings import EvaluationSettings, ImprovementSettings
 from played_blocks import result
 
 
-def test_how_often_each_choice_is_taken() -> None:
-    """Two episodes of twenty steps were counted, one was not."""
+def improved(*sets: RuleSet) -> Improvement:
+    """A composition of rule sets, of which rule 0 adds 5."""
     settings = ImprovementSettings(episodes=8, final_episodes=4)
-    found = improve(SETUP, evaluation_of([rule_set(0)]), seed=0, settings=settings, run=DrawnPlay({rule(0): always(5)}))
+    return improve(SETUP, evaluation_of(sets), seed=0, settings=settings, run=DrawnPlay({rule(0): always(5)}))
+
+
+def test_shares_of_choices() -> None:
+    """Two episodes of twenty steps were counted, one was not."""
+    found = improved(rule_set(0))
     assert found.choice_shares.tolist() == []
     guided = replace(result([1.0, 2.0, 3.0]), taken=np.array([[20, 0, 0], [0, 0, 0], [2, 8, 10]]))
     blocks = replace(found.final_blocks, results=(result([0.0, 0.0, 0.0]), guided))
     assert replace(found, final_blocks=blocks).choice_shares.tolist() == [0.55, 0.2, 0.25]
 
 
-@pytest.mark.parametrize("base", [0.0, 5.0, -5.0])
-def test_what_is_no_better_than_the_policy_alone_is_not_on_the_front(base: float) -> None:
-    """The first gains one and changes one step, the second loses one, the third gains two and changes two."""
-    gains = [(1.0, 1), (-1.0, 0), (2.0, 2)]
-    looked_at = [
-        (rule_set(i), replace(result([base + gain] * 2), changed=np.full(2, changed)))
-        for i, (gain, changed) in enumerate(gains)
-    ]
-    chosen = front_candidates(looked_at, result([base] * 2), rule_set(9), EvaluationSettings())
-    assert chosen == [rule_set(0), rule_set(2)]
-
-
 def test_the_front_as_rows_in_the_sign_of_the_objective() -> None:
     """Costs are better the lower they are: a gain is shown as a negative number, with its ends in order."""
-    settings = ImprovementSettings(episodes=8, final_episodes=4)
-    found = improve(SETUP, evaluation_of([rule_set(0)]), seed=0, settings=settings, run=DrawnPlay({rule(0): always(5)}))
+    found = improved(rule_set(0))
     point = FrontPoint(rule_set(0, 1), Effect(3.0, 0.5, 1.0, 4.0, 0.01), 0.2, is_chosen=True)
     space = FeatureSpace.of(["x"], ["Go", "Stay"])
     for objective, shown in (("mean", (3.0, 1.0, 4.0)), ("cost", (-3.0, -4.0, -1.0))):
@@ -55,8 +45,8 @@ def test_the_front_as_rows_in_the_sign_of_the_objective() -> None:
         assert (row["changed"], row["chosen"]) == (0.2, True)
 
 
-def test_steps_are_told_by_the_rule_they_come_from() -> None:
-    """What was generalised is told by its source, what was not by all its rules."""
+def test_steps_as_rows_show_the_mined_rule() -> None:
+    """A generalised rule set is shown by its mined rule, others by all their rules."""
     settings = ImprovementSettings(episodes=8, final_episodes=4)
     drawn = DrawnPlay({rule(0): always(5)})
     found = improve(SETUP, evaluation_of([rule_set(0)]), seed=0, settings=settings, run=drawn)
@@ -79,33 +69,24 @@ def test_steps_are_told_by_the_rule_they_come_from() -> None:
 
 @pytest.mark.parametrize(("changed", "too_much"), [(4, False), (5, False), (6, True)])
 def test_a_composition_may_change_a_quarter_of_the_final_steps(changed: int, too_much: bool) -> None:
-    settings = ImprovementSettings(episodes=8, final_episodes=4)
-    found = improve(SETUP, evaluation_of([]), seed=0, settings=settings, run=DrawnPlay({}))
+    found = improved()
     assert found.rule_sets == found.steps == found.front == ()
     guided = replace(result([1.0, 2.0]), changed=np.full(2, changed))
     blocks = replace(found.final_blocks, results=(result([0.0, 0.0]), guided))
-    this = replace(found, final_blocks=blocks, settings=replace(settings, most_changed=0.25))
+    this = replace(found, final_blocks=blocks, settings=replace(found.settings, most_changed=0.25))
     assert this.changes_too_much == too_much
 
 
 def test_without_a_composition_there_is_only_the_policy() -> None:
-    settings = ImprovementSettings(episodes=8, final_episodes=4)
-    found = improve(SETUP, evaluation_of([]), seed=0, settings=settings, run=DrawnPlay({}))
+    found = improved()
     assert len(found.final_blocks.results) == 1
     assert found.guided.mean == found.base.mean
-    assert all("guided" not in row for row in found.figure_rows())
+    assert list(found.figures()) == ["base"]
     blocks = replace(found.final_blocks, results=(result([0.0, 0.0]), result([1.0, 3.0])))
     guided = replace(found, composition=rule_set(0), final_blocks=blocks)
     assert (guided.base.mean, guided.guided.mean) == (0.0, 2.0)
     assert guided.effects()["mean"].mean == 2.0
-    assert guided.figure_rows()[0]["guided"]["value"] == 2.0
-
-
-def test_no_steps_change_no_share() -> None:
-    nothing = result([])
-    assert share_changed(nothing) == 0.0
-    one = replace(result([1.0]), lengths=np.array([1]), changed=np.array([1]))
-    assert share_changed(one) == 1.0
+    assert guided.figures()["guided"]["mean"].value == 2.0
 
 
 def test_of_compositions_that_change_as_much_only_the_best_is_on_the_front() -> None:
@@ -125,9 +106,7 @@ def test_of_compositions_that_change_as_much_only_the_best_is_on_the_front() -> 
 
 @pytest.mark.parametrize(("p", "passed"), [(0.049, True), (0.05, True), (0.051, False)])
 def test_a_check_is_passed_at_the_level_itself(p: float, passed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    repetition = evaluation_of([]).repetition
-    assert repetition is not None
-    how = Play(SETUP, repetition, 0, EvaluationSettings(), drawn := DrawnPlay({}))
+    how = play_with(drawn := DrawnPlay({}))
     monkeypatch.setattr(Judge, "effect", lambda *_: Effect(1.0, 0.5, 0.0, 2.0, p))
     found = check_composition(how, rule_set(0), [rule_set(1)], 40)
     assert (found.check.is_passed, found.check.is_too_rare) == (passed, False)
@@ -136,14 +115,3 @@ def test_a_check_is_passed_at_the_level_itself(p: float, passed: bool, monkeypat
     rare = EvaluationSettings(confirmation_seeds=199)
     few = check_composition(how._replace(settings=rare), rule_set(0), [], 40).check
     assert (few.is_passed, few.is_too_rare) == (False, True)
-
-
-def test_improvements_are_the_same_by_what_they_say_not_by_the_episodes_they_kept() -> None:
-    settings = ImprovementSettings(episodes=8, final_episodes=4)
-    found = improve(SETUP, evaluation_of([]), seed=0, settings=settings, run=DrawnPlay({}))
-    blocks = replace(found.final_blocks, results=(result([0.0, 0.0]),))
-    chosen = replace(found.chosen, success=0.0, cost=0.0)  # no number is itself if it is none
-    assert replace(found, chosen=chosen, final_blocks=blocks) == replace(found, chosen=chosen)
-    made = Improvement((), RuleSet(()), (), chosen, found.effect, blocks, settings)
-    assert (made.environment_steps, made.front, made.check) == (0, (), None)
-    assert not CompositionCandidate(rule_set(0), 1.0).is_fresh

@@ -1,33 +1,27 @@
 """Which path of a composition wins, who may join and how often is tested, and what is left out, by hand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from drawn_play import SETUP, DrawnPlay, always, evaluation_of, noise, rule, rule_set
+from drawn_play import SETUP, DrawnPlay, always, evaluation_of, noise, play_with, rule, rule_set, turn_after
 from legible.evaluation.statistics import Effect
 from legible.improvement import improve
 from legible.improvement.backward import MOST_SINGLE_RULES, leave_out
 from legible.improvement.forward import CompositionCandidate, Path
 from legible.improvement.judging import CompositionJudge
 from legible.improvement.selection import _best_of
-from legible.improvement.trials import Play, Trials
-from legible.rules import Condition, Rule, RuleSet
-from legible.settings import EvaluationSettings, ImprovementSettings
+from legible.improvement.trials import Trials
+from legible.rules import RuleSet
+from legible.settings import ImprovementSettings
 from played_blocks import result
 
 SPREAD = np.array([1.0, -1.0] * 50)  # differences with mean 0; 0.1 more is one standard error
 
 
 def judged(drawn: DrawnPlay, episodes: int = 8) -> CompositionJudge:
-    repetition = evaluation_of([]).repetition
-    assert repetition is not None
-    return CompositionJudge(
-        Play(SETUP, repetition, 0, EvaluationSettings(), drawn), ImprovementSettings(episodes=episodes)
-    )
+    return CompositionJudge(play_with(drawn), ImprovementSettings(episodes=episodes))
 
 
 def path_of(judge: CompositionJudge, rule_sets: list[RuleSet]) -> Path:
@@ -50,7 +44,7 @@ def path_of(judge: CompositionJudge, rule_sets: list[RuleSet]) -> Path:
     ],
 )
 def test_the_best_path_wins_and_of_equals_the_smaller_one(errors: float, chosen: int) -> None:
-    """The second path has one rule more than the first; it is better by so many standard errors."""
+    """The second path has one rule more than the first; it is better by the given number of standard errors."""
     judge = judged(DrawnPlay({}))
     paths = [path_of(judge, [rule_set(0)]), path_of(judge, [rule_set(0, 1)])]
     paths[0].results[-1] = result(np.zeros(100).tolist())
@@ -80,7 +74,7 @@ def test_of_paths_that_are_exactly_as_good_the_first_is_what_others_are_measured
     assert _best_of(judge, paths) is paths[0]
 
 
-def test_whoever_takes_the_place_of_another_is_one_of_three_times_as_many() -> None:
+def test_spent_candidates_are_replaced_from_a_limited_reserve() -> None:
     """Two are tried at a time: whenever one joins, the one that harms makes room, until the sixth."""
     helps = {rule(number): always(9.0 - number) for number in (0, 2, 4, 6)}
     harms = {rule(number): always(-5.0) for number in (1, 3, 5, 7)}
@@ -95,14 +89,7 @@ def test_whoever_takes_the_place_of_another_is_one_of_three_times_as_many() -> N
 
 def test_three_are_tested_at_most_and_those_that_may_not_join_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """On the first half all of them help, on the second half none does."""
-    drawn_before = DrawnPlay._drawn
-
-    def turned(self: DrawnPlay, stream: int, seeds: np.ndarray, draw) -> np.ndarray:
-        values = drawn_before(self, stream, seeds, draw)
-        late = np.array([self._places[seed] >= 20 for seed in seeds.tolist()])
-        return np.where(late & (stream > 0), -values, values)
-
-    monkeypatch.setattr(DrawnPlay, "_drawn", turned)
+    turn_after(20, monkeypatch)
     judge = judged(DrawnPlay({rule(number): always(9.0 - number) for number in range(6)}), episodes=40)
     candidates = [CompositionCandidate(rule_set(number), 9.0 - number) for number in range(6)]
     assert Path(judge, judge.beginning, candidates, 6).beginnings(2) == []
@@ -110,12 +97,10 @@ def test_three_are_tested_at_most_and_those_that_may_not_join_do_not_count(monke
     assert all(one.effect.p > 0.5 for one in candidates[:3] if one.effect)
 
 
-def test_what_looks_a_little_better_plays_on_and_what_changes_nothing_does_not() -> None:
+def test_trials_continue_only_with_a_positive_difference() -> None:
     drawn = DrawnPlay({rule(0): noise(1.0, 0.3)}, changes={rule(1): 0})
-    repetition = evaluation_of([]).repetition
-    assert repetition is not None
-    trials = Trials(Play(SETUP, repetition, 0, EvaluationSettings(), drawn), 40)
-    (first,) = Trials(Play(SETUP, repetition, 0, EvaluationSettings(), drawn), 10).play_whole([rule_set(0)])
+    trials = Trials(play_with(drawn), 40)
+    (first,) = Trials(play_with(drawn), 10).play_whole([rule_set(0)])
     assert 0.0 < first.standing.z < 1.0
     little, nothing = trials.play([rule_set(0), rule_set(1)])
     assert (len(little.result), little.is_whole) == (40, True)
@@ -142,14 +127,6 @@ def test_rules_are_tried_one_by_one_unless_there_are_many(count: int, left: int)
     assert (rule(count - 1) in selected.composition.rules) == (left == count)
 
 
-def test_rules_of_a_single_episode_are_looked_at() -> None:
-    repetition = evaluation_of([]).repetition
-    assert repetition is not None
-    trials = Trials(Play(SETUP, repetition, 0, EvaluationSettings(), DrawnPlay({})), 1)
-    never = Rule("-", 0, (Condition(0, 5.0, np.inf),))  # observations are 0
-    assert trials.idle_rules(RuleSet((rule(0), never))) == (never,)
-
-
 def test_a_whole_rule_set_is_left_out_before_its_single_rules() -> None:
     """The second set harms: it goes in one step."""
     draws = {rule(0): always(1.0), rule(1): always(1.0), rule(2): always(-1.0), rule(3): always(-1.0)}
@@ -160,13 +137,7 @@ def test_a_whole_rule_set_is_left_out_before_its_single_rules() -> None:
     assert judge.looked_at[-1][0].rules == rule_set(0, 1).rules
 
 
-def test_one_of_two_rules_is_left_out() -> None:
-    judge = judged(DrawnPlay({rule(0): always(1.0), rule(1): always(-1.0)}))
-    selected = leave_out(judge, path_of(judge, [rule_set(0, 1)]))
-    assert selected.composition.rules == (rule(0),)
-
-
-def test_what_is_missed_least_is_left_out_first() -> None:
+def test_the_least_useful_rule_set_is_removed_first() -> None:
     """One and two are worth nothing together, and two is worth more alone."""
     draws = {rule(0): always(1.0), rule(1): always(2.0)}
     for sets in ([rule_set(0), rule_set(1)], [rule_set(1), rule_set(0)]):
@@ -174,13 +145,13 @@ def test_what_is_missed_least_is_left_out_first() -> None:
         assert leave_out(judge, path_of(judge, sets)).rule_sets == (rule_set(1),)
 
 
-def test_what_makes_no_difference_is_left_out_and_what_is_missed_a_little_is_not() -> None:
+def test_only_rule_sets_without_any_gain_are_removed() -> None:
     for worth, left in ((0.0, 1), (0.001, 2), (-0.001, 1)):
         judge = judged(DrawnPlay({rule(0): always(1.0), rule(1): always(worth)}))
         assert len(leave_out(judge, path_of(judge, [rule_set(0), rule_set(1)])).rule_sets) == left
 
 
-def test_what_is_missed_is_not_played_again() -> None:
+def test_removals_that_lose_on_the_first_half_are_not_played_on_the_second() -> None:
     """The first set harms. Without each of three sets, then of the four rules that are left: half of the seeds each."""
     draws = {
         rule(0): always(-1.0),
@@ -205,7 +176,7 @@ def test_after_what_is_missed_now_others_are_tried() -> None:
     assert [step.rule_set for step in selected.steps if step.is_removal] == [rule_set(0), rule_set(2, 3)]
 
 
-def test_what_is_missed_on_the_other_half_stays() -> None:
+def test_rule_sets_that_help_on_the_second_half_stay() -> None:
     """The second set loses one on each seed of the first half and gains three on the others."""
     judge = judged(DrawnPlay({rule(0): always(1.0), rule(1): lambda _, n: np.where(np.arange(n) < 4, -1.0, 3.0)}))
     path = path_of(judge, [rule_set(0), rule_set(1)])
@@ -213,17 +184,8 @@ def test_what_is_missed_on_the_other_half_stays() -> None:
     assert leave_out(judge, path).rule_sets == (rule_set(0), rule_set(1))
 
 
-def test_a_path_lies_behind_more_than_one_standard_error_below(monkeypatch: pytest.MonkeyPatch) -> None:
-    judge = judged(DrawnPlay({}))
-    path, rival = (path_of(judge, [rule_set(0), rule_set(1)]) for _ in range(2))
-    for errors, behind in ((-1.01, True), (-1.0, False)):
-        monkeypatch.setattr(judge, "compare", lambda *_, errors=errors: errors)
-        assert path._is_behind([rival]) == behind
-    assert not path._is_behind([])
-
-
 @pytest.mark.parametrize(("p", "joins"), [(0.2, True), (0.21, False)])
-def test_who_passes_at_the_level_itself_joins(p: float, joins: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_candidate_at_the_level_itself_joins(p: float, joins: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     judge = judged(DrawnPlay({rule(0): always(1.0)}))
     monkeypatch.setattr(judge, "test", lambda *_: Effect(1.0, 0.5, 0.0, 2.0, p))
     assert len(Path(judge, judge.beginning, [CompositionCandidate(rule_set(0), 1.0)], 1).beginnings(1)) == joins

@@ -3,17 +3,13 @@
 Returns are drawn (`drawn_play`), so that what every rule is worth is known.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from drawn_play import SETUP, DrawnPlay, always, evaluation_of, noise, rare_loss, rule, rule_set
+from drawn_play import SETUP, DrawnPlay, always, evaluation_of, noise, rare_loss, rule, rule_set, turn_after
 from legible.improvement import Improvement, improve
-from legible.improvement.candidates import worth
-from legible.improvement.check import non_dominated
 from legible.rules import RuleSet
 from legible.settings import EvaluationSettings, ImprovementSettings
 
@@ -33,7 +29,7 @@ def numbers(found: Improvement) -> set[int]:
     return {round(-one.conditions[0].low) - 1 for one in found.composition.rules}
 
 
-def test_what_helps_joins_in_the_order_of_what_it_adds() -> None:
+def test_helpful_rule_sets_join_in_the_order_of_their_gain() -> None:
     play = DrawnPlay({rule(0): noise(4.0, 2.0), rule(1): noise(4.0, 6.0), rule(2): noise(4.0), rule(3): always(-1.0)})
     found = composed(play, [rule_set(0), rule_set(1), rule_set(2), rule_set(3)])
     assert found.rule_sets == (rule_set(1), rule_set(0))
@@ -48,7 +44,7 @@ def test_what_helps_joins_in_the_order_of_what_it_adds() -> None:
 
 
 def test_of_sets_that_do_the_same_only_one_joins_and_the_smaller_one() -> None:
-    """Rule 9 adds nothing beside rule 0, whichever joins first; both sets are worth the same."""
+    """Rule 9 adds nothing to rule 0, whichever joins first; both sets are worth the same."""
     play = DrawnPlay({rule(0): noise(3.0, 5.0)}, changes={rule(9): 5})
     found = composed(play, [rule_set(0, 9), rule_set(0)])
     assert found.rule_sets == (rule_set(0),)
@@ -85,7 +81,7 @@ def test_several_beginnings_find_what_the_best_first_set_hides() -> None:
     assert numbers(three) == {1, 2}
 
 
-def test_no_more_is_changed_than_may_be() -> None:
+def test_the_override_rate_stays_below_the_limit() -> None:
     """Twenty steps an episode: set 0 changes eight of them, set 1 two, set 2 one."""
     draws = {rule(0): noise(2.0, 9.0), rule(1): noise(2.0, 4.0), rule(2): noise(2.0, 3.0)}
     changes = {rule(0): 8, rule(1): 2, rule(2): 1}
@@ -112,20 +108,14 @@ def test_the_front_holds_what_changes_less_for_less_gain() -> None:
     assert all(point.effect.seeds == 400 for point in found.front)
 
 
-def test_non_dominated_points_by_hand() -> None:
-    assert non_dominated([]) == []
-    assert non_dominated([(-1.0, 0.1), (0.0, 0.2)]) == []
-    assert non_dominated([(2.0, 0.2), (2.0, 0.1), (3.0, 0.3), (2.5, 0.4)]) == [1, 2]
-
-
 def null_world(world: int) -> tuple[DrawnPlay, list[RuleSet]]:
-    """Twenty rule sets that change returns and help nobody: by noise, by rare large losses, in few episodes."""
+    """Twenty rule sets that change returns and have no mean effect: by noise, by rare large losses, in few episodes."""
     kinds = (noise(6.0), rare_loss(1.0, 32.3, 0.03), rare_loss(1.0, 19.0, 0.05, changed=0.3), noise(1.0))
     draws = {rule(number): kinds[number % len(kinds)] for number in range(20)}
     return DrawnPlay(draws, world=world), [rule_set(number) for number in range(20)]
 
 
-def test_where_nothing_helps_the_composition_is_empty() -> None:
+def test_the_composition_is_empty_if_nothing_helps() -> None:
     empty = []
     for world in range(120):
         play, sets = null_world(world)
@@ -134,7 +124,7 @@ def test_where_nothing_helps_the_composition_is_empty() -> None:
     assert np.mean(empty) >= 0.95
 
 
-def test_what_is_best_by_luck_is_not_composed() -> None:
+def test_rule_sets_that_are_best_by_chance_are_not_composed() -> None:
     """Thirty sets that are a little worse than nothing, of which greedy choice on 200 seeds finds some that "help"."""
     gains = []
     for world in range(10):
@@ -147,14 +137,7 @@ def test_what_is_best_by_luck_is_not_composed() -> None:
 def test_a_composition_that_fails_the_check_is_given_up_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """A world that changes between composition and check: what helped there harms here."""
     play = DrawnPlay({rule(0): noise(2.0, 5.0)})
-    drawn = DrawnPlay._drawn
-
-    def turned(self: DrawnPlay, stream: int, seeds: np.ndarray, draw) -> np.ndarray:
-        values = drawn(self, stream, seeds, draw)
-        late = np.array([self._places[seed] >= 400 for seed in seeds.tolist()])
-        return np.where(late & (stream > 0), -values, values)
-
-    monkeypatch.setattr(DrawnPlay, "_drawn", turned)
+    turn_after(400, monkeypatch)
     found = composed(play, [rule_set(0)])
     assert found.check is not None
     assert not found.check.is_passed
@@ -197,12 +180,3 @@ def test_many_small_effects_join_and_the_check_judges_the_whole() -> None:
     assert np.mean([len(one.rule_sets) for one in found]) >= 2.0
     for one in found:
         assert bool(len(one.composition)) == (one.check is not None and one.check.is_passed)
-
-
-def test_what_a_rule_set_is_worth_by_hand() -> None:
-    """One standard error below the difference: p of 0.0228 lies two standard errors above zero."""
-    verdict = evaluation_of([rule_set(0)]).verdicts[0]
-    assert worth(replace(verdict, difference=10.0, p=0.02275)) == pytest.approx(5.0, abs=0.01)
-    assert worth(replace(verdict, difference=10.0, p=0.0)) == pytest.approx(8.74, abs=0.01)
-    assert worth(replace(verdict, difference=10.0, p=0.5)) == -10.0
-    assert worth(replace(verdict, difference=10.0, p=0.3)) < 0.0

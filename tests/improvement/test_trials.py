@@ -1,32 +1,20 @@
 """Trials, judgement, paths and the front of compositions, by hand and on drawn episodes."""
 
-from __future__ import annotations
-
 from dataclasses import astuple, replace
 
 import numpy as np
 import pytest
 
-from drawn_play import LENGTH, SETUP, DrawnPlay, always, evaluation_of, noise, rule, rule_set
+from drawn_play import LENGTH, SETUP, DrawnPlay, always, evaluation_of, noise, play_with, rule, rule_set
 from legible.evaluation.changed import changed_mean_test, resamples_for
 from legible.evaluation.pairs import Pairs
 from legible.evaluation.statistics import Effect, Standing
 from legible.evaluation.units import UnitResult
 from legible.improvement import improve
-from legible.improvement.backward import MOST_SINGLE_RULES, _without_rules, _without_set, union
-from legible.improvement.check import MOST_POINTS, front_candidates
+from legible.improvement.backward import _without_rules, _without_set, union
+from legible.improvement.check import front_candidates
 from legible.improvement.composed import share_changed
-from legible.improvement.forward import (
-    BEHIND_Z,
-    EQUAL_Z,
-    HARM_Z,
-    JOINING_LEVEL,
-    MOST_TESTS,
-    TESTED_BELOW_P,
-    TRIED_AT_ONCE,
-    CompositionCandidate,
-    Path,
-)
+from legible.improvement.forward import CompositionCandidate, Path
 from legible.improvement.judging import CompositionJudge
 from legible.improvement.trials import FIRST_PART, CompositionTrial, Play, SecondHalf, Trials, differ
 from legible.rules import Condition, Rule, RuleSet
@@ -39,9 +27,7 @@ NEVER = Rule("-", 0, (Condition(0, 5.0, np.inf),))  # drawn episodes have observ
 
 def play_of(draws: dict, **options: object) -> tuple[Play, DrawnPlay]:
     drawn = DrawnPlay(draws, **options)  # type: ignore[arg-type]
-    repetition = evaluation_of([]).repetition
-    assert repetition is not None
-    return Play(SETUP, repetition, 0, EvaluationSettings(), drawn), drawn
+    return play_with(drawn), drawn
 
 
 def with_changes(returns: list[float], changed: int) -> UnitResult:
@@ -49,7 +35,7 @@ def with_changes(returns: list[float], changed: int) -> UnitResult:
     return replace(made, changed=np.full(len(made), changed))
 
 
-def test_what_differs_differs_in_anything_and_nothing_is_nothing() -> None:
+def test_episodes_differ_in_any_column() -> None:
     one = result([1.0, 2.0, 3.0, 4.0, np.nan])
     other = replace(one, returns=np.array([1.0, 2.5, 3.0, 4.0, np.nan]), changed=np.array([0, 0, 1, 0, 0]))
     assert differ(one, other).tolist() == [False, True, True, False, False]
@@ -60,7 +46,7 @@ def test_what_differs_differs_in_anything_and_nothing_is_nothing() -> None:
     assert differ(one, longer).tolist() == [False, False, False, True, False]
 
 
-def test_what_looks_worse_on_a_quarter_of_the_seeds_plays_no_more() -> None:
+def test_trials_that_look_worse_on_a_quarter_of_the_seeds_are_stopped() -> None:
     assert FIRST_PART == 4
     play, drawn = play_of({rule(0): always(1.0), rule(1): always(-1.0)})
     trials = Trials(play, 40)
@@ -83,7 +69,7 @@ def test_few_seeds_are_all_played() -> None:
     assert (len(bad.result), bad.is_whole) == (2, True)
 
 
-def test_trials_are_beside_the_composition_that_there_is() -> None:
+def test_trials_are_compared_with_the_current_composition() -> None:
     play, _ = play_of({rule(0): always(2.0), rule(1): always(3.0)})
     trials = Trials(play, 12, rule_set(0))
     assert trials.rules == rule_set(0)
@@ -127,7 +113,7 @@ def test_a_judge_halves_the_seeds_and_compares_in_standard_errors() -> None:
     assert judge.is_allowed(both)
     assert not judge.is_allowed(replace(both, changed=both.changed + 1))
     steps = judge.environment_steps
-    assert judge.trials_beside(rule_set(0)).rules == rule_set(0)
+    assert judge.trials_against(rule_set(0)).rules == rule_set(0)
     assert judge.environment_steps == steps + LENGTH * 11
 
 
@@ -154,7 +140,7 @@ def test_a_candidate_that_harms_or_changes_nothing_is_spent() -> None:
     assert (step.mean, step.accepted, step.changed, step.effect.p) == (2.5, True, 1 / LENGTH, 0.01)
 
 
-def test_what_is_promising_by_hand() -> None:
+def test_promising_candidates_by_hand() -> None:
     play, _ = play_of({})
     path = Path(
         judge := CompositionJudge(play, ImprovementSettings(episodes=8, most_changed=0.25)), judge.beginning, [], 4
@@ -167,20 +153,6 @@ def test_what_is_promising_by_hand() -> None:
         (trial(p=0.19, changes=6), False),
     ):
         assert path._is_promising(CompositionCandidate(rule_set(0), 1.0, tried)) == promising
-
-
-def test_the_numbers_of_the_selection() -> None:
-    """Whoever changes one of them looks at the tables of experiments/search_table.py again."""
-    assert (TRIED_AT_ONCE, MOST_TESTS, TESTED_BELOW_P, JOINING_LEVEL, HARM_Z, EQUAL_Z, BEHIND_Z) == (
-        4,
-        3,
-        0.2,
-        0.2,
-        -1.0,
-        0.5,
-        -1.0,
-    )
-    assert (MOST_SINGLE_RULES, MOST_POINTS) == (48, 6)
 
 
 def test_unions_and_what_is_left_of_them() -> None:
@@ -210,7 +182,7 @@ def test_the_front_is_of_other_compositions_and_of_few() -> None:
     assert share_changed(with_changes([1.0, 1.0], 5)) == 0.25
 
 
-def test_the_papers_composition_changes_no_more_than_may_be_and_takes_only_what_is_better() -> None:
+def test_algorithm_2_keeps_the_limit_of_the_override_rate() -> None:
     """Set 0 changes two of twenty steps, set 1 one more; set 2 changes returns by nothing."""
     draws, changes = {rule(0): always(2.0), rule(1): always(1.0)}, {rule(0): 2, rule(1): 1}
     sets = [rule_set(0), rule_set(1), rule_set(2)]
@@ -259,7 +231,7 @@ def test_a_path_that_falls_behind_is_given_up() -> None:
 
 
 @pytest.mark.parametrize(("margin", "joins"), [(10, False), (40, True)])
-def test_the_papers_composition_keeps_constraints_beside_the_policy_alone(margin: int, joins: bool) -> None:
+def test_algorithm_2_keeps_constraints(margin: int, joins: bool) -> None:
     """The mean rises by about 24, the median falls by about 18."""
     drawn = DrawnPlay({rule(0): lambda rng, n: np.where(rng.random(n) < 0.8, -20.0, 200.0)})
     constrained = EvaluationSettings(method="paper", constraint=f"median no lower than by {margin}")

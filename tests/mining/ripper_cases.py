@@ -1,7 +1,5 @@
 """Small data and rules for the tests of RIPPER."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import strategies as st
 

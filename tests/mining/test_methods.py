@@ -1,7 +1,5 @@
 """Importance methods and rule learners from outside the package."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -11,6 +9,7 @@ from legible.mining import Importance, methods, mine, register_importance, regis
 from legible.play import Experiences
 from legible.policies import load_policy
 from legible.settings import MiningSettings
+from seen_states import seen_states
 
 SPACE = FeatureSpace(tuple(Feature(n, "categorical") for n in ("a", "twin", "b")), (Action("Left"), Action("Right")))
 POLICY = load_policy(lambda o: np.stack([o[:, 0], 1 - o[:, 0]], axis=1), output="values", n_features=3, n_actions=2)
@@ -28,9 +27,7 @@ def played() -> Experiences:
     a, b = np.random.default_rng(0).integers(0, 2, (2, 400))
     rows = np.stack([a, a, b], axis=1).astype(np.float32)
     scores = POLICY.scores(rows)
-    ids = np.arange(400) // 10
-    none = np.zeros(40)
-    return Experiences(rows, scores.argmax(axis=1), scores, ids, none, np.full(40, 10), np.arange(40), none, SPACE)
+    return seen_states(rows, scores.argmax(axis=1), scores, space=SPACE)
 
 
 def test_an_importance_method_of_ones_own() -> None:
@@ -66,7 +63,7 @@ def test_names_are_checked_before_anything_is_computed(raises_saved) -> None:
         mine(POLICY, played(), seed=0, settings=MiningSettings(importance="lima"))
     with raises_saved(LegibleError):
         mine(POLICY, played(), seed=0, settings=MiningSettings(learner="cn2"))
-    with pytest.raises(LegibleError, match="already an importance method 'lime'"):
+    with pytest.raises(LegibleError, match="importance method 'lime' already exists"):
         register_importance("lime", methods.find_importance("none"))
-    with pytest.raises(LegibleError, match="already a rule learner 'ripper'"):
+    with pytest.raises(LegibleError, match="rule learner 'ripper' already exists"):
         register_learner("ripper", methods.find_learner("ripper"))

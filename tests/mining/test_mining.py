@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from legible.play import Experiences, collect
 from legible.policies import load_policy
 from legible.rules import Condition, Rule, describe_rule, parse_rule
 from legible.settings import MiningSettings
+from seen_states import seen_states
 
 FLAGS = FeatureSpace(
     tuple(Feature(name, "categorical", values={0: f"no {name}", 1: name}) for name in ("a", "b", "c", "d")),
@@ -23,23 +25,7 @@ FLAGS = FeatureSpace(
 )
 
 
-def experiences(
-    observations: object,
-    actions: object,
-    scores: object = None,
-    episode_ids: object = None,
-    space: FeatureSpace = FLAGS,
-) -> Experiences:
-    rows = np.asarray(observations, np.float32)
-    chosen = np.asarray(actions, np.int64)
-    if scores is None:
-        scores = np.eye(len(space.actions), dtype=np.float32)[chosen]
-    ids = np.asarray(episode_ids if episode_ids is not None else np.arange(len(rows)) // 10, np.int64)
-    n = int(ids.max()) + 1
-    empty = np.zeros(n)
-    return Experiences(
-        rows, chosen, np.asarray(scores, np.float32), ids, empty, np.bincount(ids), np.arange(n), empty, space
-    )
+experiences = partial(seen_states, space=FLAGS)
 
 
 def planted(observations: np.ndarray) -> np.ndarray:
@@ -210,14 +196,6 @@ def test_zero_importance_is_plain_ripper() -> None:
     assert without.importance is None
 
 
-def test_negative_rules_of_probabilities_are_about_the_least_likely_action() -> None:
-    probabilities = load_policy(planted, output="logits", n_features=4, n_actions=3)
-    rows = np.random.default_rng(0).integers(0, 2, (3000, 4)).astype(np.float32)
-    scores = probabilities.scores(rows)
-    seen = experiences(rows, scores.argmax(axis=1), scores)
-    assert "-Wait <- c" in {m.rule.text(FLAGS) for m in mine(probabilities, seen, seed=0).rules}
-
-
 def test_numeric_conditions_are_intervals_of_the_deciles() -> None:
     space = FeatureSpace((Feature("x"), Feature("s", sentinels=(-1.0,))), (Action("Low"), Action("High")))
     rng = np.random.default_rng(0)
@@ -264,44 +242,36 @@ def test_rows_and_text() -> None:
     assert set(mining.seconds) == {"intervals", "importance", "rules", "filter"}
 
 
-def test_progress_is_told() -> None:
-    told: list[tuple[str, int, int]] = []
-    mine(POLICY, played(500), seed=0, on_progress=lambda *news: told.append(news))
-    assert told == [("importance", done, 1) for done in range(2)] + [("rules", done, 6) for done in range(7)]
+def test_progress_is_reported() -> None:
+    reported: list[tuple[str, int, int]] = []
+    mine(POLICY, played(500), seed=0, on_progress=lambda *news: reported.append(news))
+    assert reported == [("importance", done, 1) for done in range(2)] + [("rules", done, 6) for done in range(7)]
 
 
-def test_values_outside_the_given_intervals_are_named(raises_saved) -> None:
-    intervals = Intervals(
-        tuple(np.array([-0.5], np.float32) for _ in range(4)), tuple(np.array([0.5], np.float32) for _ in range(4))
-    )
+def test_experiences_that_cannot_be_mined(raises_saved) -> None:
+    low, high = (tuple(np.array([end], np.float32) for _ in range(4)) for end in (-0.5, 0.5))
     with raises_saved(LegibleError):
-        mine(POLICY, experiences(np.ones((20, 4)), [0] * 20), seed=0, intervals=intervals)
-
-
-def test_one_episode_is_not_enough() -> None:
+        mine(POLICY, experiences(np.ones((20, 4)), [0] * 20), seed=0, intervals=Intervals(low, high))
     with pytest.raises(LegibleError, match="at least two episodes"):
         mine(POLICY, experiences(np.ones((5, 4)), [0] * 5, episode_ids=[0] * 5), seed=0)
-
-
-def test_one_action_only_gives_no_rules() -> None:
-    assert mine(POLICY, experiences(np.ones((40, 4)), [0] * 40), seed=0).rules == ()
+    assert mine(POLICY, experiences(np.ones((40, 4)), [0] * 40), seed=0).rules == ()  # there is one action only
 
 
 @pytest.mark.parametrize(
-    "bad",
+    ("name", "value"),
     [
-        {"held_out": 0.0},
-        {"held_out": 1.0},
-        {"sampled": 1.5},
-        {"min_accuracy": -0.1},
-        {"min_coverage": 2},
-        {"lime_states": 0},
-        {"criterion": "luck"},
+        ("held_out", 0.0),
+        ("held_out", 1.0),
+        ("sampled", 1.5),
+        ("min_accuracy", -0.1),
+        ("min_coverage", 2),
+        ("lime_states", 0),
+        ("criterion", "luck"),
     ],
 )
-def test_bad_settings_are_refused(bad: dict[str, object]) -> None:
-    with pytest.raises(LegibleError, match=next(iter(bad))):
-        MiningSettings(**bad)
+def test_bad_settings_are_refused(name: str, value: object) -> None:
+    with pytest.raises(LegibleError, match=name):
+        MiningSettings(**{name: value})
 
 
 def test_the_papers_settings() -> None:
@@ -309,6 +279,8 @@ def test_the_papers_settings() -> None:
     assert (paper.sampled, paper.optimizations, paper.description_length_allowance) == (0.2, 5, 128.0)
     assert (paper.lime_states, paper.lime_samples) == (100, 5000)
     assert (paper.min_accuracy, paper.min_coverage) == (0.9, 0.01)
+    assert not paper.padded_apart
+    assert not paper.plain_intervals
     assert mine(POLICY, played(), seed=0, settings=paper).rules
 
 
@@ -385,11 +357,6 @@ def test_zeros_of_what_is_not_there_are_a_value_of_their_own() -> None:
     assert gone == (Condition.equals(0, 0),)
 
 
-def test_the_papers_settings_do_not_keep_them_apart() -> None:
-    assert not MiningSettings.paper().padded_apart
-    assert absent_values(experiences(np.zeros((20, 4)), np.zeros(20))) is None
-
-
 # --- Neighbouring slices ---------------------------------------------------------------------------------------------
 
 
@@ -401,6 +368,8 @@ def test_neighbouring_slices_that_say_the_same_are_one_rule() -> None:
     light = Condition.equals(2, 1)
     rules = [sliced(-np.inf, -0.5), sliced(0.0, 0.5, 0, light), sliced(-0.5, 0.0), sliced(0.5, np.inf, 0, light)]
     assert merge_slices(rules) == [sliced(-np.inf, 0.0), sliced(0.0, np.inf, 0, light)]
+    # Intervals that cover the whole line are no condition.
+    assert merge_slices([sliced(-np.inf, 0.0, 0, light), sliced(0.0, np.inf, 0, light)]) == [Rule("+", 0, (light,))]
 
 
 def test_what_differs_in_more_than_a_slice_stays_apart() -> None:
@@ -412,35 +381,3 @@ def test_what_differs_in_more_than_a_slice_stays_apart() -> None:
         [sliced(0.0, 0.5), sliced(0.5, 1.0, 0, light)],
     ):
         assert merge_slices(rules) == rules
-
-
-def test_slices_that_fill_the_whole_line_say_nothing() -> None:
-    light = Condition.equals(2, 1)
-    assert merge_slices([sliced(-np.inf, 0.0, 0, light), sliced(0.0, np.inf, 0, light)]) == [Rule("+", 0, (light,))]
-
-
-def test_the_papers_settings_leave_slices_and_ends_as_they_are() -> None:
-    assert not MiningSettings.paper().plain_intervals
-    assert MiningSettings().plain_intervals
-
-
-def test_some_of_the_rows_are_learned_from() -> None:
-    """Ten episodes of a row each, two of which are held out."""
-    seen = experiences(np.zeros((10, 4)), [0] * 10, episode_ids=np.arange(10))
-
-    def rows(**settings: float) -> list[int]:
-        learning, judging = module._split(seen, MiningSettings(held_out=0.2, **settings), np.random.default_rng(0))
-        assert not judging[learning].any()
-        return learning.tolist()
-
-    everything, half = rows(), rows(sampled=0.5)
-    assert (len(everything), len(half)) == (8, 4)
-    assert set(half) < set(everything)
-    assert half == sorted(half)
-    assert len(rows(sampled=0.001)) == 1
-
-
-def test_minings_are_the_same_however_long_they_took() -> None:
-    intervals = deciles(FLAGS, np.zeros((2, 4), np.float32))
-    one, other = (Mining((), FLAGS, intervals, None, 0, {}, {"rules": seconds}) for seconds in (1.0, 2.0))
-    assert one == other

@@ -1,7 +1,5 @@
 """Importances from a surrogate, where it is known what the policy looks at."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +10,7 @@ from legible.mining import Importance, mine, surrogate_importance
 from legible.play import Experiences
 from legible.policies import load_policy
 from legible.settings import MiningSettings
+from seen_states import seen_states
 
 SPACE = FeatureSpace.of(["gap", "noise", "light"], ["Brake", "Go"])
 
@@ -24,17 +23,7 @@ def experiences(space: FeatureSpace = SPACE, episodes: int = 20, steps: int = 30
     actions = (seen[:, 0] > 0.5).astype(np.int64)
     near = np.where(rng.random((n, 1)) < 0.9, actions[:, None], 1 - actions[:, None])
     seen = np.concatenate([seen, np.repeat(near, len(space) - 3, axis=1)], axis=1).astype(np.float32)
-    return Experiences(
-        observations=seen,
-        actions=actions,
-        scores=np.stack([1 - actions, actions], axis=1).astype(np.float32),
-        episode_ids=np.repeat(np.arange(episodes), steps),
-        returns=np.zeros(episodes),
-        lengths=np.full(episodes, steps),
-        seeds=np.arange(episodes),
-        success=np.full(episodes, np.nan),
-        space=space,
-    )
+    return seen_states(seen, actions, episode_ids=np.repeat(np.arange(episodes), steps), space=space)
 
 
 def test_what_the_policy_looks_at_matters() -> None:

@@ -1,6 +1,4 @@
-"""Decisions with known values: rollouts are drawn, not played, and a small world in which every value can be told."""
-
-from __future__ import annotations
+"""Decisions with known values: rollouts are drawn, not played, and a small world in which every value is known."""
 
 from typing import Any, Literal
 
@@ -10,7 +8,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from legible.features import FeatureSpace
-from legible.mistakes import AS_IT_DID
+from legible.mistakes import CHOICE_TAKEN
 from legible.play import Experiences
 
 MOST_BINARY = 250.0  # from every second game won to all of them, 500 each
@@ -30,9 +28,13 @@ class PlantedDecisions:
         Of the decisions that are mistakes.
     worse
         By how much other choices are worse where there is no mistake, on average; 0: all are equally good.
+    same
+        What all mistakes cost; 0: they differ.
     """
 
-    def __init__(self, seed: int, noise: Noise, share: float, worse: float = 30.0, n: int = 150) -> None:
+    def __init__(
+        self, seed: int, noise: Noise, share: float, worse: float = 30.0, n: int = 150, same: float = 0.0
+    ) -> None:
         self._rng = np.random.default_rng([seed, 11])
         self.noise = noise
         self.values = np.zeros((n, 4))
@@ -41,7 +43,9 @@ class PlantedDecisions:
         self.values[mistakes, 1 + self._rng.integers(3, size=int(mistakes.sum()))] = self._rng.exponential(
             60.0, int(mistakes.sum())
         )
-        self.choices = np.tile([AS_IT_DID, 1, 2, 3], (n, 1))
+        if same:
+            self.values[self.values > 0] = same
+        self.choices = np.tile([CHOICE_TAKEN, 1, 2, 3], (n, 1))
         # Choice 0 is what was done; five decisions an episode.
         self.experiences = experiences_of(n, 5, np.zeros(n, np.int64))
 

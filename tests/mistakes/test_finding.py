@@ -13,9 +13,9 @@ from legible.evaluation import FailureLimit
 from legible.features import FeatureSpace
 from legible.files import DamagedFileError
 from legible.mistakes import (
-    AS_IT_DID,
+    CHOICE_TAKEN,
     DecisionSearch,
-    Estimated,
+    IntervalEstimate,
     Mistake,
     Mistakes,
     RolloutRunner,
@@ -29,10 +29,10 @@ from legible.mistakes import (
     similar_mistakes,
     unusual_features,
 )
-from legible.mistakes.decisions import Decisions, forced_actions, other_choices, steps_of
-from legible.play import FoundWay, collect
+from legible.mistakes.decisions import Decisions, forced_actions, other_choices
+from legible.play import AdaptedPolicy, BranchingMethod, collect
 from legible.play.branching.finding import try_way
-from legible.policies import ChoicePolicy, acting
+from legible.policies import acting
 from legible.settings import MistakeSettings, PlaySettings, SettingsError
 from legible.study import UnitFiles
 from mistakes.planted import DOES, EARNS, RoomPolicy, experiences_of
@@ -59,7 +59,7 @@ def look(
     play = PlaySettings(batch=32, step_limit=limit)
     seen = collect(policy, spec, episodes, seed=0, batch=8, step_limit=limit)
     search = DecisionSearch.plan(seen, count, seed=0)
-    found = FoundWay(way, futures or try_way(spec, (way, 0)))
+    found = BranchingMethod(way, futures or try_way(spec, (way, 0)))
     future: Any = "same" if found.futures == "cannot be reseeded" else "new"
     setup = RolloutSetup(policy, spec, way, future, play)
     runner = RolloutRunner(
@@ -110,12 +110,12 @@ def test_gains_are_exact_where_nothing_is_random_after_the_start() -> None:
     assert runner.steps_played == walked + sum(3 * 2 * (6 - start) for start in starts)
 
 
-def test_where_futures_cannot_be_had_it_is_this_very_game() -> None:
+def test_without_other_futures_gains_hold_for_the_episode_only() -> None:
     found, search, _ = look(ROOMS, RoomPolicy(), "replay", 40, futures="cannot be reseeded")
     assert found.listed
     assert all(m.low is None and m.high is None and m.future == m.seed for m in found.listed)
     assert (found.share, found.headroom, found.proven) == (None, None, 0)
-    assert "in this very game" in describe_mistake(found.listed[0], search.experiences)
+    assert "more in this episode" in describe_mistake(found.listed[0], search.experiences)
 
 
 @pytest.mark.slow
@@ -187,15 +187,20 @@ def test_choices_are_what_was_done_and_all_others() -> None:
     choices = other_choices(experiences_of(4, 2, np.array([1, 0, 2, 3])).space, np.array([1, 0, 2, 3]))
     assert choices.tolist() == [[-1, 0, 2, 3], [-1, 1, 2, 3], [-1, 0, 1, 3], [-1, 0, 1, 2]]
     assert forced_actions(RoomPolicy(), np.array([1, 0]), choices[:2]).tolist() == [[1, 0, 2, 3], [0, 1, 2, 3]]
-    assert AS_IT_DID == -1
+    assert CHOICE_TAKEN == -1
 
 
-def test_of_one_loss_only_the_earliest_decision_is_listed() -> None:
+def search_drawn(n: int, measure: Any, *, greedy: bool = True) -> Mistakes:
+    """Search n decisions, five per episode, whose rollouts are drawn by a function; nothing seems to be random."""
+    seen, way = experiences_of(n, 5, np.zeros(n, np.int64)), BranchingMethod("rows", "nothing random")
+    decisions = Decisions(np.arange(n), np.ones(n, np.bool_))
+    search = DecisionSearch(seen, decisions, other_choices(seen.space, seen.actions))
+    settings = MistakeSettings()
+    return find_mistakes(search, measure, lambda *_: [7], way, greedy=greedy, settings=settings, alpha=0.05, seed=0)
+
+
+def test_only_the_earliest_decision_of_a_loss_is_listed() -> None:
     """Episode 0: worth 100 at step 0, 120 at step 3 (the same loss), 500 at step 4 (another one)."""
-    seen = experiences_of(10, 5, np.zeros(10, np.int64))
-    search = DecisionSearch(
-        seen, Decisions(np.arange(10), np.ones(10, np.bool_)), other_choices(seen.space, seen.actions)
-    )
     gains = np.zeros(10)
     gains[[0, 3, 4, 8]] = [100, 120, 500, 70]
 
@@ -204,68 +209,33 @@ def test_of_one_loss_only_the_earliest_decision_is_listed() -> None:
         returns[choices == 2] = gains[numbers][:, None]
         return returns
 
-    way = FoundWay("rows", "nothing random")
-    found = find_mistakes(
-        search, measure, lambda *_: [7], way, greedy=True, settings=MistakeSettings(), alpha=0.05, seed=0
-    )
+    found = search_drawn(10, measure)
     assert [(m.seed, m.step, m.gain) for m in found.listed] == [(1000, 4, 500), (1000, 0, 100), (1001, 3, 70)]
     assert found.proven == 4
     assert all(m.better == 2 and m.future == 7 for m in found.listed)
 
 
-def test_a_policy_that_explores_is_never_exact() -> None:
-    seen = experiences_of(10, 5, np.zeros(10, np.int64))
-    search = DecisionSearch(
-        seen, Decisions(np.arange(10), np.ones(10, np.bool_)), other_choices(seen.space, seen.actions)
-    )
-
+@pytest.mark.parametrize("greedy", [True, False])
+def test_only_greedy_policies_are_exact_also_where_returns_differ_by_rounding(greedy: bool) -> None:
     def measure(numbers: Any, choices: Any, first: int, count: int) -> Any:
-        return np.zeros((len(numbers), choices.shape[1], count))
+        return np.full((len(numbers), choices.shape[1], count), 100.0) + 1e-9 * np.arange(count)
 
-    way = FoundWay("rows", "nothing random")
-    found = find_mistakes(
-        search, measure, lambda *_: [7], way, greedy=False, settings=MistakeSettings(), alpha=0.05, seed=0
-    )
-    assert not found.is_exact
+    assert search_drawn(10, measure, greedy=greedy).is_exact == greedy
 
 
-def test_what_seemed_exact_and_is_not_is_measured_with_fewer_decisions() -> None:
-    """Forty decisions with two rollouts of four choices leave room for two that get all rungs."""
-    seen = experiences_of(40, 5, np.zeros(40, np.int64))
-    search = DecisionSearch(
-        seen, Decisions(np.arange(40), np.ones(40, np.bool_)), other_choices(seen.space, seen.actions)
-    )
+def test_if_returns_turn_out_to_be_random_fewer_decisions_are_measured() -> None:
+    """Forty decisions with two rollouts of four choices take as many rollouts as two decisions in all rungs."""
     asked: list[Any] = []
 
     def measure(numbers: Any, choices: Any, first: int, count: int) -> Any:
         asked.append((numbers.tolist(), first, count))
         return np.random.default_rng(0).normal(size=(len(numbers), choices.shape[1], count))
 
-    way = FoundWay("rows", "nothing random")
-    found = find_mistakes(
-        search, measure, lambda *_: [7], way, greedy=True, settings=MistakeSettings(), alpha=0.05, seed=0
-    )
+    found = search_drawn(40, measure)
     assert not found.is_exact
     assert found.decisions == 40 * 8 // (64 + 36 + 26) == 2
     assert asked[0] == (list(range(40)), 0, 2)
-    assert len(asked[1][0]) == 2
-    assert asked[1][1:] == (0, 16)
-
-
-def test_returns_that_differ_by_rounding_are_the_same() -> None:
-    seen = experiences_of(10, 5, np.zeros(10, np.int64))
-    search = DecisionSearch(
-        seen, Decisions(np.arange(10), np.ones(10, np.bool_)), other_choices(seen.space, seen.actions)
-    )
-
-    def measure(numbers: Any, choices: Any, first: int, count: int) -> Any:
-        assert first == 0
-        return np.full((len(numbers), choices.shape[1], count), 100.0) + 1e-9 * np.arange(count)
-
-    way = FoundWay("rows", "nothing random")
-    assert find_mistakes(
-        search, measure, lambda *_: [7], way, greedy=True, settings=MistakeSettings(), alpha=0.05, seed=0
-    ).is_exact
+    assert (len(asked[1][0]), *asked[1][1:]) == (2, 0, 16)
 
 
 def test_continuous_actions_have_a_choice_for_each_region_of_each_part() -> None:
@@ -281,7 +251,7 @@ def test_continuous_actions_have_a_choice_for_each_region_of_each_part() -> None
     taken = np.array([[0, 3], [1, 2]])
     choices = other_choices(space, taken)
     assert choices.tolist() == [[-1, 1, 2, 4], [-1, 0, 3, 4]]
-    policy = ChoicePolicy(acting(RoomPolicy()), space)
+    policy = AdaptedPolicy(acting(RoomPolicy()), space)
     forced = forced_actions(policy, np.array([[-0.25, 1.0], [0.75, 0.0]], np.float32), choices)
     assert forced.tolist() == [
         [[-0.25, 1], [0.5, 1], [-0.25, 0], [-0.25, 2]],
@@ -300,10 +270,18 @@ def test_long_episodes_are_refused_with_a_clear_line(snapshot) -> None:
     assert plan_decisions(seen, MistakeSettings(steps=10_000_000), 4, way="replay", exact=False)[0] == 79
 
 
-def test_what_was_found_is_kept(tmp_path: Path) -> None:
+def test_results_are_saved_and_loaded(tmp_path: Path) -> None:
     one = Mistake(3, 1000, 3, 0, 2, 5.5, 1.0, 10.0, 99)
     found = Mistakes(
-        (one,), Estimated(0.1, 0.0, 0.2), Estimated(5.0, 1.0, 9.0), 8, 4, 1, 99, "rows", choices=("a", "b", "c")
+        (one,),
+        IntervalEstimate(0.1, 0.0, 0.2),
+        IntervalEstimate(5.0, 1.0, 9.0),
+        8,
+        4,
+        1,
+        99,
+        "rows",
+        choices=("a", "b", "c"),
     )
     found.save(tmp_path / "mistakes.json", "key")
     assert Mistakes.load(tmp_path / "mistakes.json", "key") == found
@@ -316,7 +294,7 @@ def test_what_was_found_is_kept(tmp_path: Path) -> None:
         Mistakes.load(tmp_path / "mistakes.json")
 
 
-def test_what_is_unusual_and_what_is_alike(snapshot) -> None:
+def test_unusual_features_and_similar_mistakes(snapshot) -> None:
     seen = experiences_of(200, 5, np.zeros(200, np.int64))
     (low,) = unusual_features(seen, 3)
     assert (low.value, low.share, low.side) == (3.0, 0.02, "low")
@@ -345,7 +323,3 @@ def test_settings_are_checked(raises_saved) -> None:
         MistakeSettings(when="sometimes")  # type: ignore[arg-type]
     with raises_saved(LegibleError):
         MistakeSettings(decisions=20_000)
-
-
-def test_steps_before_each_row() -> None:
-    assert steps_of(experiences_of(6, 3, np.zeros(6, np.int64))).tolist() == [0, 1, 2, 0, 1, 2]

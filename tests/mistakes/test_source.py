@@ -36,14 +36,14 @@ def test_rules_say_where_another_choice_is_better() -> None:
     found = learn_from_decisions(decisions(400), SPACE, (), seed=0)
     assert found
     grid = np.stack([np.linspace(-1, 1, 41), np.zeros(41)], axis=1).astype(np.float32)
-    told = {}
+    states = {}
     for rule_set in found:
         (rule,) = rule_set.rules
         matched = CompiledRules.compile([rule_set]).matches(grid)[:, 0]
-        told.setdefault((rule.polarity, rule.action), grid[matched, 0])
-    assert told["+", 1].min() == pytest.approx(0.5, abs=0.11)
-    assert told["+", 1].max() == 1.0
-    assert told["+", 0].max() == pytest.approx(-0.5, abs=0.11)
+        states.setdefault((rule.polarity, rule.action), grid[matched, 0])
+    assert states["+", 1].min() == pytest.approx(0.5, abs=0.11)
+    assert states["+", 1].max() == 1.0
+    assert states["+", 0].max() == pytest.approx(-0.5, abs=0.11)
 
 
 def test_relations_carry_decisions_and_rules_over() -> None:

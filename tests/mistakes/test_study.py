@@ -18,7 +18,7 @@ from legible.report.mistakes import gather_mistakes
 from legible.settings import MistakeSettings, PlaySettings, StudySettings
 from legible.study import Study
 from legible.study.mistakes import rollout_setup
-from legible.study.running import NotDoneError
+from legible.study.running import StepMissingError
 from mistakes.planted import RoomPolicy
 
 SMALL = "legible/PacmanSmall-v0"
@@ -46,7 +46,7 @@ def test_mistakes_are_kept(pacman: Study) -> None:
     assert found.decisions >= found.proven >= len(found.listed)
     again = Study.open(pacman.folder, engine=InProcess())
     assert again.mistakes == found
-    with pytest.raises(NotDoneError):
+    with pytest.raises(StepMissingError):
         again.mining  # noqa: B018 (nothing else was done)
 
 
@@ -66,7 +66,7 @@ def test_a_stopped_search_goes_on_with_what_was_played(pacman: Study) -> None:
 def test_both_futures_are_shown_side_by_side(pacman: Study) -> None:
     section = gather_mistakes(pacman, first=7, room=10**6)
     assert section is not None
-    assert section.sentences[0].startswith(f"{pacman.mistakes.decisions} decisions were looked at")
+    assert section.sentences[0].startswith(f"Examined {pacman.mistakes.decisions} decisions")
     shown = [card for card in section.cards if card.replay is not None]
     assert [card.replay for card in shown] == list(range(7, 7 + len(section.replays)))
     assert len(shown) == len(section.cards)
@@ -83,7 +83,7 @@ def test_both_futures_are_shown_side_by_side(pacman: Study) -> None:
     assert gather_mistakes(pacman, first=0, room=10) is not None
 
 
-def test_where_a_run_looks_for_mistakes(tmp_path: Path) -> None:
+def test_studies_that_search_for_mistakes(tmp_path: Path) -> None:
     rooms = EnvironmentSpec("mistakes.planted:Rooms")
 
     def made(name: str, environment: Any, policy: Any, when: Any) -> Study:
@@ -111,19 +111,19 @@ def test_an_environment_that_cannot_be_branched_has_a_clear_line(tmp_path: Path,
 
 def test_the_command(pacman: Study, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def legible(*words: str) -> str:
-        monkeypatch.setattr(sys, "argv", ["legible", "mistakes", str(pacman.folder), "--engine", "inline", *words])
+        monkeypatch.setattr(sys, "argv", ["legible", "show", str(pacman.folder), "mistakes", *words])
         with pytest.raises(SystemExit) as left:
             cli.main()
         assert not left.value.code
         return capsys.readouterr().out
 
-    told = json.loads(legible("--json"))
-    assert told["branching"] == "rows"
-    assert told["share"].keys() == told["headroom"].keys() == {"mean", "low", "high"}
-    assert {"mistakes", "decisions", "steps_played"} <= told.keys()
-    assert told["mistakes"][0].keys() == {"seed", "step", "action", "better", "gain", "low", "high"}
-    assert told["mistakes"][0]["low"] > 0
+    printed = json.loads(legible("--json"))
+    assert printed["branching"] == "rows"
+    assert printed["share"].keys() == printed["headroom"].keys() == {"mean", "low", "high"}
+    assert {"mistakes", "decisions", "steps_played"} <= printed.keys()
+    assert printed["mistakes"][0].keys() == {"seed", "step", "action", "better", "gain", "low", "high"}
+    assert printed["mistakes"][0]["low"] > 0
     said = " ".join(legible().split())
-    assert "decisions were looked at" in said
-    assert " 5. Episode" in said or len(told["mistakes"]) < 5
+    assert "decisions by trying every choice" in said
+    assert " 5. Episode" in said or len(printed["mistakes"]) < 5
     assert " 6. Episode" not in said

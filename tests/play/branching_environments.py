@@ -26,8 +26,6 @@ class Drift(gymnasium.Env):
         return self._seen(), {}
 
     def _draw(self) -> float:
-        if self.generator == "nowhere":
-            return 0.5
         if self.generator == "outside":
             return float.fromhex("0x0." + os.urandom(6).hex() + "p+0")
         return self.own.random() if self.generator == "own" else float(self.np_random.random())

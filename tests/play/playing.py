@@ -1,4 +1,4 @@
-"""Playing with a listener, and a small network to play with."""
+"""Helpers: episodes with records of their steps, and a small network."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from legible.policies import Policy, load_policy
 
 
 def play(slots: Slots, policy: Policy, seeds: Sequence[int], **options: Any) -> tuple[Episodes, list[StepRecord]]:
-    """Play episodes and keep what is told about their steps."""
+    """Play episodes and return their results and the records of their steps."""
     steps: list[StepRecord] = []
     exploration = {key: options.pop(key) for key in ("epsilon", "sample") if key in options}
     played = play_episodes(slots, PolicyChooser(policy, seeds, **exploration), seeds, on_step=steps.append, **options)
@@ -18,7 +18,7 @@ def play(slots: Slots, policy: Policy, seeds: Sequence[int], **options: Any) -> 
 
 
 def network(n_features: int, n_actions: int) -> Policy:
-    """A policy of one hidden layer, always with the same weights."""
+    """Return a policy with one hidden layer and fixed weights."""
     torch.manual_seed(3)
     hidden = torch.nn.Linear(n_features, 64)
     return load_policy(torch.nn.Sequential(hidden, torch.nn.ReLU(), torch.nn.Linear(64, n_actions)), output="values")

@@ -1,7 +1,5 @@
 """Tiny environments of all spaces, and models of Stable-Baselines3 that act in them without training."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import gymnasium as gym
@@ -43,7 +41,7 @@ class Buttons(Walk):
 
 
 class Matrix(Walk):
-    """Observations in two dimensions, continuous actions with bounds of their own."""
+    """Observations in two dimensions, continuous actions with different bounds."""
 
     observation_space = spaces.Box(-20.0, 20.0, (3, 2))
     action_space = spaces.Box(np.array([-1.0, 0.0], np.float32), np.array([2.0, 0.5], np.float32))
@@ -63,8 +61,17 @@ class Picture(Walk):
         return np.broadcast_to(shades[:, None, :], (36, 36, 3)).astype(np.uint8)
 
 
+class ChannelsFirst(Picture):
+    """Small pictures whose channels come first."""
+
+    observation_space = spaces.Box(0, 255, (3, 36, 36), np.uint8)
+
+    def seen(self):
+        return super().seen().transpose(2, 0, 1)
+
+
 def brightness(observation, info, env):
-    """What rules see of a picture."""
+    """Return features of an image, for rules."""
     return {"brightness": float(observation.mean()), "top": float(observation[0].mean())}
 
 
@@ -72,8 +79,11 @@ class Goal(Walk):
     """A goal dictionary, as hindsight experience replay wants it."""
 
     box = spaces.Box(-20.0, 20.0, (3,), np.float64)
-    observation_space = spaces.Dict({"observation": box, "achieved_goal": box, "desired_goal": box})
     action_space = spaces.Box(-1.0, 1.0, (3,))
+
+    def __init__(self) -> None:
+        # Wrappers of sb3-contrib change the space in place.
+        self.observation_space = spaces.Dict(dict.fromkeys(("observation", "achieved_goal", "desired_goal"), self.box))
 
     def seen(self):
         return {"observation": self.place.copy(), "achieved_goal": self.place.copy(), "desired_goal": np.ones(3)}
@@ -93,7 +103,7 @@ class Numbers(Walk):
 
 
 class Masked(Walk):
-    """What may be done depends on the place; doing anything else is an error."""
+    """The allowed actions depend on the place; any other action is an error."""
 
     action_space = spaces.Discrete(4)
 

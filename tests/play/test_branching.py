@@ -16,7 +16,7 @@ from legible.play import (
     Recorder,
     Slots,
     SpaceSlots,
-    find_way,
+    find_branching_method,
     make_branching,
     make_slots,
     make_space_slots,
@@ -74,6 +74,13 @@ def record(slots: Slots, policy: Any, seeds: list[int], limit: int = 60) -> tupl
     return played, recorder.recordings(seeds)
 
 
+def branches_at(branching: Any, points: list[Point], rewards: list[Any], *chooser: Any) -> Branches:
+    """Return starts at these points, with the returns that their episodes had there."""
+    steps, states = np.array([point.step for point in points]), branching.visit(points, *chooser)
+    returns = [earned[:step].cumsum()[-1] if step else 0.0 for earned, step in zip(rewards, steps, strict=True)]
+    return Branches(branching, states, np.arange(len(points)), steps, returns=np.array(returns))
+
+
 @pytest.mark.parametrize("case", [case for case in DISCRETE if case[0] != "legible/PacmanOriginal-v0"], ids=named)
 def test_episodes_go_on_as_they_were_played(case: Any) -> None:
     """A policy's episodes, branched at the start, in the middle and at the last step, have the bits of whole ones."""
@@ -90,15 +97,7 @@ def test_episodes_go_on_as_they_were_played(case: Any) -> None:
             points.append(Point(recording.seed, step, recording.actions, recording.observations[step]))
             numbers.append(number)
     branching = make_branching(slots, way)
-    states = branching.visit(points)
-    before = [recordings[n].rewards[: p.step] for n, p in zip(numbers, points, strict=True)]
-    branches = Branches(
-        branching,
-        states,
-        np.arange(len(points)),
-        np.array([point.step for point in points]),
-        returns=np.array([np.cumsum(part)[-1] if len(part) else 0.0 for part in before]),
-    )
+    branches = branches_at(branching, points, [recordings[number].rewards for number in numbers])
     seeds = [point.seed for point in points]
     recorder = Recorder()
     again = play_episodes(slots, PolicyChooser(policy, seeds), seeds, step_limit=60, starts=branches, on_step=recorder)
@@ -157,15 +156,9 @@ def test_what_a_policy_remembers_is_carried_along() -> None:
     recordings = recorder.recordings(seeds)
     assert len({tuple(recording.actions.tolist()) for recording in recordings}) == 1  # its memory alone decides
     points = [Point(r.seed, step, r.actions) for r in recordings for step in (0, 7, 20)]
-    branching = make_branching(slots, "replay")
-    states = branching.visit(points, ActingChooser(counting, slots, seeds))
-    starts = Branches(
-        branching,
-        states,
-        np.arange(6),
-        np.array([point.step for point in points]),
-        returns=np.array([r.rewards[:step].cumsum()[-1] if step else 0 for r in recordings for step in (0, 7, 20)]),
-    )
+    rewards = [recording.rewards for recording in recordings for _ in range(3)]
+    chooser = ActingChooser(counting, slots, seeds)
+    starts = branches_at(make_branching(slots, "replay"), points, rewards, chooser)
     every = [point.seed for point in points]
     again = play_episodes(slots, ActingChooser(counting, slots, every), every, step_limit=30, starts=starts)
     assert again.returns.tolist() == np.repeat(whole.returns, 3).tolist()
@@ -195,16 +188,16 @@ class Counting:
 
 
 def test_find_way_tries_the_quickest_first(snapshot) -> None:
-    assert find_way("legible/PacmanSmall-v0").way == "rows"
-    lander = find_way("LunarLander-v3")
+    assert find_branching_method("legible/PacmanSmall-v0").way == "rows"
+    lander = find_branching_method("LunarLander-v3")
     assert (lander.way, lander.futures) == ("replay", "random")
     assert str(lander) == snapshot
 
 
 @pytest.mark.subprocess
 def test_copies_are_tried_in_a_process_of_their_own() -> None:
-    assert find_way("FrozenLake-v1").way == "copy"
-    fragile = find_way("play.branching_environments:Fragile")
+    assert find_branching_method("FrozenLake-v1").way == "copy"
+    fragile = find_branching_method("play.branching_environments:Fragile")
     assert (fragile.way, fragile.futures) == ("replay", "random")
     assert "worker died (exit code 3)" in fragile.problem
 
@@ -217,7 +210,7 @@ def test_copies_that_share_their_state_are_not_trusted(raises_saved) -> None:
 
 
 def test_an_environment_that_cannot_be_repeated_has_no_way(raises_saved, snapshot) -> None:
-    found = find_way(Drift("outside"))
+    found = find_branching_method(Drift("outside"))
     assert found.way is None
     assert str(found) == snapshot
     slots = make_slots(EnvironmentSpec(DRIFT, {"generator": "outside"}), 1)
@@ -246,20 +239,11 @@ def test_own_state_without_a_way_to_reseed() -> None:
     assert try_way(cloned, ("own state", 0)) == "cannot be reseeded"
 
 
-def test_an_episode_that_ends_before_the_point_is_refused(raises_saved) -> None:
-    slots = make_slots("CartPole-v1", 1)
-    branching = make_branching(slots, "copy")
-    with raises_saved(BranchingError):
-        branching.visit([Point(0, 60, np.zeros(60, np.int64))])
-    with pytest.raises(BranchingError, match="lies beyond its 2 actions"):
-        Point(0, 3, np.zeros(2, np.int64))
-
-
 def test_starts_are_checked(raises_saved) -> None:
     slots = make_slots("CartPole-v1", 2)
     branching = make_branching(slots, "replay")
     states = branching.visit([Point(0, 1, np.zeros(1, np.int64))])
-    with pytest.raises(BranchingError, match="new futures need a seed"):
+    with pytest.raises(BranchingError, match="new futures need one seed"):
         branching.start(np.array([0]), states, future="new")
     with pytest.raises(BranchingError, match="2 rows, 1 states"):
         branching.start(np.array([0, 1]), states)
@@ -267,6 +251,10 @@ def test_starts_are_checked(raises_saved) -> None:
         make_branching(slots, "rows")
     with pytest.raises(BranchingError, match="a native batch cannot"):
         make_branching(make_slots("legible/PacmanSmall-v0", 2), "copy")
+    with raises_saved(BranchingError):
+        make_branching(slots, "copy").visit([Point(0, 60, np.zeros(60, np.int64))])  # its episode ends before
+    with pytest.raises(BranchingError, match="lies beyond its 2 actions"):
+        Point(0, 3, np.zeros(2, np.int64))
 
 
 def test_points_of_many_episodes_come_in_any_order() -> None:

@@ -12,27 +12,20 @@ from scipy import stats
 
 from legible.errors import LegibleError
 from legible.features import Action, ActionGroup, Feature, FeatureSpace, Regions
-from legible.play import (
-    PolicyChooser,
-    SingleSlots,
-    check_exploration,
-    check_policy,
-    choose_actions,
-    make_slots,
-)
+from legible.play import PolicyChooser, SingleSlots, adapt_policy, check_exploration, check_policy, choose_actions
 from legible.play.choosing import typical_actions
-from legible.policies import PolicyError, load_policy, with_choices
-from legible.streams import policy_keys, uniform
+from legible.policies import PolicyError, load_policy
+from legible.streams import policy_keys
 from play.playing import network, play
 from play.spaces_environments import Picture, Walk, make_model
-from toy_environments import Constant, Rowwise, Scripted
+from toy_environments import Constant, Scripted
 
 STEPS = np.zeros(20_000, np.int64)
 MANY = policy_keys(range(20_000))
 
 
 def frequencies(scores: Sequence[float], **exploration: Any) -> np.ndarray:
-    """How often each action is taken, over many episodes at once."""
+    """Return how often each action is taken, over many episodes."""
     rows = np.tile(np.array(scores, np.float32), (len(MANY), 1))
     return np.bincount(choose_actions(rows, MANY, STEPS, **exploration), minlength=len(scores))
 
@@ -71,44 +64,34 @@ def test_blocked_actions_are_never_taken(scores: np.ndarray, data: Any, epsilon:
     assert not blocked[np.arange(len(scores)), actions].any()
 
 
-def test_epsilon_one_is_uniform() -> None:
-    assert stats.chisquare(frequencies([5.0, 1.0, 0.0, -3.0, 2.0], epsilon=1.0)).pvalue > 1e-3
+MIXED = np.array([0.5, 0.05, 0.3, 0.15])
+BLOCKED = -np.inf
 
 
-def test_epsilon_mixes_the_best_with_any() -> None:
-    taken = frequencies([1.0, 9.0, 0.0, 3.0], epsilon=0.2)
-    assert stats.chisquare(taken, len(MANY) * np.array([0.05, 0.85, 0.05, 0.05])).pvalue > 1e-3
-
-
-def test_epsilon_is_uniform_over_what_is_not_blocked() -> None:
-    taken = frequencies([1.0, -np.inf, 0.0, -np.inf], epsilon=1.0)
-    assert taken[[1, 3]].tolist() == [0, 0]
-    assert stats.chisquare(taken[[0, 2]]).pvalue > 1e-3
-
-
-@pytest.mark.parametrize("shift", [0.0, -7.5, 500.0])
-def test_samples_follow_the_probabilities(shift: float) -> None:
-    probabilities = np.array([0.5, 0.05, 0.3, 0.15])
-    taken = frequencies(np.log(probabilities) + shift, sample=True)
-    assert stats.chisquare(taken, len(MANY) * probabilities).pvalue > 1e-3
-
-
-def test_samples_and_epsilon_together() -> None:
-    probabilities = np.array([0.6, 0.4])
-    taken = frequencies(np.log(probabilities), sample=True, epsilon=0.5)
-    assert stats.chisquare(taken, len(MANY) * (0.5 * probabilities + 0.25)).pvalue > 1e-3
-
-
-def test_impossible_actions_are_never_sampled() -> None:
-    assert frequencies([-np.inf, 0.0, -np.inf], sample=True).tolist() == [0, len(MANY), 0]
-    taken = frequencies([-np.inf, -1.0, -1.0, -np.inf], sample=True)
-    assert taken[[0, 3]].tolist() == [0, 0]
-    assert stats.chisquare(taken[1:3]).pvalue > 1e-3
-
-
-@pytest.mark.parametrize("exploration", [{}, {"sample": True}, {"epsilon": 0.3}])
-def test_where_all_is_blocked_anything_may_be_done(exploration: dict[str, Any]) -> None:
-    assert stats.chisquare(frequencies([-np.inf] * 4, **exploration)).pvalue > 1e-3
+@pytest.mark.parametrize(
+    ("scores", "exploration", "expected"),
+    [
+        ([5.0, 1.0, 0.0, -3.0, 2.0], {"epsilon": 1.0}, [0.2] * 5),
+        ([1.0, 9.0, 0.0, 3.0], {"epsilon": 0.2}, [0.05, 0.85, 0.05, 0.05]),
+        ([0.0] * 5, {"epsilon": 0.1}, [0.92, 0.02, 0.02, 0.02, 0.02]),  # one draw for both questions would favour some
+        ([1.0, BLOCKED, 0.0, BLOCKED], {"epsilon": 1.0}, [0.5, 0, 0.5, 0]),
+        (np.log(MIXED), {"sample": True}, MIXED),
+        (np.log(MIXED) - 7.5, {"sample": True}, MIXED),
+        (np.log(MIXED) + 500.0, {"sample": True}, MIXED),
+        (np.log(MIXED), {"sample": True, "epsilon": 0.5}, 0.5 * MIXED + 0.125),
+        ([BLOCKED, 0.0, BLOCKED], {"sample": True}, [0, 1, 0]),
+        ([BLOCKED, -1.0, -1.0, BLOCKED], {"sample": True}, [0, 0.5, 0.5, 0]),
+        ([0.0, np.inf, 3.0], {"sample": True}, [0, 1, 0]),
+        ([BLOCKED] * 4, {}, [0.25] * 4),
+        ([BLOCKED] * 4, {"sample": True}, [0.25] * 4),
+        ([BLOCKED] * 4, {"epsilon": 0.3}, [0.25] * 4),
+    ],
+)
+def test_actions_follow_their_probabilities(scores: Any, exploration: dict[str, Any], expected: Any) -> None:
+    taken, shares = frequencies(scores, **exploration), np.asarray(expected, float)
+    assert not taken[shares == 0].any()
+    if (shares > 0).sum() > 1:
+        assert stats.chisquare(taken[shares > 0], len(MANY) * shares[shares > 0]).pvalue > 1e-3
 
 
 def test_choices_stay_what_they_are() -> None:
@@ -124,21 +107,8 @@ def test_choices_stay_what_they_are() -> None:
     assert choose_actions(np.full((12, 5), -np.inf), keys, steps).tolist() == [4, 2, 4, 4, 3, 1, 2, 0, 1, 2, 0, 2]
 
 
-def test_a_share_of_random_actions_is_not_exceeded() -> None:
-    """A number below epsilon explores; epsilon itself does not."""
-    (key,) = policy_keys([5])
-    draw = uniform(key, np.uint64(0))
-    scores = np.array([[0.0, 0.0, 1.0, 0.0, 0.0, 0.0]])
-    chosen = [choose_actions(scores, np.array([key]), np.zeros(1, np.int64), epsilon=e)[0] for e in (draw, 1.0)]
-    assert chosen[0] == 2 != chosen[1]
-
-
-def test_an_infinite_score_is_the_best() -> None:
-    assert frequencies([0.0, np.inf, 3.0], sample=True).tolist() == [0, len(MANY), 0]
-
-
 def test_draws_differ_from_step_to_step() -> None:
-    """Whether to explore, and what to do, are drawn anew in every step of an episode."""
+    """Exploration and the random action are drawn in every step of an episode."""
     keys = np.repeat(policy_keys([5]), 20_000)
     rows = np.tile(np.array([0.0, 1.0, 0.0, 0.0], np.float32), (20_000, 1))
     explored = choose_actions(rows, keys, np.arange(20_000), epsilon=0.4)
@@ -148,42 +118,13 @@ def test_draws_differ_from_step_to_step() -> None:
     assert stats.chi2_contingency(pairs).pvalue > 1e-3
 
 
-def test_exploring_does_not_decide_what_is_explored() -> None:
-    """Among the rows that explore, actions are uniform; one draw for both questions would favour the first ones."""
-    taken = frequencies([0.0] * 5, epsilon=0.1)
-    assert stats.chisquare(taken[1:]).pvalue > 1e-3
-
-
 # Choosing with a policy
 
 
-def test_greedy_rollouts_of_log_probabilities() -> None:
-    policy = Rowwise(3, 4, kind="log-probabilities")
-    _, steps = play(make_slots("toy_environments:Noisy", 3), policy, [1, 2, 3])
-    for step in steps:
-        np.testing.assert_array_equal(step.actions, step.scores.argmax(axis=1))
-        np.testing.assert_allclose(np.exp(step.scores).sum(axis=1), 1, rtol=1e-5)
-
-
-def test_sampled_rollouts_follow_the_policy() -> None:
-    policy = load_policy(
-        lambda observations: np.tile([0.2, 0.7, 0.1, 0.0], (len(observations), 1)), output="probabilities", n_actions=4
-    )
-    assert policy.kind == "log-probabilities"
-    _, steps = play(make_slots("toy_environments:Noisy", 10), policy, list(range(300)), sample=True)
-    actions = np.concatenate([step.actions[step.episodes >= 0] for step in steps])
-    taken = np.bincount(actions, minlength=4)
-    assert taken[3] == 0
-    assert stats.chisquare(taken[:3], len(actions) * np.array([0.2, 0.7, 0.1])).pvalue > 1e-3
-
-
 @pytest.mark.parametrize("epsilon", [-0.1, 1.1, np.nan])
-def test_epsilon_is_a_probability(epsilon: float, raises_saved) -> None:
+def test_epsilon_is_a_probability_and_values_cannot_be_sampled_from(epsilon: float, raises_saved) -> None:
     with raises_saved(LegibleError):
         PolicyChooser(Constant(0, 1), [], epsilon=epsilon)
-
-
-def test_values_cannot_be_sampled_from(raises_saved) -> None:
     with raises_saved(LegibleError):
         check_exploration(Constant(0, 1), 0.0, sample=True)
     check_exploration(Constant(0, 1, kind="log-probabilities"), 0.0, sample=True)
@@ -203,7 +144,7 @@ class Returns(Constant):
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (np.zeros((5, 2)), r"must have shape \(1, 2\), but they have shape \(5, 2\)"),
+        (np.zeros((5, 2)), r"must have shape \(1, 2\), but have shape \(5, 2\)"),
         (np.zeros((0, 2)), r"must have shape \(1, 2\)"),
         (np.zeros((1, 3)), r"must have shape \(1, 2\)"),
         (np.zeros(2), r"must have shape \(1, 2\)"),
@@ -226,35 +167,32 @@ def test_a_policy_for_other_observations_is_refused(raises_saved) -> None:
         play(SingleSlots([Scripted()]), network(5, 2), [3])
 
 
-def test_policies_that_fit_pass() -> None:
-    check_policy(Constant(0, 1), 7, 2)
-    check_policy(Constant(0, 1, n_features=7), 7, 2)
-
-
-@pytest.mark.parametrize(
-    ("policy", "words"),
-    [
-        (Constant(0, 1, n_features=6), "the policy reads 6 features, but the environment shows 7"),
-        (Constant(0, 1, 2), "the policy chooses among 3 actions, but the environment has 2"),
-        (np.zeros, r"is no policy; make it one with legible\.policies\.load_policy"),
-    ],
-)
-def test_policies_that_do_not_fit_are_refused(policy: Any, words: str) -> None:
-    with pytest.raises(LegibleError, match=words):
-        check_policy(policy, 7, 2)
-
-
 @pytest.mark.parametrize(
     ("algorithm", "environment", "said"),
     [
-        ("RecurrentPPO", Walk, "the policy remembers earlier observations: legible play works already"),
-        ("DQN", Picture, "the policy reads pictures"),
+        ("RecurrentPPO", Walk, "the policy remembers earlier observations: legible play supports"),
+        ("DQN", Picture, "the policy reads images"),
     ],
 )
 def test_what_cannot_be_studied_yet_is_refused_and_can_be_played(algorithm, environment, said) -> None:
     policy = load_policy(make_model(algorithm, environment()))
     with pytest.raises(LegibleError, match=said):
         check_policy(policy, policy.n_features, policy.n_actions)
+
+
+@pytest.mark.parametrize(
+    ("policy", "message"),
+    [
+        (Constant(0, 1, n_features=6), "the policy reads 6 features, but the environment shows 7"),
+        (Constant(0, 1, 2), "the policy chooses among 3 actions, but the environment has 2"),
+        (np.zeros, r"is not a policy; wrap it with legible\.policies\.load_policy"),
+    ],
+)
+def test_policies_that_do_not_fit_are_refused(policy: Any, message: str) -> None:
+    check_policy(Constant(0, 1), 7, 2)
+    check_policy(Constant(0, 1, n_features=7), 7, 2)
+    with pytest.raises(LegibleError, match=message):
+        check_policy(policy, 7, 2)
 
 
 def test_what_is_typical_of_choices() -> None:
@@ -265,18 +203,8 @@ def test_what_is_typical_of_choices() -> None:
     )
     actions = tuple(Action(f"{name}.{side}") for name in ("steer", "lean") for side in ("left", "right"))
     space = FeatureSpace((Feature("x"), Feature("y")), actions, groups)
-    moves = with_choices(load_policy(lambda rows: rows, output="actions", n_features=2), space)
+    moves = adapt_policy(load_policy(lambda rows: rows, output="actions", n_features=2), space=space)
     choices = np.array([[0, 2], [1, 3], [0, 3]])
     assert typical_actions(moves, choices).tolist() == [[-0.5, -1.0], [0.75, 1.5], [-0.5, 1.5]]
     plain = load_policy(lambda rows: rows, output="values", n_features=2, n_actions=2)
     assert typical_actions(plain, np.array([[1], [0]])).tolist() == [1, 0]
-
-
-def test_what_is_not_asked_for_is_neither_random_nor_drawn() -> None:
-    """Without further arguments the best action is taken, whatever the key and the step."""
-    scores, keys = np.tile([0.0, 2.0, 1.0], (400, 1)), policy_keys(range(400))
-    policy = load_policy(lambda o: np.tile([0.0, 2.0, 1.0], (len(o), 1)), output="logits", n_features=1, n_actions=3)
-    assert set(choose_actions(scores, keys, np.arange(400)).tolist()) == {1}
-    chooser = PolicyChooser(policy, list(range(400)))
-    actions, _ = chooser(np.zeros((400, 1), np.float32), np.arange(400), np.zeros(400, np.int64))
-    assert set(actions.tolist()) == {1}

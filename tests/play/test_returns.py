@@ -1,7 +1,5 @@
 """Returns of policies of every kind are those that Stable-Baselines3's own ``evaluate_policy`` gives."""
 
-from __future__ import annotations
-
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -83,7 +81,7 @@ def test_masks_hold_for_policies_that_were_trained_without(tmp_path) -> None:
     model = make_model("A2C", EnvironmentSpec(f"{HERE}:MaskedParts").make())
     model.save(tmp_path / "model.zip")
     for policy in (load_policy(tmp_path / "model.zip"), load_policy(model)):
-        with pytest.raises(LegibleError, match="not trained with"):
+        with pytest.raises(LegibleError, match=r"trained with(out)? masks"):
             play_policy(policy, f"{HERE}:MaskedParts", SEEDS)
 
 

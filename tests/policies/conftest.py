@@ -1,8 +1,7 @@
 """Tiny models of Stable-Baselines3, and what they themselves say the scores are."""
 
-from __future__ import annotations
-
 import json
+import os
 import shutil
 import zipfile
 from collections.abc import Callable
@@ -44,6 +43,16 @@ class SpaceEnv(gym.Env):
         return self.observation_space.sample(), 1.0, self._steps >= 5, False, {}
 
 
+class Bomb:
+    """An object that makes a folder, or calls another function with its path, when it is unpickled."""
+
+    def __init__(self, folder: Path, function: Callable[[str], Any] = os.mkdir) -> None:
+        self.call = function, (str(folder),)
+
+    def __reduce__(self):
+        return self.call
+
+
 def make_env(observation_space: spaces.Space | None = None, action_space: spaces.Space | None = None) -> DummyVecEnv:
     observation_space = observation_space or spaces.Box(-3.0, 3.0, (4,))
     action_space = action_space or spaces.Discrete(3)
@@ -80,8 +89,10 @@ def sb3_scores(model: Any, observations: np.ndarray) -> np.ndarray:
             scores = policy.q_net(batch)
         elif hasattr(policy, "quantile_net"):
             scores = policy.quantile_net(batch).mean(dim=1)
-        else:
+        elif hasattr(policy, "get_distribution"):
             scores = policy.get_distribution(batch).distribution.logits
+        else:  # ARS
+            scores = policy.action_net(policy.extract_features(batch, policy.features_extractor))
     return scores.numpy()
 
 

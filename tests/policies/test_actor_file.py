@@ -45,8 +45,8 @@ def test_what_is_saved_acts_the_same_to_the_bit(tmp_path: Path, algorithm, world
 @pytest.mark.parametrize(
     ("algorithm", "world", "said"),
     [
-        ("SAC", Goal, "a policy cannot be saved when it reads pictures or dictionaries"),
-        ("RecurrentPPO", Walk, "a policy cannot be saved when it remembers earlier observations"),
+        ("SAC", Goal, "a policy cannot be saved when it reads images or dictionaries"),
+        ("RecurrentPPO", Walk, "a policy cannot be saved when it has memory"),
     ],
 )
 def test_what_cannot_be_saved_is_said(tmp_path: Path, algorithm, world, said) -> None:

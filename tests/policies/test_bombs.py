@@ -1,6 +1,4 @@
-"""Files that swell, nest or count without end: refused within a second and with little memory."""
-
-from __future__ import annotations
+"""Files that swell, nest or count without end: refused at once and with little memory."""
 
 import base64
 import io
@@ -38,7 +36,7 @@ for line in sys.stdin:
 
 @pytest.fixture(scope="module")
 def opener():
-    """A process of its own, whose memory can be measured."""
+    """A separate process, whose memory can be measured."""
     with subprocess.Popen(
         [sys.executable, "-c", _ATTEMPTS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -55,7 +53,7 @@ def refusal(opener):
         opener.stdin.flush()
         message, seconds, kilobytes = json.loads(opener.stdout.readline())
         assert str(normalisation or path) in message
-        assert seconds < 1
+        assert seconds < 5  # a tenth of it on a fast machine; a bomb that goes off takes minutes
         assert kilobytes < 200 * 1024
         return message
 
@@ -76,7 +74,7 @@ def swollen(members: dict[str, int]) -> bytes:
 def test_a_zip_that_swells(refusal, tmp_path):
     path = tmp_path / "model.zip"
     path.write_bytes(swollen({"policy.pth": 300 * 2**20}))
-    assert "no policy unpacks like that" in refusal(path)
+    assert "as no policy does" in refusal(path)
 
 
 def test_tensors_that_swell(refusal, saved, snapshot):
@@ -194,3 +192,35 @@ def test_a_space_that_holds_itself(refusal, saved):
     entry = {":type:": "<class 'gymnasium.spaces.dict.Dict'>", ":serialized:": base64.b64encode(looped).decode()}
     rewrite_data(path, lambda data: data.update(observation_space=entry))
     assert "observation space is Dict, which cannot be read" in refusal(path)
+
+
+_NESTED = b")" + b"\x85" * 150_000  # hashing it ends the process
+_STORAGE = b"X\x07\x00\x00\x00storagectorch\nFloatStorage\n"
+
+
+@pytest.mark.parametrize(
+    "pickled",
+    [
+        b"\x80\x02}" + _NESTED + b"K\x01s.",
+        b"\x80\x02ccollections\nOrderedDict\n]](" + _NESTED + b"K\x01ea\x85R.",
+        b"\x80\x02(" + _STORAGE + _NESTED + b"X\x03\x00\x00\x00cpuK\x02tQ.",
+    ],
+    ids=["a key", "a key of an argument", "a key of a storage"],
+)
+def test_nested_tuples_as_keys_of_tensors(refusal, tmp_path, pickled):
+    path = tmp_path / "tensors.pth"
+    torch.save({"weight": torch.zeros(2)}, path)
+    rewrite_zip(path, lambda members: members.update({"tensors/data.pkl": pickled}))
+    assert "it is damaged" in refusal(path)
+    stream = io.BytesIO()
+    torch.save({"weight": torch.zeros(2)}, stream, _use_new_zipfile_serialization=False)
+    path.write_bytes(stream.getvalue().replace(b"\x80\x02}q\x00X\x06", pickled + b"\x80\x02}q\x00X\x06"))
+    assert "it is damaged" in refusal(path)
+
+
+def test_archives_that_show_different_parts_to_different_readers(refusal, tmp_path):
+    path = tmp_path / "tensors.pth"
+    torch.save({"weight": torch.zeros(2)}, path)
+    with zipfile.ZipFile(path, "a") as archive, pytest.warns(UserWarning, match="Duplicate name"):
+        archive.writestr("tensors/data.pkl", b"\x80\x02}.")
+    assert "of the same name" in refusal(path)

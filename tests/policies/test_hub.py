@@ -1,7 +1,5 @@
 """Policies on the Hugging Face hub, against a stand-in for it on this machine."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import threading

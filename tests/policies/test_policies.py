@@ -1,7 +1,5 @@
 """The protocol, networks, and policies around models, modules and functions."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np
@@ -51,10 +49,6 @@ class TestProtocol:
             assert scores.shape == (4, policy.n_actions)
             assert policy.scores(np.zeros((0, 2), dtype=np.float32)).shape == (0, policy.n_actions)
 
-    def test_other_things_are_no_policies(self):
-        assert not isinstance(object(), Policy)
-        assert not isinstance(nn.Linear(2, 2), Policy)
-
     def test_errors_are_for_people(self):
         assert issubclass(PolicyError, LegibleError)
         error = pickle.loads(pickle.dumps(UnclearPolicyError("what?", "activation")))
@@ -71,10 +65,6 @@ class TestProtocol:
     def test_observations_come_in_batches(self, shape):
         with pytest.raises(PolicyError, match=r"batch of shape \[n, features\]"):
             small_network().scores(np.zeros(shape, dtype=np.float32))
-
-    def test_observations_have_the_width_that_the_policy_reads(self, raises_saved):
-        with raises_saved(PolicyError):
-            small_network().scores(np.zeros((1, 3), dtype=np.float32))
 
     def test_scores_are_numbers(self):
         batch = np.zeros((3, 2), dtype=np.float32)
@@ -112,9 +102,9 @@ class TestNetworks:
         assert (policy.n_features, policy.encoding.width) == (2, 5)
 
     @pytest.mark.parametrize("value", [-1.0, 3.0, 0.5, np.nan, np.inf])
-    def test_one_hot_needs_whole_numbers(self, value, raises_saved):
+    def test_one_hot_needs_whole_numbers(self, value):
         policy = NetworkPolicy((Layer(np.ones((1, 5)), [0.5]),), "values", OneHot((3, 2)))
-        with raises_saved(PolicyError):
+        with pytest.raises(PolicyError, match=f"feature 0 of row 1 is {value:g}, but must be a whole number"):
             policy.scores(np.array([[0, 0], [value, 1]], dtype=np.float32))
 
     def test_the_same_batch_gives_the_same_bits(self):
@@ -141,13 +131,6 @@ class TestNetworks:
         assert (batch == -1).all()
         assert not recwarn.list
 
-    def test_other_types_and_orders_of_observations(self):
-        policy = small_network()
-        batch = np.random.default_rng(0).normal(size=(6, 2)).astype(np.float32)
-        expected = policy.scores(batch)
-        for other in (batch.astype(np.float64), np.asfortranarray(batch), batch.tolist(), np.repeat(batch, 2, 0)[::2]):
-            assert_close(policy.scores(other), expected)
-
     def test_networks_are_values(self):
         policy = small_network(metadata={"seed": 1})
         with pytest.raises(AttributeError):
@@ -171,25 +154,24 @@ class TestNetworks:
             assert getattr(copy, name) == getattr(policy, name)
 
     @pytest.mark.parametrize(
-        ("fields", "complaint"),
+        ("fields", "message"),
         [
             ({"layers": ()}, "at least one layer"),
-            ({"encoding": Plain(3)}, "layer 0 reads 2 values, but 3 come in"),
-            ({"layers": (Layer(np.ones((2, 2)), np.zeros(2)), Layer(np.ones((2, 3)), np.zeros(2)))}, "layer 1 reads 3"),
+            ({"encoding": Plain(3)}, "layer 0 has 2 inputs, but receives 3"),
+            (
+                {"layers": (Layer(np.ones((2, 2)), np.zeros(2)), Layer(np.ones((2, 3)), np.zeros(2)))},
+                "layer 1 has 3 inputs",
+            ),
             ({"layers": (Layer([[np.inf, 0.0]], [0.0]),)}, "weight of layer 0 is not finite"),
             ({"layers": (Layer([[1.0, 0.0]], [np.nan]),)}, "bias of layer 0 is not finite"),
-            ({"kind": "logits"}, "kind is 'values' or 'log-probabilities', not 'logits'"),
-            ({"action_names": ("a",)}, "1 action names given for 3 actions"),
+            ({"kind": "logits"}, "kind must be 'values' or"),
+            ({"action_names": ("a",)}, "1 action names for 3 actions"),
             ({"normalisation": Normalisation([0.0], [1.0], 1e-8, 10.0)}, "statistics are for 1 features"),
         ],
     )
-    def test_networks_that_make_no_sense(self, fields, complaint):
-        with pytest.raises(PolicyError, match=complaint):
+    def test_networks_that_make_no_sense(self, fields, message):
+        with pytest.raises(PolicyError, match=message):
             small_network(**fields)
-
-    def test_layers_that_make_no_sense(self, raises_saved):
-        with raises_saved(PolicyError):
-            Layer(np.zeros((2, 2)), np.zeros(3))
 
 
 class TestActivations:
@@ -225,7 +207,7 @@ class TestActivations:
         torch.testing.assert_close(activation.function()(values.clone()), module(values.clone()))
 
     @pytest.mark.parametrize(
-        ("given", "complaint"),
+        ("given", "message"),
         [
             ("rleu", "Did you mean 'relu'"),
             ("relu(slope=1)", "has no parameter 'slope': it takes no parameters"),
@@ -236,15 +218,15 @@ class TestActivations:
             ("__import__('os').mkdir('x')", "cannot read activation"),
             ("elu(alpha=print('x'))", "cannot read activation"),
             ("", "cannot read activation"),
-            (nn.Softmax(dim=1), "is no activation that can be read"),
-            (nn.PReLU(4), "is no activation that can be read"),
-            (nn.Linear, "is no activation that can be read"),
-            (7, "is no activation that can be read"),
+            (nn.Softmax(dim=1), "is no known activation"),
+            (nn.PReLU(4), "is no known activation"),
+            (nn.Linear, "is no known activation"),
+            (7, "is no known activation"),
         ],
         ids=str,
     )
-    def test_what_cannot_be_read(self, given, complaint):
-        with pytest.raises(PolicyError, match=complaint):
+    def test_what_cannot_be_read(self, given, message):
+        with pytest.raises(PolicyError, match=message):
             Activation.of(given)
 
 
@@ -262,55 +244,24 @@ class TestModels:
         for source in (model, model.policy):
             policy = load_policy(source, n_features=4, n_actions=3)
             assert isinstance(policy, NetworkPolicy)
-            np.testing.assert_allclose(
-                policy.scores(observations), sb3_scores(model, observations), rtol=1e-4, atol=1e-5
-            )
+            assert_close(policy.scores(observations), sb3_scores(model, observations))
         assert load_policy(model).metadata["algorithm"] == algorithm
 
-    @pytest.mark.parametrize(
-        "space", [spaces.Discrete(4), spaces.MultiDiscrete([2, 3]), spaces.MultiBinary(3), spaces.Box(-1, 1, (2, 2))]
-    )
-    def test_observation_spaces(self, space):
-        model = make_model("A2C", observation_space=space, policy_kwargs={"net_arch": [8]})
-        batch = np.array([space.sample() for _ in range(12)])
-        scores = load_policy(model).scores(batch.reshape(12, -1).astype(np.float32))
-        assert_close(scores, sb3_scores(model, batch))
-
-    def test_images_in_an_mlp_are_scaled_as_stable_baselines3_does(self):
-        space = spaces.Box(0, 255, (3, 4, 4), dtype=np.uint8)
-        model = make_model("DQN", observation_space=space, policy_kwargs={"net_arch": [8]})
-        batch = np.array([space.sample() for _ in range(5)])
-        scores = load_policy(model).scores(batch.reshape(5, -1).astype(np.float32))
-        assert_close(scores, sb3_scores(model, batch))
-
-    def test_activation_that_only_a_module_knows(self, observations):
-        model = make_model("DQN", policy_kwargs={"activation_fn": Cubic})
+    @pytest.mark.parametrize("case", ["plain", "wrapped", "without scores"])
+    def test_training_on_does_not_change_a_loaded_policy(self, observations, case):
+        if case == "without scores":
+            model = PPO("MlpPolicy", make_env(action_space=spaces.Box(-1, 1, (2,))), device="cpu", use_sde=True)
+        else:
+            model = make_model("PPO", policy_kwargs={"activation_fn": nn.ReLU if case == "plain" else Cubic})
         policy = load_policy(model)
-        assert isinstance(policy, FunctionPolicy)
-        assert_close(policy.scores(observations), sb3_scores(model, observations))
-
-    @pytest.mark.parametrize("activation", [nn.ReLU, Cubic], ids=["plain", "wrapped"])
-    def test_training_on_does_not_change_a_loaded_policy(self, observations, activation):
-        model = make_model("PPO", policy_kwargs={"activation_fn": activation})
-        policy = load_policy(model)
-        before = policy.scores(observations)
+        assert isinstance(policy, FunctionPolicy) == (case == "wrapped")
+        if case != "without scores":
+            assert_close(policy.scores(observations), sb3_scores(model, observations))
+        before, _ = policy.predict(observations)
         with torch.no_grad():
             for tensor in model.policy.parameters():
                 tensor.add_(1.0)
-        np.testing.assert_array_equal(policy.scores(observations), before)
-
-    def test_weights_that_are_not_finite(self, raises_saved):
-        model = make_model("PPO")
-        with torch.no_grad():
-            model.policy.action_net.weight[0, 0] = float("nan")
-        with raises_saved(PolicyError):
-            load_policy(model)
-
-    def test_models_spread_over_devices(self):
-        model = make_model("PPO")
-        model.policy.action_net.to("meta")
-        with pytest.raises(PolicyError, match="spread over several devices"):
-            load_policy(model)
+        np.testing.assert_array_equal(policy.predict(observations)[0], before)
 
     def test_what_does_not_apply(self, raises_saved):
         with raises_saved(PolicyError):
@@ -319,15 +270,6 @@ class TestModels:
         model.policy.action_space = spaces.Discrete(3, start=1)
         with raises_saved(PolicyError):
             load_policy(model)
-
-    def test_training_on_does_not_change_a_policy_without_scores(self, observations):
-        model = PPO("MlpPolicy", make_env(action_space=spaces.Box(-1, 1, (2,))), device="cpu", use_sde=True)
-        policy = load_policy(model)
-        before, _ = policy.predict(observations)
-        with torch.no_grad():
-            for tensor in model.policy.parameters():
-                tensor.add_(1.0)
-        np.testing.assert_array_equal(policy.predict(observations)[0], before)
 
 
 class Dueling(nn.Module):
@@ -398,18 +340,14 @@ class TestModules:
         assert module.training
         with torch.no_grad():
             module.value.bias.add_(5)
-        np.testing.assert_array_equal(policy.scores(self.batch), before)
-
-    def test_pickling(self):
-        policy = load_policy(Dueling(), output="values", n_actions=3)
-        copy = pickle.loads(pickle.dumps(policy))
-        np.testing.assert_array_equal(copy.scores(self.batch), policy.scores(self.batch))
+        for same in (policy, pickle.loads(pickle.dumps(policy))):
+            np.testing.assert_array_equal(same.scores(self.batch), before)
 
     def test_what_must_be_said(self, raises_saved):
-        with pytest.raises(UnclearPolicyError, match="cannot know what Dueling returns") as caught:
+        with pytest.raises(UnclearPolicyError, match="output of Dueling is unknown") as caught:
             load_policy(Dueling())
         assert caught.value.argument == "output"
-        with pytest.raises(UnclearPolicyError, match="how many actions Dueling has") as caught:
+        with pytest.raises(UnclearPolicyError, match="number of actions of Dueling is unknown") as caught:
             load_policy(Dueling(), output="values")
         assert caught.value.argument == "n_actions"
         with raises_saved(PolicyError):
@@ -436,10 +374,6 @@ class TestModules:
         module.value.to("meta")
         with raises_saved(PolicyError):
             load_policy(module, output="values", n_actions=3)
-
-    def test_the_width_must_be_that_of_the_network(self, raises_saved):
-        with raises_saved(PolicyError):
-            load_policy(nn.Sequential(nn.Linear(2, 2)), output="values", n_features=3)
 
 
 class TestFunctions:
@@ -494,7 +428,7 @@ class TestFunctions:
             load_policy(lambda batch: batch, output="values")
         with raises_saved(PolicyError):
             load_policy(lambda batch: batch, output="values", n_actions=2, activation="relu")
-        with pytest.raises(PolicyError, match="output is one of"):
+        with pytest.raises(PolicyError, match="output must be one of"):
             FunctionPolicy(lambda batch: batch, "q", 2)
 
 

@@ -1,7 +1,5 @@
 """Readers of policies: found by what a file is, added from outside, and a refusal that says what is supported."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -56,7 +54,7 @@ def test_a_reader_of_the_same_name_is_replaced(scores_reader):
 
 
 @pytest.mark.parametrize("source", ["file", "folder", 3, "nonsense:x y"])
-def test_what_nobody_knows_is_refused_with_what_is_supported(tmp_path, source):
+def test_unsupported_sources_are_refused_with_what_is_supported(tmp_path, source):
     if source == "file":
         source = tmp_path / "model.bin"
         source.write_bytes(b"\x00something")

@@ -1,10 +1,8 @@
 """Actions of every algorithm of Stable-Baselines3 and sb3-contrib, read from a zip, are those of its ``predict``."""
 
-from __future__ import annotations
-
 import base64
 import collections
-import os
+import itertools
 import pickle
 import sys
 import types
@@ -18,7 +16,7 @@ from gymnasium import spaces
 
 from legible.policies import ActingPolicy, NetworkPolicy, Policy, PolicyError, load_policy
 from legible.policies.actors.policy import ActorPolicy
-from policies.conftest import SpaceEnv, make_env, rewrite_data, rewrite_zip, sb3_scores, try_mangled_data
+from policies.conftest import Bomb, SpaceEnv, make_env, rewrite_data, rewrite_zip, sb3_scores, try_mangled_data
 
 N_STATES = 1000
 
@@ -111,6 +109,11 @@ def _varied(rows):
     return (rows * light).astype(np.uint8)
 
 
+def saved_in(folder, model):
+    model.save(folder / "model.zip")
+    return folder / "model.zip"
+
+
 def one_of(batch, number):
     return {key: rows[number] for key, rows in batch.items()} if isinstance(batch, dict) else batch[number]
 
@@ -124,17 +127,17 @@ def assert_same_actions(model, policy, observation_space, n=N_STATES, **argument
     single, _ = policy.predict(one_of(batch, 7), **{key: value[7] for key, value in arguments.items()})
     assert single.shape == expected[7].shape
     np.testing.assert_allclose(single, expected[7], rtol=1e-4, atol=1e-4)
-    if isinstance(policy, ActorPolicy) and policy.kind != "none" and not arguments:
+    if isinstance(policy, ActorPolicy | NetworkPolicy) and policy.kind != "none" and not arguments:
         theirs = sb3_scores(model, batch)
-        np.testing.assert_allclose(policy.scores(batch), theirs, rtol=1e-4, atol=1e-5)
+        rows = batch.reshape(n, -1).astype(np.float32) if isinstance(policy, NetworkPolicy) else batch
+        np.testing.assert_allclose(policy.scores(rows), theirs, rtol=1e-4, atol=1e-5)
         assert theirs.std(axis=0).max() > 1e-3  # the comparison is not of constants
-    elif not isinstance(policy, NetworkPolicy) and n >= 100:
+    elif n >= 100:
         assert np.asarray(expected, float).std(axis=0).max() > 0
 
 
 def check(tmp_path, model, observation_space, n=N_STATES, **arguments):
-    model.save(tmp_path / "model.zip")
-    policy = load_policy(tmp_path / "model.zip")
+    policy = load_policy(saved_in(tmp_path, model))
     assert isinstance(policy, ActingPolicy)
     assert policy.action_space == model.action_space or policy.action_space.shape == model.action_space.shape
     assert_same_actions(model, policy, observation_space, n, **arguments)
@@ -180,110 +183,90 @@ class TestActionsAreThoseOfStableBaselines3:
         with pytest.raises(PolicyError, match="no score for every action"):
             policy.scores(np.zeros((1, 4), np.float32))
 
-    @pytest.mark.parametrize("policy", ["LinearPolicy", "MlpPolicy"])
-    @pytest.mark.parametrize("actions", ["box", "discrete"])
-    def test_ars(self, tmp_path, policy, actions):
-        model = make("ARS", BOX, ACTIONS[actions], policy)
-        read = check(tmp_path, model, BOX)
+    @pytest.mark.parametrize(
+        ("policy", "actions", "options"),
+        [
+            ("LinearPolicy", "discrete", {}),
+            ("MlpPolicy", "discrete", {}),
+            ("MlpPolicy", "box", {}),
+            ("LinearPolicy", "box", {}),
+            ("LinearPolicy", "box", {"with_bias": True}),
+            ("LinearPolicy", "box", {"squash_output": True}),
+            ("LinearPolicy", "box", {"squash_output": False}),
+        ],
+    )
+    def test_ars(self, tmp_path, policy, actions, options):
+        read = check(tmp_path, make("ARS", BOX, ACTIONS[actions], policy, policy_kwargs=options), BOX)
         assert not read.stochastic
         assert read.metadata["algorithm"] == "ARS"
 
-    @pytest.mark.parametrize(
-        "options", [{"with_bias": True}, {"squash_output": True}, {"squash_output": False}], ids=str
-    )
-    def test_ars_options(self, tmp_path, options):
-        check(tmp_path, make("ARS", BOX, ACTIONS["box"], "LinearPolicy", policy_kwargs=options), BOX)
-
-    @pytest.mark.parametrize(
-        "options",
-        [
-            {},
-            {"full_std": False},
-            {"use_expln": True},
-            {"squash_output": True},
-            {"squash_output": True, "full_std": False},
-        ],
-        ids=str,
-    )
-    @pytest.mark.parametrize("algorithm", ["PPO", "A2C", "SAC", "TQC"])
-    def test_gsde(self, tmp_path, algorithm, options):
-        if algorithm in ("SAC", "TQC"):
-            options = {key: value for key, value in options.items() if key == "use_expln"}
-        model = make(algorithm, BOX, ACTIONS["box"], use_sde=True, policy_kwargs=options)
-        check(tmp_path, model, BOX)
-
-    @pytest.mark.parametrize("clip_mean", [0.0, 0.5])
-    def test_gsde_of_sac_clips_the_mean(self, tmp_path, clip_mean):
-        model = make("SAC", BOX, ACTIONS["box"], use_sde=True, policy_kwargs={"clip_mean": clip_mean})
-        check(tmp_path, model, BOX)
-
-    @pytest.mark.parametrize(
-        ("algorithm", "options"),
-        [
-            ("CrossQ", {"batch_norm_eps": 0.1}),
-            ("CrossQ", {"batch_norm": False}),
-            ("CrossQ", {"net_arch": [7, 5], "activation_fn": torch.nn.ELU}),
-            ("SAC", {"net_arch": {"pi": [], "qf": [5]}}),
-            ("TD3", {"net_arch": [], "n_critics": 3}),
-            ("TD3", {"activation_fn": torch.nn.Tanh, "net_arch": [9]}),
-            ("PPO", {"share_features_extractor": False, "net_arch": {"pi": [5], "vf": [6]}}),
-            ("RecurrentPPO", {"lstm_hidden_size": 6, "n_lstm_layers": 2, "enable_critic_lstm": False}),
-            ("RecurrentPPO", {"lstm_hidden_size": 6, "shared_lstm": True, "enable_critic_lstm": False}),
-        ],
-        ids=str,
-    )
-    def test_options(self, tmp_path, algorithm, options):
-        check(tmp_path, make(algorithm, BOX, ACTIONS["box"], policy_kwargs=options), BOX)
-
-    @pytest.mark.parametrize(
-        "options", [{"normalize_images": False}, {"features_extractor_kwargs": {"features_dim": 7}}]
-    )
-    def test_options_of_pictures(self, tmp_path, options):
-        check(tmp_path, make("PPO", PICTURE, ACTIONS["discrete"], policy_kwargs=options), PICTURE, 100)
-
-    def test_pictures_in_an_mlp(self, tmp_path):
-        model = make("PPO", PICTURE, ACTIONS["discrete"], "MlpPolicy")
-        check(tmp_path, model, PICTURE, 100)
-
-    @pytest.mark.parametrize("actions", ["discrete", "multi-discrete", "multi-binary"])
-    def test_masks(self, tmp_path, actions):
-        space = ACTIONS[actions]
-        model = make("MaskablePPO", BOX, space)
-        width = {"discrete": 3, "multi-discrete": 9, "multi-binary": 6}[actions]
-        masks = np.random.default_rng(0).random((N_STATES, width)) < 0.6
-        masks[:, [0, 3, 5] if actions == "multi-discrete" else slice(0, None, 2)] = True
+    @pytest.mark.parametrize("actions", ["discrete", "box"])
+    def test_linear_ars_of_early_releases(self, tmp_path, actions):
+        model = make("ARS", BOX, ACTIONS[actions], "LinearPolicy")
+        model.policy.action_net = model.policy.action_net[0]  # a layer, where later releases have a sequence
         model.save(tmp_path / "model.zip")
         policy = load_policy(tmp_path / "model.zip")
         assert_same_actions(model, policy, BOX)
-        assert_same_actions(model, policy, BOX, action_masks=masks)
-        assert_same_actions(model, load_policy(model), BOX, 20, action_masks=masks[:20])
-        if actions == "discrete":
-            for deterministic in (True, False):
-                taken, _ = policy.predict(states(BOX), deterministic=deterministic, action_masks=masks)
-                assert masks[np.arange(N_STATES), taken].all()
-            assert np.isfinite(policy.scores(states(BOX))).all()
+        assert policy.action_space.shape == model.action_space.shape
 
-    @pytest.mark.parametrize("observations", [name for name in OBSERVATIONS if name != "box"])
-    @pytest.mark.parametrize("actions", ["discrete", "multi-discrete"])
-    def test_masks_of_every_observation(self, tmp_path, observations, actions):
+    @pytest.mark.parametrize(
+        ("algorithm", "options", "settings"),
+        [
+            *[(name, {}, {"use_sde": True}) for name in ("PPO", "A2C", "SAC", "TQC")],
+            *[(name, {"use_expln": True}, {"use_sde": True}) for name in ("PPO", "SAC", "TQC")],
+            ("PPO", {"full_std": False}, {"use_sde": True}),
+            ("A2C", {"squash_output": True}, {"use_sde": True}),
+            ("PPO", {"squash_output": True, "full_std": False}, {"use_sde": True}),
+            ("SAC", {"clip_mean": 0.0}, {"use_sde": True}),
+            ("SAC", {"clip_mean": 0.5}, {"use_sde": True}),
+            ("CrossQ", {"batch_norm_eps": 0.1}, {}),
+            ("CrossQ", {"batch_norm": False}, {}),
+            ("CrossQ", {"net_arch": [7, 5], "activation_fn": torch.nn.ELU}, {}),
+            ("SAC", {"net_arch": {"pi": [], "qf": [5]}}, {}),
+            ("TD3", {"net_arch": [], "n_critics": 3}, {}),
+            ("TD3", {"activation_fn": torch.nn.Tanh, "net_arch": [9]}, {}),
+            ("PPO", {"share_features_extractor": False, "net_arch": {"pi": [5], "vf": [6]}}, {}),
+            ("RecurrentPPO", {"lstm_hidden_size": 6, "n_lstm_layers": 2, "enable_critic_lstm": False}, {}),
+            ("RecurrentPPO", {"lstm_hidden_size": 6, "shared_lstm": True, "enable_critic_lstm": False}, {}),
+        ],
+        ids=str,
+    )
+    def test_options(self, tmp_path, algorithm, options, settings):
+        check(tmp_path, make(algorithm, BOX, ACTIONS["box"], policy_kwargs=options, **settings), BOX)
+
+    @pytest.mark.parametrize(
+        ("policy", "options"),
+        [
+            ("CnnPolicy", {"normalize_images": False}),
+            ("CnnPolicy", {"features_extractor_kwargs": {"features_dim": 7}}),
+            ("MlpPolicy", {}),
+        ],
+    )
+    def test_options_of_pictures(self, tmp_path, policy, options):
+        check(tmp_path, make("PPO", PICTURE, ACTIONS["discrete"], policy, policy_kwargs=options), PICTURE, 100)
+
+    @pytest.mark.parametrize(
+        ("observations", "actions"),
+        [*itertools.product(OBSERVATIONS, ["discrete", "multi-discrete"]), ("box", "multi-binary")],
+    )
+    def test_masks(self, tmp_path, observations, actions):
         space, n = OBSERVATIONS[observations], 100
         model = make("MaskablePPO", space, ACTIONS[actions])
-        masks = np.random.default_rng(0).random((n, 3 if actions == "discrete" else 9)) < 0.5
-        for first, size in ((0, 3),) if actions == "discrete" else ((0, 3), (3, 2), (5, 4)):
+        sizes = {"discrete": (3,), "multi-discrete": (3, 2, 4), "multi-binary": (2, 2, 2)}[actions]
+        masks = np.random.default_rng(0).random((n, sum(sizes))) < 0.5
+        for first, size in zip(np.cumsum([0, *sizes]), sizes, strict=False):
             masks[np.arange(n), first + np.arange(n) % size] = True  # none is always allowed
-        model.save(tmp_path / "model.zip")
-        policy = load_policy(tmp_path / "model.zip")
+        policy = load_policy(saved_in(tmp_path, model))
         assert_same_actions(model, policy, space, n)
         assert_same_actions(model, policy, space, n, action_masks=masks)
         assert_same_actions(model, load_policy(model), space, n, action_masks=masks)
         taken, _ = policy.predict(states(space, n), deterministic=False, action_masks=masks)
-        firsts = taken if actions == "discrete" else taken[:, 0]
-        assert masks[np.arange(n), firsts].all()
+        assert masks[np.arange(n), taken.reshape(n, -1)[:, 0].astype(int)].all()
 
-    # PyTorch refuses the LSTM that sb3-contrib wants for multi-discrete observations.
-    @pytest.mark.parametrize("observations", [name for name in OBSERVATIONS if name not in ("box", "multi-discrete")])
+    @pytest.mark.parametrize("observations", [name for name in OBSERVATIONS if name != "multi-discrete"])
     @pytest.mark.parametrize("actions", ["discrete", "box"])
-    def test_memory_of_every_observation(self, tmp_path, observations, actions):
+    def test_memory(self, tmp_path, observations, actions):
+        """The state is carried along and reset; PyTorch refuses sb3-contrib's LSTM for multi-discrete observations."""
         space = OBSERVATIONS[observations]
         model = make("RecurrentPPO", space, ACTIONS[actions])
         policy = check(tmp_path, model, space, 50)
@@ -296,25 +279,13 @@ class TestActionsAreThoseOfStableBaselines3:
             actions_taken, state = policy.predict(rows, state, starts)
             np.testing.assert_allclose(actions_taken, expected, atol=1e-5)
             np.testing.assert_allclose(np.array(state), np.array(reference), atol=1e-5)
+        with pytest.raises(PolicyError, match="it has memory"):
+            policy.scores(rows)
 
     def test_masks_need_a_policy_that_knows_them(self, tmp_path):
-        make("PPO", BOX, ACTIONS["box"]).save(tmp_path / "model.zip")
-        with pytest.raises(PolicyError, match="not trained with any"):
-            load_policy(tmp_path / "model.zip").predict(states(BOX, 2), action_masks=np.ones((2, 3)))
-
-    def test_memory_is_carried_along_and_starts_anew(self, tmp_path):
-        model = make("RecurrentPPO", BOX, ACTIONS["discrete"])
-        model.save(tmp_path / "model.zip")
-        policy = load_policy(tmp_path / "model.zip")
-        batch, state, reference = states(BOX, 60).reshape(20, 3, 4), None, None
-        for step, rows in enumerate(batch):
-            starts = np.array([step == 0, step % 4 == 0, False])
-            expected, reference = model.predict(rows, reference, starts, deterministic=True)
-            actions, state = policy.predict(rows, state, starts)
-            np.testing.assert_array_equal(actions, expected)
-            np.testing.assert_allclose(np.array(state), np.array(reference), atol=1e-6)
-        with pytest.raises(PolicyError, match="it remembers earlier observations"):
-            policy.scores(batch[0])
+        policy = load_policy(saved_in(tmp_path, make("PPO", BOX, ACTIONS["box"])))
+        with pytest.raises(PolicyError, match="trained without masks"):
+            policy.predict(states(BOX, 2), action_masks=np.ones((2, 3)))
 
     @pytest.mark.parametrize("space", [BOX, GOAL], ids=["box", "goal"])
     @pytest.mark.parametrize("algorithm", ["SAC", "PPO"])
@@ -339,14 +310,8 @@ class TestActionsAreThoseOfStableBaselines3:
 def gym_module(monkeypatch):
     """Put classes in place of old Gym's, which is not installed: they have the attributes that its spaces had."""
     made = {}
-    for name in (
-        "box.Box",
-        "discrete.Discrete",
-        "multi_discrete.MultiDiscrete",
-        "multi_binary.MultiBinary",
-        "dict.Dict",
-    ):
-        module_name, class_name = f"gym.spaces.{name}".rsplit(".", 1)
+    for space in (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary, spaces.Dict):
+        module_name, class_name = space.__module__.replace("gymnasium", "gym"), space.__name__
         module = types.ModuleType(module_name)
         made[class_name] = type(class_name, (), {"__module__": module_name})
         setattr(module, class_name, made[class_name])
@@ -401,8 +366,10 @@ class TestZipsOf10:
         ("algorithm", "observations", "actions"),
         [
             ("DQN", "picture", "discrete"),
+            ("DQN", "multi-binary", "discrete"),
             ("QRDQN", "box", "discrete"),
             ("PPO", "box", "box"),
+            ("PPO", "discrete", "discrete"),
             ("PPO", "mixed", "multi-discrete"),
             ("A2C", "multi-discrete", "multi-binary"),
             ("TRPO", "box", "box"),
@@ -419,8 +386,7 @@ class TestZipsOf10:
     def test_loading_and_20_episodes(self, tmp_path, monkeypatch, algorithm, observations, actions):
         space = OBSERVATIONS[observations]
         model = make(algorithm, space, ACTIONS[actions])
-        path = tmp_path / "model.zip"
-        model.save(path)
+        path = saved_in(tmp_path, model)
         with monkeypatch.context() as patched:
             as_1_0(path, model, gym_module(patched))
         policy = load_policy(path)
@@ -440,16 +406,11 @@ class TestZipsOf10:
     def test_poisoned_spaces_run_nothing(self, tmp_path, algorithm):
         """Bounds then come from the text, as exact as it is."""
         model = make(algorithm, BOX, ACTIONS["box"])
-        path = tmp_path / "model.zip"
-        model.save(path)
-
-        class Bomb:
-            def __reduce__(self):
-                return os.mkdir, (str(tmp_path / "exploded"),)
+        path = saved_in(tmp_path, model)
 
         def plant(data):
             for name in ("observation_space", "action_space"):
-                data[name][":serialized:"] = base64.b64encode(pickle.dumps(Bomb())).decode()
+                data[name][":serialized:"] = base64.b64encode(pickle.dumps(Bomb(tmp_path / "exploded"))).decode()
 
         rewrite_data(path, plant)
         batch = states(BOX)
@@ -459,18 +420,16 @@ class TestZipsOf10:
         assert not (tmp_path / "exploded").exists()
 
     def test_poisoned_dictionaries_are_refused(self, tmp_path, raises_saved):
-        model = make("SAC", GOAL, ACTIONS["box"])
-        path = tmp_path / "model.zip"
-        model.save(path)
+        path = saved_in(tmp_path, make("SAC", GOAL, ACTIONS["box"]))
         rewrite_data(path, lambda data: data["observation_space"].update({":serialized:": "nonsense"}))
         with raises_saved(PolicyError):
             load_policy(path)
 
     def test_tensors_that_do_not_fit_the_spaces(self, tmp_path):
-        make("SAC", BOX, ACTIONS["box"]).save(tmp_path / "model.zip")
-        rewrite_data(tmp_path / "model.zip", lambda data: data["observation_space"].update(_shape=[5]))
+        path = saved_in(tmp_path, make("SAC", BOX, ACTIONS["box"]))
+        rewrite_data(path, lambda data: data["observation_space"].update(_shape=[5]))
         with pytest.raises(PolicyError, match=r"policy\.pth do not fit"):
-            load_policy(tmp_path / "model.zip")
+            load_policy(path)
 
 
 class TestSampledActions:
@@ -491,8 +450,7 @@ class TestSampledActions:
         with torch.no_grad():
             for tensor in model.policy.parameters():
                 tensor.mul_(0.3)
-        model.save(tmp_path / "model.zip")
-        policy = load_policy(tmp_path / "model.zip")
+        policy = load_policy(saved_in(tmp_path, model))
         state = states(BOX, 1)[0]
         for ours, theirs in zip(self.moments(policy, state), self.moments(model, state), strict=True):
             np.testing.assert_allclose(ours, theirs, atol=0.1)
@@ -520,9 +478,7 @@ class TestSampledActions:
 
 def test_a_policy_reads_what_its_environment_gives(tmp_path):
     """Channels last or first, flat or not."""
-    model = make("DQN", PICTURE, ACTIONS["discrete"])
-    model.save(tmp_path / "model.zip")
-    policy = load_policy(tmp_path / "model.zip")
+    policy = load_policy(saved_in(tmp_path, make("DQN", PICTURE, ACTIONS["discrete"])))
     assert isinstance(policy, ActorPolicy)
     last = states(PICTURE, 12)
     first = np.moveaxis(last, -1, 1)

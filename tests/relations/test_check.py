@@ -1,8 +1,6 @@
-"""Turned and mirrored PAC-Man, and the check of relations: right ones pass, wrong ones are caught, and it says why."""
+"""Turned and mirrored PAC-Man, and checks of relations: right ones pass, wrong ones are rejected with the reason."""
 
 # ruff: noqa: ARG002 (signatures are those of Gymnasium)
-
-from __future__ import annotations
 
 import json
 import re
@@ -41,9 +39,7 @@ from legible_envs.pacman.symmetry import (
     carry,
     every_symmetry,
     fork,
-    ghost_columns,
     image_settings,
-    path_columns,
     play_matched,
     sample_games,
     tied_steps,
@@ -157,15 +153,6 @@ def test_the_image_of_a_round_is_the_round_of_the_image_but_for_snaps(level, sym
     assert 0 < snapped.mean() < 0.02
 
 
-def test_a_round_leaves_the_games_as_they_were():
-    games = sample_games(SMALL, 8, 50, 0)
-    images = image_of(games, SMALL, TURN)
-    before = games.agents.copy(), images.agents.copy()
-    play_matched(games, images, TURN, NORTH, EAST, seed=0)
-    assert np.array_equal(games.agents, before[0])
-    assert np.array_equal(images.agents, before[1])
-
-
 CORRIDOR = PacmanSettings("%%%%%%%%%%\n%P..o.1..%\n%%%%%%%%%%\n")
 
 
@@ -224,8 +211,8 @@ def shortest_first_steps(maze, start, goals) -> set[int]:
         while frontier:
             if goals & set(frontier):
                 return length
-            beside = {(x + dx, y + dy) for x, y in frontier for dx, dy in STEPS}
-            frontier = [cell for cell in sorted(beside) if cell not in maze.walls and cell not in seen]
+            reached = {(x + dx, y + dy) for x, y in frontier for dx, dy in STEPS}
+            frontier = [cell for cell in sorted(reached) if cell not in maze.walls and cell not in seen]
             seen |= set(frontier)
             length += 1
         return np.inf
@@ -260,14 +247,6 @@ def test_ties_are_where_several_first_steps_begin_a_shortest_path():
             assert set(np.flatnonzero(tied[i, target]).tolist()) == expected
 
 
-def test_columns_are_those_of_the_names():
-    names = pacman_features(2).names
-    assert [names[c] for c in path_columns(2)[0]] == ["capsule.north", "capsule.south", "capsule.east", "capsule.west"]
-    assert [names[c] for c in path_columns(2)[3]] == [f"ghost1.path.{d}" for d in ("north", "south", "east", "west")]
-    assert {names[c].split(".")[0] for c in ghost_columns(1)} == {"ghost1"}
-    assert len(ghost_columns(1)) == 24
-
-
 # --- PAC-Man: right relations ----------------------------------------------------------------------------------------
 
 
@@ -279,12 +258,8 @@ def shipped(env: str, name: str, space: FeatureSpace | None = None) -> tuple[Met
 @pytest.mark.parametrize("env", LEVELS)
 def test_the_turn_is_exact_but_for_ties_and_snaps(env):
     answers = check_relations(env, shipped(env, "turn"), states=1000)
-    assert [(a.action, a.image_action) for a in answers] == [
-        ("North", "East"),
-        ("East", "South"),
-        ("South", "West"),
-        ("West", "North"),
-    ]
+    turned = {"North": "East", "East": "South", "South": "West", "West": "North"}
+    assert {a.action: a.image_action for a in answers} == turned
     for answer in answers:
         assert answer.verdict == "holds approximately"
         assert answer.states == 1000
@@ -292,13 +267,6 @@ def test_the_turn_is_exact_but_for_ties_and_snaps(env):
         assert answer.agreement + sum(answer.causes.values()) == pytest.approx(1)
         assert 0.3 < answer.agreement < 0.9
         assert "turned by 90° clockwise" in answer.note
-
-
-@pytest.mark.parametrize("file", ["mirror-east-west", "mirror-north-south"])
-def test_the_mirrors_are_exact_but_for_ties_and_snaps(file):
-    for answer in check_relations(LEVELS[0], shipped(LEVELS[0], file), states=500):
-        assert answer.verdict == "holds approximately"
-        assert set(answer.causes) <= {TIE, SNAP}
 
 
 @pytest.mark.parametrize(("env", "file"), [(LEVELS[0], "exchange-2-ghosts"), (LEVELS[4], "exchange-4-ghosts")])
@@ -318,12 +286,6 @@ def test_in_a_maze_without_ties_the_turn_holds_exactly():
     answers = check_relations(spec, shipped(LEVELS[0], "turn", pacman_features(1)), states=400)
     assert [(a.verdict, a.agreement, a.causes, a.deviation) for a in answers] == [("holds", 1.0, {}, 0.0)] * 4
     assert all(a.counterexample is None for a in answers)
-
-
-def test_snaps_are_rare_and_their_share_is_stated():
-    for answer in check_relations(LEVELS[0], shipped(LEVELS[0], "turn"), states=6000, episodes=600):
-        assert set(answer.causes) == {TIE, SNAP}
-        assert 0 < answer.causes[SNAP] < 0.005 < answer.causes[TIE]
 
 
 def test_a_maze_without_ghosts_can_be_checked():
@@ -351,22 +313,9 @@ def pacman_relation(text: str, ghosts: int = 2) -> tuple[MetamorphicRelation, ..
     return parse_relations(f'[[relation]]\nname = "r"\n{text}', pacman_features(ghosts))
 
 
-HALF_TURN = """
-actions = { swap = [["North", "South"], ["East", "West"]] }
-swap = [
-  ["*.north", "*.south"], ["*.east", "*.west"],
-  ["*.n", "*.s"], ["*.e", "*.w"], ["*.ne", "*.sw"], ["*.se", "*.nw"],
-]
-ignore = ["*.x", "*.y"]
-"""
 DIAGONAL = """
 actions = { swap = [["North", "East"], ["South", "West"]] }
 swap = [["*.north", "*.east"], ["*.south", "*.west"], ["*.n", "*.e"], ["*.s", "*.w"], ["*.nw", "*.se"]]
-ignore = ["*.x", "*.y"]
-"""
-ONE_WAY = """
-actions = { map = { North = "East" } }
-cycle = [["*.north", "*.east", "*.south", "*.west"], ["*.n", "*.e", "*.s", "*.w"], ["*.ne", "*.se", "*.sw", "*.nw"]]
 ignore = ["*.x", "*.y"]
 """
 LOOK_AT_WALLS_ONLY = """
@@ -379,9 +328,7 @@ ignore = ["near.*", "capsule.*", "food.*", "ghost*", "pacman.*"]
 @pytest.mark.parametrize(
     ("text", "reading"),
     [
-        (HALF_TURN, "turned by 180°"),
         (DIAGONAL, "rising diagonal"),
-        (ONE_WAY, "turned by 90° clockwise"),
         (LOOK_AT_WALLS_ONLY, "turned by 90° clockwise"),
     ],
 )
@@ -409,36 +356,16 @@ WRONG = {
         CLOCKWISE + f"cycle = [{NO_HEADING}, {BEARINGS_CLOCKWISE}]",
         {"ghost0.heading.north", "ghost0.heading.east", "ghost1.heading.south"},
     ),
-    "forgotten bearings": (CLOCKWISE + f"cycle = [{STEPS_CLOCKWISE}]", {"ghost0.bearing.n", "ghost1.bearing.e"}),
     "features counter-clockwise, actions clockwise": (
         CLOCKWISE
         + 'cycle = [["*.north", "*.west", "*.south", "*.east"], ["*.n", "*.w", "*.s", "*.e"],'
         + ' ["*.ne", "*.nw", "*.sw", "*.se"]]',
         {"open.north", "open.south", "food.east"},
     ),
-    "features clockwise, actions counter-clockwise": (
-        'actions = { cycle = ["North", "West", "South", "East"] }\nignore = ["*.x", "*.y"]\n'
-        f"cycle = [{STEPS_CLOCKWISE}, {BEARINGS_CLOCKWISE}]",
-        {"open.north", "open.south", "food.east"},
-    ),
     "coordinates that stay": (
         'actions = { cycle = ["North", "East", "South", "West"] }\n'
         f"cycle = [{STEPS_CLOCKWISE}, {BEARINGS_CLOCKWISE}]",
         {"pacman.x", "pacman.y", "ghost0.x"},
-    ),
-    "coordinates exchanged": (
-        'actions = { cycle = ["North", "East", "South", "West"] }\nswap = ["*.x", "*.y"]\n'
-        f"cycle = [{STEPS_CLOCKWISE}, {BEARINGS_CLOCKWISE}]",
-        {"pacman.y", "ghost0.y", "ghost1.y"},
-    ),
-    "one ghost's block turned only": (
-        CLOCKWISE
-        + "cycle = ["
-        + ", ".join(
-            STEPS_CLOCKWISE.replace("*", w) for w in ("capsule", "food", "open", "ghost0.path", "ghost0.heading")
-        )
-        + f", {BEARINGS_CLOCKWISE.replace('*', 'ghost0.bearing')}]",
-        {"ghost1.heading.north", "ghost1.bearing.n", "ghost1.heading.west"},
     ),
     "ghosts exchanged but for their headings": (
         'actions = "same"\nswap = [["ghost0.path.*", "ghost1.path.*"], ["ghost0.bearing.*", "ghost1.bearing.*"],'
@@ -499,9 +426,13 @@ def relation_for(env: str, text: str) -> tuple[MetamorphicRelation, ...]:
     return parse_relations(f'[[relation]]\nname = "r"\n{text}', shipped_features(env))
 
 
-def check_shipped(env: str, **settings):
+def only_shipped(env: str = "CartPole-v1") -> tuple[MetamorphicRelation, ...]:
     (file,) = shipped_relations(env)
-    return check_relations(env, load_relations(file.path, shipped_features(env)), **settings)
+    return load_relations(file.path, shipped_features(env))
+
+
+def check_shipped(env: str, **settings):
+    return check_relations(env, only_shipped(env), **settings)
 
 
 def test_the_mirror_of_cartpole_holds_to_the_last_bit():
@@ -556,7 +487,7 @@ def test_the_mirror_of_acrobot_holds_and_one_that_forgets_a_sine_does_not():
         assert answer.verdict == "does not hold"
 
 
-def test_images_that_the_environment_cannot_show_are_no_evidence():
+def test_impossible_images_are_not_compared():
     stretched = 'actions = "same"\npair = { from = "link1.cos", to = "link1.cos", times = 0.5 }'
     for answer in check_relations("Acrobot-v1", relation_for("Acrobot-v1", stretched), states=100):
         assert answer.verdict == "cannot tell"
@@ -596,7 +527,7 @@ FALLING_MIRROR = parse_relations(
 )
 
 
-def test_anyone_can_say_how_the_state_of_their_environment_is_set(monkeypatch):
+def test_state_setters_can_be_added(monkeypatch):
     setter = StateSetter(np.array, np.array, (-2, 0.5), (2, 5))
     for kind, verdict in ((Falling, "holds"), (Windy, "does not hold")):
         monkeypatch.setitem(STATE_SETTERS, kind, setter)
@@ -610,9 +541,7 @@ def test_anyone_can_say_how_the_state_of_their_environment_is_set(monkeypatch):
 @pytest.mark.parametrize("slippery", [True, False])
 @pytest.mark.parametrize("env", ["FrozenLake-v1", "FrozenLake8x8-v1"])
 def test_the_turn_of_the_frozen_lake_does_not_hold_on_its_map(env, slippery, snapshot):
-    (file,) = shipped_relations(env)
-    spec = EnvironmentSpec(env, {"is_slippery": slippery})
-    for answer in check_relations(spec, load_relations(file.path, shipped_features(env))):
+    for answer in check_relations(EnvironmentSpec(env, {"is_slippery": slippery}), only_shipped(env)):
         assert answer.verdict == "does not hold"
         assert answer.method == snapshot(name="method")
         assert answer.states == (11 if env == "FrozenLake-v1" else 53)
@@ -622,8 +551,7 @@ def test_the_turn_of_the_frozen_lake_does_not_hold_on_its_map(env, slippery, sna
 @pytest.mark.parametrize("slippery", [True, False])
 def test_the_turn_holds_on_a_lake_that_looks_the_same_from_all_sides(slippery):
     spec = EnvironmentSpec("FrozenLake-v1", {"desc": ["GFFG", "FSHF", "FHHF", "GFFG"], "is_slippery": slippery})
-    (file,) = shipped_relations("FrozenLake-v1")
-    relations = load_relations(file.path, shipped_features("FrozenLake-v1"))
+    relations = only_shipped("FrozenLake-v1")
     verdicts = [answer.verdict for answer in check_relations(spec, relations)]
     assert verdicts == ["does not hold"] * 4  # one cell of the four in the middle is no hole
     spec.arguments["desc"][1] = "FHHF"
@@ -695,19 +623,15 @@ def test_wrong_mirrors_are_caught_in_a_noisy_environment(settings, culprit):
         assert answer.deviation > 0.1
 
 
-def test_a_slight_tilt_is_slight():
-    assert {answer.verdict for answer in check_cart(tilt=0.002, episodes=300)} <= {"holds approximately", "holds"}
-
-
-def test_too_little_play_tells_nothing():
+def test_too_few_episodes_give_no_verdict():
     for answer in check_cart(episodes=2):
         assert answer.verdict == "cannot tell"
-        needed = int(re.search(r"about (\d+) episodes would tell", answer.note)[1])
+        needed = int(re.search(r"about (\d+) episodes would be enough", answer.note)[1])
         assert 100 <= needed <= 1000
     assert "cannot tell" not in {answer.verdict for answer in check_cart(episodes=needed)}
     for answer in check_cart('pair = { from = "place", to = "place", plus = 50.0 }', episodes=20):
         assert answer.verdict == "cannot tell"
-        assert "where random play has been" in answer.note
+        assert "similar to states of random play" in answer.note
 
 
 class Dice(gymnasium.Env):
@@ -726,7 +650,7 @@ class Dice(gymnasium.Env):
         return self.np_random.random(6).astype(np.float32), 0.0, False, self.steps == 30, {}
 
 
-def test_an_environment_in_which_nothing_can_be_foretold_proves_little():
+def test_unpredictable_environments_give_little_evidence():
     space = FeatureSpace.of([f"d{i}" for i in range(6)], ["Left", "Right"])
     for text, verdicts in (
         ('swap = ["d0", "d1"]', {"holds", "cannot tell"}),
@@ -740,16 +664,11 @@ def test_an_environment_in_which_nothing_can_be_foretold_proves_little():
 
 def test_wrapped_environments_are_watched_from_outside():
     env = gymnasium.wrappers.TransformReward(gymnasium.make("CartPole-v1"), lambda reward: reward)
-    (answer, _) = check_relations(env, shipped_relation_of_cartpole(), shipped_features("CartPole-v1"), episodes=40)
+    (answer, _) = check_relations(env, only_shipped(), shipped_features("CartPole-v1"), episodes=40)
     assert answer.method.startswith("statistical")
     limited = gymnasium.wrappers.TimeLimit(gymnasium.make("CartPole-v1"), 5)
-    (answer, _) = check_relations(limited, shipped_relation_of_cartpole(), states=50)
+    (answer, _) = check_relations(limited, only_shipped(), states=50)
     assert answer.method.startswith("exact")
-
-
-def shipped_relation_of_cartpole():
-    (file,) = shipped_relations("CartPole-v1")
-    return load_relations(file.path, shipped_features("CartPole-v1"))
 
 
 # --- Answers ---------------------------------------------------------------------------------------------------------
@@ -759,7 +678,7 @@ def test_the_same_seed_gives_the_same_answer():
     def answers(seed):
         return [
             *check_relations(LEVELS[0], shipped(LEVELS[0], "turn"), states=100, seed=seed),
-            *check_relations("CartPole-v1", shipped_relation_of_cartpole(), states=50, seed=seed),
+            *check_relations("CartPole-v1", only_shipped(), states=50, seed=seed),
             *check_relations(Cart(), FALLING_MIRROR, FALLING, episodes=20, seed=seed),
         ]
 
@@ -770,9 +689,9 @@ def test_the_same_seed_gives_the_same_answer():
 
 def test_relations_that_do_not_fit_are_refused(raises_saved):
     beyond = MetamorphicRelation.of([FeatureRelation(0, 1, 7, 7)], name="beyond")
-    with pytest.raises(RelationError, match="more than the 4 features"):
+    with pytest.raises(RelationError, match="needs features up to 7, but there are 4"):
         check_relations("CartPole-v1", [beyond])
-    with pytest.raises(RelationError, match="more than the 2 actions"):
+    with pytest.raises(RelationError, match="needs actions up to 2, but there are 2"):
         check_relations("CartPole-v1", [MetamorphicRelation(0, 2, name="beyond")])
     with raises_saved(LegibleError):
         check_relations("CartPole-v1", [], states=0)
@@ -784,12 +703,12 @@ def test_relations_that_cannot_be_checked_say_so():
     first, second = check_relations("CartPole-v1", [several, nothing], states=40)
     assert first.verdict == "cannot tell"
     assert "several images" in first.note
-    # All that is left to say is that reward and end are the same everywhere.
+    # Only reward and end are compared.
     assert {difference.what for difference in second.counterexample.differences} == {"end"}
 
 
 def test_answers_become_json():
-    (answer, *_) = check_relations(LEVELS[0], pacman_relation(WRONG["forgotten bearings"][0]), states=50)
+    (answer, *_) = check_relations(LEVELS[0], pacman_relation(WRONG["swapped axes"][0]), states=50)
     data = json.loads(json.dumps(answer.to_dict()))
     assert data["verdict"] == "does not hold"
     assert len(data["counterexample"]["state"]) == 69
@@ -800,13 +719,13 @@ def test_answers_become_json():
 
 def test_progress_is_reported():
     seen = []
-    check_relations("CartPole-v1", shipped_relation_of_cartpole(), states=300, on_progress=lambda *a: seen.append(a))
+    check_relations("CartPole-v1", only_shipped(), states=300, on_progress=lambda *a: seen.append(a))
     assert seen[-1] == (1.0, "comparing")
     assert {"playing", "taking Left", "taking Right"} <= {what for _, what in seen}
     assert all(0 <= share <= 1 for share, _ in seen)
 
 
-def test_a_state_in_words_speaks_of_what_matters_first(snapshot):
+def test_a_state_in_words_begins_with_the_given_features(snapshot):
     space = pacman_features(2)
     observation = np.zeros(69, np.float32)
     observation[[9, 8, 62]] = 1, 3, 1
@@ -830,20 +749,11 @@ def test_list_names_files_and_environments(snapshot):
     assert "turn" not in some
 
 
-def test_show_draws_features_beside_their_images(snapshot):
+def test_show_prints_features_and_images(snapshot):
     output = run("show", LEVELS[0], "turn").output
     assert next(line for line in output.splitlines() if "North → East" in line) == snapshot
-    assert next(line.split() for line in output.splitlines() if "food.north" in line) == [
-        "food.north",
-        "food.east",
-        "=",
-    ]
+    assert ["food.north", "food.east", "="] in [line.split() for line in output.splitlines()]
     assert "ignored" in output
-
-
-def test_show_needs_no_environment_where_the_name_of_a_file_is_enough():
-    assert run("show", "turn").output == run("show", LEVELS[0], "turn").output
-    assert "cart.position" in run("show", "cartpole").output
 
 
 def test_a_wrapper_and_names_of_its_own_count_in_show_and_check(tmp_path, snapshot):
@@ -853,18 +763,8 @@ def test_a_wrapper_and_names_of_its_own_count_in_show_and_check(tmp_path, snapsh
     shown = run("show", *wrapped).output
     assert next(line for line in shown.splitlines() if line.startswith("Actions")) == snapshot
     result = run("check", *wrapped, "--episodes", "5", "--json")
-    assert {(c["action"], c["image_action"]) for c in json.loads(result.output)["checks"]} == {
-        ("West", "East"),
-        ("East", "West"),
-    }
-
-
-def test_check_prints_a_table_and_ends_well_when_all_hold():
-    result = run("check", "CartPole-v1", "--states", "60")
-    assert result.exit_code == 0
-    assert "Left → Right" in result.output
-    assert "100 %" in result.output
-    assert "holds" in result.output
+    checks = json.loads(result.output)["checks"]
+    assert {c["action"]: c["image_action"] for c in checks} == {"West": "East", "East": "West"}
 
 
 def test_check_ends_with_1_when_one_does_not_hold():
@@ -881,9 +781,8 @@ def test_check_prints_json_for_machines(tmp_path):
     data = json.loads(result.output)
     assert result.exit_code == 1
     assert (data["environment"], data["seed"], data["states"]) == ("CartPole-v1", 2, 40)
-    assert [(c["file"], c["relation"], c["verdict"]) for c in data["checks"]] == [
-        (str(file), "bad", "does not hold")
-    ] * 2
+    found = [(c["file"], c["relation"], c["verdict"]) for c in data["checks"]]
+    assert found == [(str(file), "bad", "does not hold")] * 2
 
 
 @pytest.mark.parametrize(
@@ -899,7 +798,7 @@ def test_check_prints_json_for_machines(tmp_path):
         (["check", "CartPole-v1", "--names", "nowhere.toml"], "cannot be read"),
     ],
 )
-def test_mistakes_are_one_line_and_exit_code_2(arguments, message, monkeypatch, capsys):
+def test_errors_are_one_line_with_exit_code_2(arguments, message, monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["legible", "relations", *arguments])
     with pytest.raises(SystemExit) as ended:
         cli.main()

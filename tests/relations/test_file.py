@@ -1,6 +1,4 @@
-"""The relations file: its language, its errors, writing and reading back, and the files that come with the package."""
-
-from __future__ import annotations
+"""The relations file: language, errors, writing and reading back, and shipped files."""
 
 import re
 import time
@@ -8,7 +6,6 @@ import time
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.envs.toy_text.frozen_lake import FrozenLakeEnv
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -57,8 +54,11 @@ SMALL = FeatureSpace(
 )
 
 
-def read(text: str, space: FeatureSpace = SMALL) -> tuple[MetamorphicRelation, ...]:
-    return parse_relations('[[relation]]\nname = "r"\nactions = { map = { Left = "Right" } }\n' + text, space, "r.toml")
+HEAD = '[[relation]]\nname = "r"\nactions = { map = { Left = "Right" } }\n'
+
+
+def read(text: str) -> tuple[MetamorphicRelation, ...]:
+    return parse_relations(HEAD + text, SMALL, "r.toml")
 
 
 def pairs(relation: MetamorphicRelation, space: FeatureSpace = SMALL) -> dict[str, tuple[str, object]]:
@@ -70,7 +70,12 @@ def pairs(relation: MetamorphicRelation, space: FeatureSpace = SMALL) -> dict[st
 
 
 @pytest.mark.parametrize(
-    "form", ['swap = ["left.*", "right.*"]', 'swap = [["left.gap", "right.gap"], ["left.speed", "right.speed"]]']
+    "form",
+    [
+        'swap = ["left.*", "right.*"]',
+        'swap = [["left.gap", "right.gap"], ["left.speed", "right.speed"]]',
+        '[[relation.pair]]\nfrom = "left.*"\nto = "right.*"\n[[relation.pair]]\nfrom = "right.*"\nto = "left.*"',
+    ],
 )
 def test_swap(form):
     (relation,) = read(form)
@@ -130,11 +135,6 @@ def test_pair(how, expected):
     assert pairs(relation) == {"left.gap": ("right.gap", expected), "left.speed": ("right.speed", expected)}
 
 
-def test_pair_as_tables_of_their_own():
-    (relation,) = read('[[relation.pair]]\nfrom = "y"\nto = "left.gap"\n[[relation.pair]]\nfrom = "left.gap"\nto = "y"')
-    assert pairs(relation) == {"y": ("left.gap", EQUAL), "left.gap": ("y", EQUAL)}
-
-
 @pytest.mark.parametrize(
     ("actions", "expected"),
     [
@@ -150,7 +150,7 @@ def test_actions(actions, expected):
     assert [(r.action, r.image_action) for r in made] == expected
 
 
-def test_words_for_people():
+def test_descriptions():
     (relation,) = read('words = "w"\nnote = "n"\nholds = { "a-v0" = "yes", b = "no" }')
     assert (relation.name, relation.words, relation.note) == ("r", "w", "n")
     assert relation.holds == {"a-v0": "yes", "b": "no"}
@@ -178,27 +178,23 @@ def test_shift_moves_rows_and_drops_what_falls_off():
 # --- Errors ----------------------------------------------------------------------------------------------------------
 
 WRONG = [
-    # statement, line, what the error says
+    # statement, line, message
     ('negate = "left.gpa"', 4, "there is no feature called 'left.gpa'. Did you mean 'left.gap'"),
     ('ignore = [\n  "y",\n  "speed",\n]', 6, "there is no feature called 'speed'"),
     ('negate = "*.width"', 4, "'*.width' matches no feature"),
     ('# negate = "y"\nnegate = ["*.gap", "z*"]', 5, "'z*' matches no feature"),
     ('swap = ["*.gap", "*.width"]', 4, "'*.width' matches no feature"),
     ('swap = ["left.*", "righ*.*"]', 4, "must hold the same number of '*'"),
-    ('swap = ["l*.gap", "rig*.gap"]', 4, "'l*.gap' matches 'left.gap', but there is no 'rigeft.gap' to go with it"),
+    ('swap = ["l*.gap", "rig*.gap"]', 4, "'l*.gap' matches 'left.gap', but there is no corresponding 'rigeft.gap'"),
     ('swap = ["y", "length", "lane"]', 4, "a swap needs exactly two names"),
     ('cycle = [["y"]]', 4, "a cycle needs at least two names"),
-    ('cycle = ["y", "length", "y"]', 4, "'y' stands in the cycle more than once"),
+    ('cycle = ["y", "length", "y"]', 4, "'y' occurs more than once in the cycle"),
     ('cycle = "y"', 4, "'cycle' must be a list of names"),
     ("cycle = [1, 2]", 4, "'cycle' must be a list of names"),
     ('swap = ["y", "lane"]', 4, "'y' is numeric but 'lane' is categorical"),
-    ('negate = "y"\nignore = "y"', 5, "'y' is mapped in another way by 'negate' in line 4"),
-    (
-        'swap = ["y", "length"]\nignore = [\n"*.gap",\n"length"]',
-        7,
-        "'length' is mapped in another way by 'swap' in line 4",
-    ),
-    ('drop = "y"\nnegate = "y"', 5, "'y' is mapped in another way by 'drop' in line 4"),
+    ('negate = "y"\nignore = "y"', 5, "'y' is already mapped differently by 'negate' in line 4"),
+    ('swap = ["y", "length"]\nignore = [\n"*.gap",\n"length"]', 7, "mapped differently by 'swap' in line 4"),
+    ('drop = "y"\nnegate = "y"', 5, "'y' is already mapped differently by 'drop' in line 4"),
     (
         'pair = [\n{ from = "left.gap", to = "y" },\n{ from = "right.gap", to = "y" }]',
         6,
@@ -206,14 +202,14 @@ WRONG = [
     ),
     ('pair = { from = "y" }', 4, "'pair' needs 'to'"),
     ('pair = { from = "y", to = 3 }', 4, "'from' and 'to' of a pair must be names"),
-    ('pair = { from = "y", to = "y", about = 1, negate = true }', 4, "in one way only, got 'negate' and 'about'"),
+    ('pair = { from = "y", to = "y", about = 1, negate = true }', 4, "single relation, got 'negate' and 'about'"),
     ('pair = { from = "y", to = "y", negate = false }', 4, "'negate' must be true or left out"),
     ('pair = { from = "y", to = "y", times = 0 }', 4, "'times' must not be 0"),
     ('pair = { from = "y", to = "y", plus = "1" }', 4, "'plus' must be a finite number"),
     ('reflect = { features = "y", abuot = 1 }', 4, "unknown key 'abuot' in 'reflect'. Did you mean 'about'"),
     ('reflect = { features = "y", about = inf }', 4, "'about' must be a finite number"),
     ('reflect = "y"', 4, "'reflect' must be a table with features and about"),
-    ('negate = "length"', 4, "'length' cannot be negated: -1 means something else than a number"),
+    ('negate = "length"', 4, "'length' cannot be negated: -1 is a special value"),
     ('negate = { features = "y" }', 4, "'negate' must be a name or a list of names"),
     ('map = { features = "lane", values = [[0, 1, 2]] }', 4, "'values' must be a list of pairs"),
     ('map = { features = "lane", values = [] }', 4, "'values' must be a list of pairs"),
@@ -230,49 +226,32 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("text", "line", "message"), WRONG)
-def test_errors_name_the_line(text, line, message):
-    with pytest.raises(RelationFileError) as error:
-        read(text)
-    assert message in str(error.value)
-    assert str(error.value).startswith(f"r.toml:{line}: ")
-    assert error.value.line == line
+NAMED = '[[relation]]\nname = "r"\n'
+WRONG_ACTIONS = [
+    ("", 1, "there is no [[relation]]"),
+    ("\n[relation]\nname = 3", 2, "there is no [[relation]]"),
+    (f'{NAMED}[[relations]]\nname = "s"', 3, "unknown key 'relations'"),
+    ('\n[[relation]]\nactions = "same"', 2, "has no 'name'"),
+    ('\n[[relation]]\nname = "turn"', 2, "'turn' has no 'actions'"),
+    (f'{NAMED}actions = "some"', 3, "'actions' must be \"same\" or a table"),
+    (f'{NAMED}actions = {{ swap = ["Left", "Rihgt"] }}', 3, "no action called 'Rihgt'. Did you mean"),
+    (f'{NAMED}actions = {{ same = "Up" }}', 3, "The actions are Left, Right, Stay"),
+    (f'{NAMED}actions = {{ sawp = ["Left", "Right"] }}', 3, "unknown key 'sawp' in 'actions'"),
+    (f'{NAMED}actions = {{ map = ["Left"] }}', 3, "'map' of actions must be a table"),
+    (f'{NAMED}[relation.actions]\nswap = ["Left", "Right"]\nsame = [\n"Left"]', 4, "to both 'Right' and 'Left'"),
+    (f'{NAMED}actions = {{ map = {{ Left = "Stay", Right = "Stay" }} }}', 3, "two actions are mapped to 'Stay'"),
+]
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "message"),
-    [
-        ("", 1, "there is no [[relation]]"),
-        ("\n[relation]\nname = 3", 2, "there is no [[relation]]"),
-        ('[[relation]]\nname = "r"\n[[relations]]\nname = "s"', 3, "unknown key 'relations'"),
-        ('\n[[relation]]\nactions = "same"', 2, "has no 'name'"),
-        ('\n[[relation]]\nname = "turn"', 2, "'turn' has no 'actions'"),
-        ('[[relation]]\nname = "r"\nactions = "some"', 3, "'actions' must be \"same\" or a table"),
-        (
-            '[[relation]]\nname = "r"\nactions = { swap = ["Left", "Rihgt"] }',
-            3,
-            "no action called 'Rihgt'. Did you mean",
-        ),
-        ('[[relation]]\nname = "r"\nactions = { same = "Up" }', 3, "The actions are Left, Right, Stay"),
-        ('[[relation]]\nname = "r"\nactions = { sawp = ["Left", "Right"] }', 3, "unknown key 'sawp' in 'actions'"),
-        ('[[relation]]\nname = "r"\nactions = { map = ["Left"] }', 3, "'map' of actions must be a table"),
-        (
-            '[[relation]]\nname = "r"\n[relation.actions]\nswap = ["Left", "Right"]\nsame = [\n"Left"]',
-            4,
-            "both 'Right' and 'Left'",
-        ),
-        (
-            '[[relation]]\nname = "r"\nactions = { map = { Left = "Stay", Right = "Stay" } }',
-            3,
-            "two actions become 'Stay'",
-        ),
-    ],
+    ("text", "line", "message"), [*((HEAD + text, *rest) for text, *rest in WRONG), *WRONG_ACTIONS]
 )
-def test_errors_about_actions_and_the_file(text, line, message):
+def test_errors_name_the_line(text, line, message):
     with pytest.raises(RelationFileError) as error:
         parse_relations(text, SMALL, "r.toml")
     assert message in str(error.value)
     assert str(error.value).startswith(f"r.toml:{line}: ")
+    assert error.value.line == line
 
 
 TWO_RELATIONS = """
@@ -295,7 +274,7 @@ negate = [ # not "nothing" here
 """
 
 
-def test_the_line_is_that_of_the_right_relation_whatever_texts_and_comments_say(raises_saved):
+def test_lines_of_errors_with_misleading_texts_and_comments(raises_saved):
     with raises_saved(RelationFileError):
         parse_relations(TWO_RELATIONS, SMALL, "r.toml")
 
@@ -326,7 +305,7 @@ PLAIN = FeatureSpace.of([f"f{i}" for i in range(7)], ["Left", "Right", "Stay"])
 
 @st.composite
 def relation_sets(draw):
-    """Some relations, each for some pairs of actions."""
+    """Draw relations, each for some pairs of actions."""
     made = []
     for _ in range(draw(st.integers(1, 3))):
         features = draw(st.permutations(range(7)))[: draw(st.integers(0, 7))]
@@ -342,7 +321,7 @@ def relation_sets(draw):
 
 @given(relation_sets())
 @settings(max_examples=100, deadline=None)
-def test_what_is_written_reads_back_equal(relations):
+def test_written_relations_are_read_back_equal(relations):
     text = dump_relations(relations, PLAIN)
     assert parse_relations(text, PLAIN) == relations
     assert dump_relations(parse_relations(text, PLAIN), PLAIN) == text
@@ -357,7 +336,7 @@ def test_written_files_are_short(tmp_path, snapshot):
     assert load_relations(tmp_path / "turn.toml", space) == turn
 
 
-# --- Files that come with the package --------------------------------------------------------------------------------
+# --- Shipped files ---------------------------------------------------------------------------------------------------
 
 SHIPPED = [
     *((f"legible/Pacman{level}{nc}-v0", pacman_features(2)) for level in ("Small", "Medium") for nc in ("", "NC")),
@@ -400,12 +379,6 @@ def test_the_defaults_are_the_papers():
     assert shipped_features("Pong-v5") is None
 
 
-def test_the_turn_is_a_dozen_lines():
-    text = shipped_relations("legible/PacmanSmall-v0")[0].path.read_text(encoding="utf-8")
-    statements = text[text.index("[[relation]]") : text.index("holds")]
-    assert len(statements.splitlines()) <= 12
-
-
 def shipped(env: str, name: str, space: FeatureSpace) -> tuple[MetamorphicRelation, ...]:
     return load_relations(next(file.path for file in shipped_relations(env) if file.name == name), space)
 
@@ -415,24 +388,11 @@ def texts_of(text: str, relations, space: FeatureSpace) -> set[str]:
     return {rule.text(space) for rule in made.rule_set.rules}
 
 
-@pytest.mark.parametrize("first", range(1, 10))
-def test_vehicles_gives_every_other_vehicle(first):
-    relations = shipped("highway-v0", "vehicles", HIGHWAY)
-    made = texts_of(f"-FASTER <- vehicle{first}.x <= 0.2 & vehicle{first}.vx <= 0", relations, HIGHWAY)
-    assert made == {f"-FASTER <- vehicle{n}.x <= 0.2 & vehicle{n}.vx <= 0" for n in range(1, 10)}
-
-
 def test_vehicles_moves_all_rows_alike_and_never_ego():
     relations = shipped("highway-v0", "vehicles", HIGHWAY)
     made = texts_of("-FASTER <- ego.vx > 0.5 & vehicle2.x <= 0.2 & vehicle5.y <= 0", relations, HIGHWAY)
     assert made == {f"-FASTER <- ego.vx > 0.5 & vehicle{n}.x <= 0.2 & vehicle{n + 3}.y <= 0" for n in range(1, 7)}
     assert texts_of("+IDLE <- ego.vx > 0.5", relations, HIGHWAY) == {"+IDLE <- ego.vx > 0.5"}
-
-
-def test_vehicles_applies_to_all_actions_of_the_intersection():
-    relations = shipped("intersection-v0", "vehicles", INTERSECTION)
-    for action in INTERSECTION.action_names:
-        assert len(texts_of(f"+{action} <- vehicle3.x <= 0.2", relations, INTERSECTION)) == 9
 
 
 def test_the_mirror_of_the_highway():
@@ -451,18 +411,10 @@ def test_the_mirror_of_the_highway():
 )
 def test_the_mirror_sends_each_lane_to_its_counterpart(file, env, lanes):
     mirror = next(r for r in shipped(env, file, HIGHWAY) if r.action == 0)
-    states = np.zeros((lanes, len(HIGHWAY)), np.float32)
-    states[:, HIGHWAY.feature_index("ego.y")] = np.arange(lanes) * 4 / (4 * lanes)
+    states, y = np.zeros((lanes, len(HIGHWAY)), np.float32), HIGHWAY.feature_index("ego.y")
+    states[:, y] = np.arange(lanes) * 4 / (4 * lanes)
     images, _ = map_states(mirror, states)
-    assert np.allclose(
-        images[:, HIGHWAY.feature_index("ego.y")], states[::-1, HIGHWAY.feature_index("ego.y")], atol=1e-7
-    )
-
-
-def test_vehicles_and_mirror_together():
-    relations = (*shipped("highway-v0", "vehicles", HIGHWAY), *shipped("highway-v0", "mirror-3-lanes", HIGHWAY))
-    made = texts_of("-LANE_LEFT <- 0.05 < ego.y <= 0.3 & vehicle1.y > 0.1 & vehicle1.x <= 0.2", relations, HIGHWAY)
-    assert len(made) == 18
+    assert np.allclose(images[:, y], states[::-1, y], atol=1e-7)
 
 
 def test_rules_on_shared_cuts_stay_on_shared_cuts():
@@ -491,19 +443,7 @@ def test_the_exchange_of_four_ghosts_gives_every_order():
     assert len(two) == 12
 
 
-def test_a_mirrored_rule_of_pacman():
-    space = pacman_features(2)
-    made = texts_of(
-        "+East <- ghost0.bearing.nw & open.north", shipped("legible/PacmanSmall-v0", "mirror-east-west", space), space
-    )
-    assert made == {"+East <- ghost0.bearing.nw & open.north", "+West <- ghost0.bearing.ne & open.north"}
-    made = texts_of(
-        "+Stop <- ghost0.bearing.nw & open.north", shipped("legible/PacmanSmall-v0", "mirror-north-south", space), space
-    )
-    assert made == {"+Stop <- ghost0.bearing.nw & open.north", "+Stop <- ghost0.bearing.sw & open.south"}
-
-
-# --- Do they hold? One step from mirrored states of Gymnasium's environments -----------------------------------------
+# --- Mirrored steps of Gymnasium's environments ----------------------------------------------------------------------
 
 
 def one_step(env, state, action):
@@ -538,48 +478,12 @@ def test_mirrors_of_classic_control_hold(name, scale, middle, exact):
     env.close()
 
 
-def test_the_names_fit_the_environments():
-    sizes = {"CartPole-v1": 4, "MountainCar-v0": 2, "Acrobot-v1": 6}
-    for name, size in sizes.items():
-        env = gymnasium.make(name)
-        assert env.observation_space.shape == (size,) == (len(shipped_features(name)),)
-        assert env.action_space.n == len(shipped_features(name).actions)
-        env.close()
-    lander = shipped_features("LunarLander-v3")
-    assert (len(lander), len(lander.actions)) == (8, 4)
-
-
-@pytest.mark.parametrize(
-    ("name", "lake"),
-    [
-        ("FrozenLake-v1", ["SHFF", "FFFH", "HFFF", "FFHF"]),
-        ("FrozenLake8x8-v1", ["SFFHFFFF", *["FFFFFFFF"] * 2, "FFFFFFFH", "HFFFFFFF", *["FFFFFFFF"] * 2, "FFFFHFFF"]),
-    ],
-)
-def test_the_grid_turn_holds_on_lakes_that_look_the_same_from_all_sides(name, lake):
-    env = FrozenLakeEnv(desc=lake)
-    relations = load_relations(shipped_relations(name)[0].path, shipped_features(name))
-    cells = np.arange(env.observation_space.n, dtype=np.float32)[:, None]
-
-    def after(cell: int, action: int) -> set[tuple[float, int, bool]]:
-        return {(round(p, 9), to, end) for p, to, _, end in env.P[cell][action]}
-
-    assert len(relations) == 4
-    for relation in relations:
-        images, defined = map_states(relation, cells)
-        assert defined.all()
-        turned = images[:, 0].astype(int)
-        for cell in range(len(cells)):
-            expected = {(p, int(turned[to]), end) for p, to, end in after(cell, relation.action)}
-            assert after(int(turned[cell]), relation.image_action) == expected
-
-
-# --- Patterns from anybody -------------------------------------------------------------------------------------------
+# --- Patterns and derived features -----------------------------------------------------------------------------------
 
 
 def test_a_pattern_of_many_stars_takes_no_time():
     space = FeatureSpace.of([f"{'a' * 190}{i}" for i in range(100)], ["Go"])
-    begin = time.monotonic()
+    begin = time.process_time()
     for statement in (
         'negate = "PATTERN"',
         'shift = { features = "PATTERN{n}*", by = 1 }',
@@ -588,7 +492,7 @@ def test_a_pattern_of_many_stars_takes_no_time():
         text = f'[[relation]]\nname = "slow"\nactions = "same"\n{statement}'.replace("PATTERN", "*a" * 14 + "*b")
         with pytest.raises(RelationFileError):
             parse_relations(text, space)
-    assert time.monotonic() - begin < 1
+    assert time.process_time() - begin < 5
 
 
 PIECES = st.text("a01*", max_size=5)
@@ -602,7 +506,7 @@ def test_rows_are_found_as_a_greedy_regular_expression_finds_them(before, after,
 
 
 def test_derived_features_are_mapped_by_name_or_have_no_image() -> None:
-    """Patterns mean features of the observation; what is computed from what is mapped does not stay as it is."""
+    """Patterns match features of the observation; derived features of mapped ones have no image."""
     space = FeatureSpace.from_dict(
         {
             "features": ["x", "speed"],
@@ -612,7 +516,7 @@ def test_derived_features_are_mapped_by_name_or_have_no_image() -> None:
     )
     text = '[[relation]]\nname = "mirror"\nactions = { swap = ["Left", "Right"] }\nnegate = "x"\n'
     relation = parse_relations(text, space)[0]
-    assert relation.unmapped == (2, 3)  # drift and before; whether it is fast stays as it is
+    assert relation.unmapped == (2, 3)  # drift and before, but not fast
     named = parse_relations(text.replace('"x"', '["x", "drift"]'), space)[0]
     assert named.unmapped == (3,)
     everything = parse_relations(text.replace('"x"', '"*"'), space)[0]

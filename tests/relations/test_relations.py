@@ -1,8 +1,4 @@
-"""Metamorphic relations: the paper's definitions and examples, laws of generalising, shared cuts, images of states."""
-
-from __future__ import annotations
-
-import time
+"""Metamorphic relations: examples of the paper, laws of generalising, shared cuts, images of states."""
 
 import numpy as np
 import pytest
@@ -22,9 +18,7 @@ from legible.relations import (
     by_name,
     describe,
     generalise,
-    generalise_all,
     load_relations,
-    map_action,
     map_states,
     reflect,
     share_cuts,
@@ -53,71 +47,10 @@ RHO_1 = Rule("-", 0, (Condition.equals(62, 0),))
 RHO_2 = Rule("-", 2, (Condition.equals(64, 0),))
 
 
-def state(**values: float) -> np.ndarray:
-    observation = np.zeros(69, np.float32)
-    for name, value in values.items():
-        observation[int(name[1:])] = value
-    return observation
-
-
-def test_state_action_pairs_of_the_figure_are_related():
-    assert FR.related((state(f62=1), 0), (state(f64=1), 2))
-    assert FR.related((state(f62=0, f64=1), 0), (state(f62=1, f64=0), 2))
-
-
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        ((state(f62=1), 0), (state(f64=0), 2)),
-        ((state(f62=1), 2), (state(f64=1), 2)),
-        ((state(f62=1), 0), (state(f64=1), 0)),
-        ((state(f64=1), 2), (state(f62=1), 0)),
-    ],
-)
-def test_other_state_action_pairs_are_not(first, second):
-    assert not FR.related(first, second)
-    assert not MetamorphicRelation.of([FR]).related(first, second)
-
-
-def test_a_metamorphic_relation_relates_states_by_all_its_feature_relations():
-    mr = MetamorphicRelation.of([FR, FeatureRelation(0, 2, 2, 4)])
-    assert mr.related((state(f62=1, f2=1), 0), (state(f64=1, f4=1), 2))
-    assert not mr.related((state(f62=1, f2=1), 0), (state(f64=1, f4=0), 2))
-
-
-def test_rules_of_the_running_example_are_related():
+def test_the_running_example_is_generalised():
     mr = MetamorphicRelation.of([FR])
-    assert FR.rules_related(RHO_1, RHO_2)
-    assert mr.rules_related(RHO_1, RHO_2)
     assert generalise(RHO_1, [mr]).rule_set == RuleSet((RHO_1, RHO_2), source=RHO_1)
     assert generalise(RHO_2, [mr]).rule_set.rules == (RHO_2,)
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        Rule("+", 2, (Condition.equals(64, 0),)),
-        Rule("-", 0, (Condition.equals(64, 0),)),
-        Rule("-", 2, (Condition.equals(64, 1),)),
-        Rule("-", 2, (Condition.equals(62, 0),)),
-        Rule("-", 2, (Condition.equals(9, 1),)),
-    ],
-)
-def test_rules_of_another_polarity_head_or_value_are_not(other):
-    assert not FR.rules_related(RHO_1, other)
-    assert not MetamorphicRelation.of([FR]).rules_related(RHO_1, other)
-
-
-def test_rules_that_both_do_not_speak_of_the_pair_are_related():
-    assert FR.rules_related(Rule("-", 0, (Condition.equals(9, 1),)), Rule("-", 2, (Condition.equals(11, 1),)))
-
-
-def test_any_relates_every_value_but_not_a_value_with_none():
-    fr = FeatureRelation(0, 2, 67, 67, ANY)
-    one, two = Rule("+", 0, (Condition(67, 1, 2),)), Rule("+", 2, (Condition(67, 5, 9),))
-    assert fr.rules_related(one, two)
-    assert fr.related((state(f67=1), 0), (state(f67=7), 2))
-    assert not fr.rules_related(one, Rule("+", 2, ()))
 
 
 # --- The appendix, relation by relation ------------------------------------------------------------------------------
@@ -147,10 +80,6 @@ def test_the_turn_is_the_appendix(a, b):
     assert relation.ignored == set(APPENDIX_IGNORED)
 
 
-def test_the_turn_has_the_four_pairs_of_actions_and_no_more():
-    assert [(r.action, r.image_action) for r in TURN] == [(0, 2), (2, 1), (1, 3), (3, 0)]
-
-
 def test_the_turn_for_four_ghosts():
     space = pacman_features(4)
     turn = load_relations(shipped_relations("legible/PacmanOriginal-v0")[0].path, space)
@@ -167,24 +96,12 @@ def test_the_turn_for_four_ghosts():
         assert len(relation.features) == len(pairs) + len(ignored)
 
 
-@pytest.mark.parametrize("action", ["North", "South", "East", "West"])
-@pytest.mark.parametrize("polarity", "+-")
-def test_four_rules_for_a_direction(action, polarity):
-    made = generalise(rule(f"{polarity}{action} <- open.north & ghost0.bearing.ne & food.length <= 3"), TURN)
-    assert len(made.rule_set) == 4
-    assert {r.action for r in made.rule_set.rules} == {NORTH, SOUTH, EAST, WEST}
-    assert {r.polarity for r in made.rule_set.rules} == {polarity}
-
-
 def test_the_four_rules_written_out():
-    made = generalise(rule("+North <- food.north & not open.west & ghost1.heading.stop & 2 < ghost0.length <= 5"), TURN)
-    same = "ghost1.heading.stop & 2 < ghost0.length <= 5"
-    assert rules_of(made) == {
-        rule(f"+North <- food.north & not open.west & {same}"),
-        rule(f"+East <- food.east & not open.north & {same}"),
-        rule(f"+South <- food.south & not open.east & {same}"),
-        rule(f"+West <- food.west & not open.south & {same}"),
-    }
+    texts = [
+        f"+{action.title()} <- food.{action} & not open.{left} & ghost1.heading.stop & 2 < ghost0.length <= 5"
+        for action, left in (("north", "west"), ("east", "north"), ("south", "east"), ("west", "south"))
+    ]
+    assert rules_of(generalise(rule(texts[0]), TURN)) == set(map(rule, texts))
 
 
 def test_one_rule_for_stop():
@@ -212,14 +129,6 @@ def test_a_rule_with_nothing_but_coordinates_is_reported():
     assert "not generalised" in describe(made.rule_set, PACMAN)
 
 
-def test_every_image_is_related_to_its_rule_by_the_definition():
-    start = rule("+North <- food.north & ghost0.path.west")
-    made = generalise(start, TURN).rule_set.rules
-    by_action = {r.action: r for r in made}
-    for relation in TURN:
-        assert relation.rules_related(by_action[relation.action], by_action[relation.image_action])
-
-
 # --- Value relations -------------------------------------------------------------------------------------------------
 
 finite = st.floats(-1e6, 1e6, width=32)
@@ -239,7 +148,7 @@ def holds(condition: Condition, value: float) -> bool:
 
 
 def near(condition: Condition, values: list[float]) -> list[float]:
-    """Values of interest: those given, the ends and their neighbours."""
+    """Return the given values, the bounds and their neighbours."""
     ends = [end for end in (condition.low, condition.high) if np.isfinite(end)]
     return [*values, *ends, *map(float, above(ends)), *map(float, below(ends))]
 
@@ -251,14 +160,6 @@ def test_negation_is_exact(condition, values):
     assert NEGATE.images(image, 0) == (condition,)
     for x in near(condition, values):
         assert holds(condition, x) == holds(image, -x)
-
-
-def test_negation_by_hand():
-    (image,) = NEGATE.images(Condition(0, 1.0, 2.0), 0)
-    assert [holds(image, y) for y in (-2.0, -1.5, -1.0, below(-2.0), below(-1.0))] == [True, True, False, False, True]
-    assert NEGATE.images(Condition(0, 0.0, np.inf), 0) == (Condition(0, -np.inf, float(below(0.0))),)
-    assert NEGATE.images(Condition.equals(0, 0.0), 0) == (Condition.equals(0, 0.0),)
-    assert NEGATE.images(Condition.equals(0, 3.0), 0) == (Condition.equals(0, -3.0),)
 
 
 @pytest.mark.parametrize(
@@ -275,7 +176,7 @@ def test_maps_without_rounding_by_hand(affine, low, high):
     assert affine.source_cut(affine.image_cut(1.0)) == 1.0
 
 
-def test_cuts_that_are_moved_beyond_all_numbers():
+def test_images_of_cuts_beyond_the_largest_number():
     assert Affine(10.0).image_cut(3e38) == np.inf
     assert Affine(10.0).image_cut(-3e38) == -np.inf
     assert Affine(-10.0).image_cut(3e38) == -np.inf
@@ -294,9 +195,7 @@ def test_there_is_one_zero():
 
 def test_tables_by_hand():
     table = ValueTable(((0, 1), (2, 3), (2, 4)))
-    assert table.contains(2, 4)
-    assert not table.contains(2, 1)
-    assert not table.contains(1, 0)
+    assert table.forth == {0: (1,), 2: (3, 4)}
     images, known = ValueTable(((0, 1), (1, 5), (3, 0))).map_values(np.array([3, 1, 2, 0, 9, -1], np.float32))
     assert known.tolist() == [True, True, False, True, False, False]
     assert images[known].tolist() == [0, 5, 1]
@@ -352,17 +251,9 @@ def test_settling_keeps_the_value_at_the_cut_and_moves_less_than_the_rounding(mi
 def test_reflection_by_hand():
     about_three = reflect(3.0)
     assert float(about_three.apply(1.0)) == 5.0
-    assert about_three.contains(1.0, 5.0)
-    assert not about_three.contains(1.0, 4.0)
     (image,) = about_three.images(Condition(0, 4.0, 5.0), 0)
     assert [holds(image, y) for y in (0.75, 1.0, 1.5, 2.0)] == [False, True, True, False]
     assert about_three.images(Condition.equals(0, 1.0), 0) == (Condition.equals(0, 5.0),)
-
-
-def test_about_is_a_float32_so_that_the_middle_stays():
-    third = float(np.float32(1 / 3))
-    assert float(reflect(1 / 3).apply(third)) == third
-    assert float(reflect(1 / 3).apply(0.0)) == float(np.float32(2 / 3))
 
 
 def test_an_interval_narrower_than_the_rounding_has_no_image():
@@ -373,15 +264,7 @@ def test_an_interval_narrower_than_the_rounding_has_no_image():
     assert far.images(Condition(0, 1.0, 17.0), 0) == (Condition(0, 1e8, 1e8 + 16),)
 
 
-def test_a_rule_on_such_an_interval_stays_as_it_is():
-    far = MetamorphicRelation.of([FeatureRelation(0, 1, 0, 0, Affine(1.0, 1e8))])
-    start = Rule("+", 0, (Condition(0, 1.0, 1.5),))
-    made = generalise(start, [far])
-    assert made.rule_set.rules == (start,)
-    assert len(made.dropped) == 1
-
-
-def test_affine_and_table_refuse_nonsense():
+def test_invalid_values_are_refused():
     for bad in ({"scale": 0.0}, {"scale": np.inf}, {"scale": 1.0, "shift": np.nan}):
         with pytest.raises(RelationError):
             Affine(**bad)
@@ -421,7 +304,6 @@ def test_an_unmapped_feature_drops_the_image():
     start = Rule("-", 0, (Condition.equals(3, 0),))
     other = Rule("-", 0, (Condition.equals(2, 0),))
     assert generalise(start, [mr]).rule_set.rules == (start,)
-    assert not mr.rules_related(start, Rule("-", 1, ()))
     assert len(generalise(other, [mr]).rule_set) == 2
 
 
@@ -463,15 +345,7 @@ def test_more_rules_than_allowed_are_refused(raises_saved):
         generalise(RHO_1, [], most_rules=0)
 
 
-def test_exactly_as_many_rules_as_allowed_are_fine():
-    made = generalise(rule("+North <- food.north"), TURN, most_rules=4)
-    assert len(made.rule_set) == 4
-    assert len(generalise(rule("+Stop <- food.north"), TURN, most_rules=1).rule_set) == 1
-    with pytest.raises(RelationError):
-        generalise(rule("+North <- food.north"), TURN, most_rules=3)
-
-
-def test_relations_that_make_no_sense(raises_saved):
+def test_invalid_relations_are_refused(raises_saved):
     with raises_saved(RelationError):
         MetamorphicRelation(0, 1, (FeatureRelation(0, 3, 0, 0),), name="odd")
     with raises_saved(RelationError):
@@ -480,9 +354,9 @@ def test_relations_that_make_no_sense(raises_saved):
         MetamorphicRelation(0, 1, (FeatureRelation(0, 1, 0, 2), FeatureRelation(0, 1, 1, 2)))
     with raises_saved(RelationError):
         MetamorphicRelation(0, 1, (FeatureRelation(0, 1, 0, 2),), unmapped=(0,))
-    with pytest.raises(RelationError, match="from 0 on"):
+    with pytest.raises(RelationError, match="must not be negative"):
         FeatureRelation(0, -1, 0, 0)
-    with pytest.raises(RelationError, match="must be given its actions"):
+    with pytest.raises(RelationError, match="needs actions"):
         MetamorphicRelation.of([])
 
 
@@ -540,7 +414,7 @@ def test_a_rule_triggers_exactly_where_its_image_triggers_in_the_image(start, da
 
 
 def random_states(rng: np.random.Generator, rules) -> np.ndarray:
-    """Random states, and for each rule some in which it triggers."""
+    """Return random states, and for each rule a state in which it triggers."""
     states = rng.integers(0, 12, (20, len(PACMAN))).astype(np.float32)
     flags = [i for i, feature in enumerate(PACMAN.features) if feature.kind == "categorical"]
     states[:, flags] = rng.integers(0, 2, (20, len(flags)))
@@ -596,24 +470,6 @@ def test_the_laws_of_mirrors_with_any_middle(start, about, values):
         assert np.array_equal(member.matches(states), image.matches(map_states(relation, states)[0]))
 
 
-def test_generalise_all_is_generalise_for_each():
-    starts = [rule("+North <- food.north"), rule("-East <- not open.east"), rule("+Stop <- food.north")]
-    assert generalise_all(starts, TURN) == [generalise(start, TURN) for start in starts]
-
-
-def test_ten_thousand_rules_take_about_a_second():
-    rng = np.random.default_rng(0)
-    flags = [i for i, feature in enumerate(PACMAN.features) if feature.kind == "categorical"]
-    starts = [
-        Rule("+", int(rng.integers(4)), tuple(Condition.equals(int(i), 1.0) for i in rng.choice(flags, 5, False)))
-        for _ in range(10_000)
-    ]
-    start = time.process_time()
-    made = generalise_all(starts, TURN)
-    assert time.process_time() - start < 2.5  # 0.4 s on one core; the machine may be slow
-    assert sum(len(m.rule_set) for m in made) == 40_000
-
-
 # --- Shared cuts -----------------------------------------------------------------------------------------------------
 
 SPACE = FeatureSpace(
@@ -657,11 +513,6 @@ def test_negated_cuts_are_mirrored():
         (image,) = NEGATE.images(Condition(0, low, high), 0)
         assert np.float32(image.low) in made.lows[0]
         assert np.float32(image.high) in made.highs[0]
-
-
-def test_a_cut_and_its_mirror_image_single_out_the_value():
-    made = share_cuts(intervals([[0], [1], [1]]), SPACE, relations_on((0, 0, NEGATE)))
-    assert made.encode([[-1, 0, 0, 0, 1], [0, 0, 0, 0, 1], [1, 0, 0, 0, 1]])[:, 0].tolist() == [0, 1, 2]
 
 
 @given(
@@ -712,20 +563,10 @@ def test_scaled_intervals_have_images_among_the_intervals(affine):
     assert sorted(cuts) == cuts_of(made, 1)
 
 
-def test_exactly_as_many_cuts_as_allowed_are_fine():
-    given_intervals, related = intervals([[1, 2], [3], [4]]), relations_on((0, 1, EQUAL))
-    assert cuts_of(share_cuts(given_intervals, SPACE, related, most_cuts=3), 1) == [1, 2, 3]
-    with pytest.raises(RelationError, match="more than 2 cuts"):
-        share_cuts(given_intervals, SPACE, related, most_cuts=2)
-
-
-def test_cuts_that_never_stop_moving_are_refused(raises_saved):
+def test_cuts_that_never_stop_moving_and_other_kinds_are_refused(raises_saved):
     with raises_saved(RelationError):
         share_cuts(intervals([[1], [2], [3]]), SPACE, relations_on((0, 0, Affine(1.0, 1.0))))
-
-
-def test_kinds_must_agree():
-    with pytest.raises(RelationError, match="'a' is numeric but 'f'"):
+    with pytest.raises(RelationError, match="pairs 'a' with 'f'"):
         share_cuts(intervals([[1], [2], [3]]), SPACE, relations_on((0, 3, EQUAL)))
 
 
@@ -750,8 +591,6 @@ def test_images_of_states():
     assert defined.tolist() == [True, False]
     assert np.isnan(images[1, 2])
     assert mr.unconstrained == (3, 5)
-    assert map_action(mr, 0) == 2
-    assert map_action(mr, 1) is None
 
 
 def test_states_cannot_be_mapped_by_a_table_with_several_images():
@@ -766,49 +605,30 @@ def test_a_value_that_becomes_infinite_has_no_image():
     assert defined.tolist() == [True, False, True, True]
 
 
-def test_tables_and_descriptions_for_people(snapshot):
-    text = TURN[0].table(PACMAN)
-    assert text.startswith("turn: North → East\n")
-    assert "  food.north           → food.east             =" in text
-    assert "pacman.x" in text
-    assert "ignored" in text
+def test_rows_and_words(snapshot):
     mr = MetamorphicRelation(0, 1, (FeatureRelation(0, 1, 0, 0, reflect(2.5)),), unmapped=(1,), name="m")
     assert mr.rows(FeatureSpace.of(["y", "z"], ["L", "R"])) == [
         ("y", "y", "reflected about 2.5"),
         ("z", "", "no image"),
     ]
-    names = FeatureSpace.of(["height", "x", "tilt"], ["Up", "Down"])
-    pair = MetamorphicRelation(0, 1, (FeatureRelation(0, 1, 0, 1),), unmapped=(2,))
-    assert pair.table(names).splitlines() == [
-        "relation: Up → Down",
-        "  height → x  =",
-        "  tilt        no image",
-    ]
     texts = [r.text for r in (NEGATE, Affine(2.0, 1.0), *(ValueTable(tuple((i, i) for i in range(n))) for n in (4, 5)))]
     assert "\n".join(texts) == snapshot
 
 
-def test_a_rule_with_its_generalisations_as_text():
+def test_a_rule_with_its_generalisations_as_text(snapshot):
     made = generalise(rule("-North <- not open.north"), TURN).rule_set
-    assert describe(made, PACMAN).splitlines() == [
-        "-North <- not open.north",
-        "  generalises to 4 rules:",
-        "  -North <- not open.north",
-        "  -East <- not open.east",
-        "  -South <- not open.south",
-        "  -West <- not open.west",
-    ]
-    assert "stays alone" in describe(generalise(rule("+Stop <- food.north"), TURN).rule_set, PACMAN)
+    assert describe(made, PACMAN) == snapshot
+    assert "has no related forms" in describe(generalise(rule("+Stop <- food.north"), TURN).rule_set, PACMAN)
     assert describe(RuleSet((rule("+Stop <- food.north"),)), PACMAN) == "+Stop <- food.north"
 
 
 def test_relations_of_one_name_go_together():
     groups = by_name((*TURN, *EXCHANGE))
     assert {name: len(group) for name, group in groups.items()} == {"turn": 4, "exchange ghosts 0 and 1": 5}
-    assert len({*TURN, *EXCHANGE, *TURN}) == 9  # they are values, whatever is said of where they hold
+    assert len({*TURN, *EXCHANGE, *TURN}) == 9  # `holds` does not count for equality
 
 
-def test_what_a_relation_says_of_the_first_features() -> None:
+def test_restricting_a_relation_to_the_first_features() -> None:
     pairs = [(0, 1), (1, 0), (2, 4), (4, 2)]
     relation = MetamorphicRelation(0, 1, tuple(FeatureRelation(0, 1, i, j) for i, j in pairs), unmapped=(3, 5))
     first = relation.of_first(2)

@@ -1,4 +1,4 @@
-"""Which relations are meant: the domain's, the user's or none, for `check` and for a study alike."""
+"""Choice of relations: those of the domain, those of the user, or none."""
 
 import gymnasium
 import pytest
@@ -23,7 +23,7 @@ def test_by_default_those_of_the_domain() -> None:
     assert chosen(EnvironmentSpec("mirror_world:MirrorWorld")) == []
 
 
-def test_a_factory_gets_the_relations_of_what_it_makes_not_of_what_it_is_called() -> None:
+def test_relations_of_a_factory_follow_from_its_environment() -> None:
     assert chosen(EnvironmentSpec("named_environments:real_cartpole")) == ["cartpole"]
     assert chosen(EnvironmentSpec("named_environments:cartpole")) == []
 
@@ -50,7 +50,7 @@ def test_none_names_files_and_relations(tmp_path) -> None:
     assert mixed.texts[1].relations(space) == objects
 
 
-def test_what_is_not_there_is_named(raises_saved) -> None:
+def test_missing_files_are_named(raises_saved) -> None:
     with raises_saved(RelationError):
         chosen(EnvironmentSpec(SMALL), "turm")
     with raises_saved(RelationError):
@@ -59,7 +59,7 @@ def test_what_is_not_there_is_named(raises_saved) -> None:
         chosen(EnvironmentSpec("CartPole-v1"), ["what"])
 
 
-def test_defaults_that_speak_of_other_names_are_left_out_and_told(tmp_path, snapshot) -> None:
+def test_defaults_with_other_names_are_left_out(tmp_path, snapshot) -> None:
     env = gymnasium.make("CartPole-v1")
     left = resolve_relations(env, OWN)
     assert left.texts == ()
@@ -69,11 +69,11 @@ def test_defaults_that_speak_of_other_names_are_left_out_and_told(tmp_path, snap
     path.write_text(MIRROR_OF_OWN)
     assert [text.name for text in resolve_relations(env, OWN, [path]).texts] == ["mine"]
     with pytest.raises(RelationError, match=r"cartpole.toml:\d+: .* action called 'Left'"):
-        resolve_relations(env, OWN, ["cartpole"])  # who asks for it is told what is wrong
+        resolve_relations(env, OWN, ["cartpole"])
 
 
-def test_only_names_that_are_not_there_leave_defaults_out() -> None:
-    """Kinds that do not fit are a mistake of the names; the study says so instead of going on without relations."""
+def test_kinds_do_not_disable_defaults() -> None:
+    """Kinds that do not fit are an error in the names, and do not disable the default relations."""
     env = gymnasium.make(SMALL)
     space = resolve_names(env).space.with_kinds({"food.north": "numeric"})
     (turn,) = resolve_relations(env, space).texts

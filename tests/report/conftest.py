@@ -17,7 +17,6 @@ def pacman_study(tmp_path_factory: pytest.TempPathFactory) -> Study:
     folder = tmp_path_factory.mktemp("pacman")
     study = Study(folder, "legible/PacmanSmall-v0", policy, settings=SETTINGS, engine=InProcess())
     study.run()
-    study.play_baseline("block")
     return study
 
 

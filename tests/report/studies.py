@@ -5,10 +5,8 @@ from pathlib import Path
 
 import mirror_world
 from legible.engines import InProcess
-from legible.environments import EnvironmentSpec
 from legible.policies import NetworkPolicy
 from legible.settings import (
-    BaselineSettings,
     EvaluationSettings,
     ImprovementSettings,
     MiningSettings,
@@ -30,7 +28,6 @@ SETTINGS = StudySettings(
     ),
     improvement=ImprovementSettings(episodes=400, final_episodes=100, most_candidates=3, beginnings=1),
     references=ReferenceSettings(episodes=20),
-    baselines=BaselineSettings(random_tests=2),
     mistakes=MistakeSettings(steps=300_000, episodes=40),
 )
 MIRROR_SETTINGS = replace(
@@ -54,5 +51,5 @@ def blind_to_the_east(policy: NetworkPolicy) -> NetworkPolicy:
 
 def mirror_study(folder: Path, **changes: object) -> Study:
     arguments = {"relations": mirror_world.mirror(), "settings": MIRROR_SETTINGS, "engine": InProcess(), **changes}
-    world = EnvironmentSpec("mirror_world:MirrorWorld")
+    world = mirror_world.WORLD
     return Study(folder, world, mirror_world.policy(), **arguments)

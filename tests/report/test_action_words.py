@@ -4,8 +4,8 @@ import numpy as np
 
 from legible.evaluation.units import Setup
 from legible.features import Action, ActionGroup, Feature, FeatureSpace, Regions
-from legible.play import Recording
-from legible.policies import load_policy, with_choices
+from legible.play import Recording, adapt_policy
+from legible.policies import load_policy
 from legible.report.action_words import ActionWords
 from legible.report.interventions import interventions
 from legible.rules import RuleSet, parse_rule
@@ -34,7 +34,7 @@ def test_single_choices_keep_their_numbers() -> None:
 
 
 def test_marks_tell_the_groups_in_which_rules_make_a_difference() -> None:
-    policy = with_choices(load_policy(lambda o: o, output="actions", n_features=2), SPACE)
+    policy = adapt_policy(load_policy(lambda o: o, output="actions", n_features=2), space=SPACE)
     rules = RuleSet((parse_rule("+steer.left <- x > 0", SPACE), parse_rule("-lean.right <- x > 0", SPACE)))
     seen = np.array([[0.5, 0.0], [-0.5, 0.5], [0.5, 0.5]], np.float32)
     recording = Recording(3, seen, seen.copy(), seen.copy(), np.zeros(3))

@@ -44,6 +44,7 @@ class Tab:
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.goto(path.as_uri())
+        self.page.evaluate("document.querySelectorAll('details.section').forEach(section => section.open = true)")
 
     def column(self, number: int) -> list[str]:
         """The texts of a column of the table of rules, of the rows that are shown."""
@@ -96,33 +97,28 @@ def test_it_fits_the_screen_and_reads_in_light_and_dark(open_report, viewport, s
     assert (brightness[0] > brightness[1]) == (scheme == "light")
 
 
-def test_a_click_sorts_and_another_turns_the_order_round(open_report) -> None:
+def test_clicks_sort_a_column_and_reverse_the_order(open_report) -> None:
     tab = open_report()
-    p_values = [
-        float(v) for v in tab.page.locator("#rule-table td:nth-child(7)").evaluate_all("a => a.map(c => c.dataset.v)")
-    ]
-    assert p_values != sorted(p_values)
+
+    def p_values() -> list[float]:
+        cells = tab.page.locator("#rule-table td:nth-child(7)")
+        return cells.evaluate_all("cells => cells.map(cell => Number(cell.dataset.v))")
+
+    before = p_values()
+    assert before != sorted(before)
     button = tab.page.locator("#rule-table th:nth-child(7) button")
     button.click()
-    cells = tab.page.locator("#rule-table td:nth-child(7)")
-    shown = [float(v) for v in cells.evaluate_all("cells => cells.map(c => c.dataset.v)")]
-    assert shown == sorted(p_values)
+    assert p_values() == sorted(before)
     button.click()
-    shown = [float(v) for v in cells.evaluate_all("cells => cells.map(c => c.dataset.v)")]
-    assert shown == sorted(p_values, reverse=True)
+    assert p_values() == sorted(before, reverse=True)
     assert tab.page.locator("#rule-table th:nth-child(7)").get_attribute("aria-sort") == "descending"
-
-
-def test_effects_that_are_not_known_come_last(open_report) -> None:
-    tab = open_report()
     tab.page.locator("#rule-table th:nth-child(9) button").click()
-    effects = tab.column(9)
-    known = [text for text in effects if text != "–"]
+    known = [text for text in tab.column(9) if text != "–"]
+    assert tab.column(9)[: len(known)] == known  # missing effects come last
     assert known
-    assert effects == known + ["–"] * (len(effects) - len(known))
 
 
-def test_searching_leaves_the_rules_that_have_all_words(open_report, pacman_study) -> None:
+def test_search_and_filter(open_report, pacman_study) -> None:
     tab = open_report()
     everything = len(pacman_study.mining.rules)
     count = tab.page.locator('.tools[data-for="rule-table"] .count')
@@ -134,10 +130,7 @@ def test_searching_leaves_the_rules_that_have_all_words(open_report, pacman_stud
     assert count.inner_text() == f"{len(found)} of {everything}"
     tab.page.get_by_label("search the rules").fill("no such rule")
     assert tab.column(2) == []
-
-
-def test_the_filter_shows_confirmed_weaknesses(open_report, pacman_study) -> None:
-    tab = open_report()
+    tab.page.get_by_label("search the rules").fill("")
     tab.page.get_by_label("which rules").select_option("confirmed")
     assert len(tab.column(2)) == len(pacman_study.evaluation.confirmed)
 
@@ -157,7 +150,7 @@ def test_the_replay_steps_and_jumps_to_interventions(open_report) -> None:
     player = tab.page.locator(".player").first
     parting = tab.step()
     says = player.locator(".side.guided .says")
-    assert says.inner_text().startswith("A rule steps in: wanted")
+    assert says.inner_text().startswith("A rule changes the action: ")
     assert "when" in says.inner_text()
     before = picture(tab.page, ".player .side.guided canvas")
     assert colours(tab.page, ".player .side.guided canvas") > 5
@@ -166,10 +159,10 @@ def test_the_replay_steps_and_jumps_to_interventions(open_report) -> None:
     assert picture(tab.page, ".player .side.guided canvas") != before
     player.get_by_label("one step back").click()
     assert picture(tab.page, ".player .side.guided canvas") == before
-    player.get_by_label("next moment at which a rule steps in").click()
+    player.get_by_label("next step in which a rule changes the action").click()
     assert tab.step() > parting
-    assert says.inner_text().startswith("A rule steps in")
-    player.get_by_label("last moment at which a rule stepped in").click()
+    assert says.inner_text().startswith("A rule changes the action")
+    player.get_by_label("previous step in which a rule changes the action").click()
     assert tab.step() == parting
 
 
@@ -182,12 +175,50 @@ def test_both_sides_are_alike_until_they_part_and_end_with_their_returns(open_re
     assert picture(tab.page, alone) != picture(tab.page, guided)
     replay = tab.page.evaluate("JSON.parse(document.getElementById('replays').textContent)[0]")
     for place, side in enumerate(("alone", "guided")):
-        told = tab.page.locator(f".player .side.{side} .says").first.inner_text()
-        assert f"after {len(replay['sides'][place]['actions'])} steps" in told
-        assert told.replace("−", "-").endswith(f"return {replay['sides'][place]['return']:.0f}")
+        says = tab.page.locator(f".player .side.{side} .says").first.inner_text()
+        assert f"after {len(replay['sides'][place]['actions'])} steps" in says
+        assert says.replace("−", "-").endswith(f"return {replay['sides'][place]['return']:.0f}")
 
 
-def test_it_plays_by_itself_and_stops(open_report) -> None:
+VISIBLE_WORDS = """() => {
+    const shown = (node) => {
+        if (node.nodeType === Node.TEXT_NODE) return node.textContent;
+        if (node.nodeType !== Node.ELEMENT_NODE || node.matches("script, style, [hidden]")) return "";
+        const folded = node.matches("details:not([open])");
+        const children = folded ? [node.querySelector(":scope > summary")] : [...node.childNodes];
+        return children.map(shown).join(" ");
+    };
+    return shown(document.body).split(/\\s+/).filter(Boolean).length;
+}"""
+
+
+def test_the_order_and_the_length_of_what_is_shown_first(open_report, pacman_study) -> None:
+    tab = open_report()
+    tab.page.evaluate("document.querySelectorAll('details.section').forEach(section => section.open = false)")
+    assert tab.page.evaluate(VISIBLE_WORDS) <= 2500
+    replay = tab.page.locator("header .player").first.bounding_box()
+    assert replay["y"] < DESK["height"] / 3  # on the first screen, next to the verdict
+    places = [
+        tab.page.locator(name).first.bounding_box()["y"]
+        for name in ("#verdict", "#endings", "#weaknesses", "#deploy", "#pictures", "#returns")
+    ]
+    assert places == sorted(places)
+    text = tab.page.locator("#endings").inner_text()
+    for share in pacman_study.endings:
+        assert share.words[1:] in text
+
+
+def test_a_link_goes_to_a_seed_and_a_step(open_report) -> None:
+    tab = open_report()
+    dots = tab.page.locator("#pictures a.dot")
+    target = dots.first.get_attribute("href")
+    tab.page.evaluate(f"location.hash = '{target}:3'")
+    panel = tab.page.locator(target)
+    sync_api.expect(panel.locator(".player")).to_have_attribute("data-step", "3")
+    assert panel.is_visible()
+
+
+def test_play_and_pause(open_report) -> None:
     tab = open_report()
     player = tab.page.locator(".player").first
     player.get_by_label("speed").select_option("40")
@@ -225,7 +256,7 @@ def test_tabs_show_one_panel_at_a_time(open_report) -> None:
     assert colours(tab.page, "#watch [role=tabpanel]:not([hidden]) canvas") > 5
 
 
-def test_weaknesses_open_with_their_own_replay(open_report) -> None:
+def test_weakness_cards_open_with_a_replay(open_report) -> None:
     tab = open_report()
     cards = tab.page.locator("#weaknesses > details.weak")
     assert cards.first.get_attribute("open") is not None
@@ -238,7 +269,7 @@ def test_weaknesses_open_with_their_own_replay(open_report) -> None:
 def test_conditions_light_up_as_they_hold_and_lead_to_the_weakness(open_report) -> None:
     tab = open_report()
     player = tab.page.locator(".player").first
-    player.get_by_role("button", name="next moment").click()
+    player.get_by_role("button", name="next step in").click()
     lamps = player.locator(".side.guided .lamps")
     assert lamps.locator(".lamp").count() == lamps.locator(".lamp.on").count() > 0
     assert lamps.inner_text().startswith("The rule: ")
@@ -253,15 +284,16 @@ def test_conditions_light_up_as_they_hold_and_lead_to_the_weakness(open_report) 
     assert tab.page.locator(f"{'#' + tab.page.url.partition('#')[2]}").get_attribute("open") is not None
 
 
-def test_a_tap_tells_what_a_figure_means(open_report) -> None:
+def test_a_tap_explains_a_figure(open_report) -> None:
     tab = open_report()
+    tab.page.locator("#weaknesses details.weak[open] details.more > summary").first.click()
     chips = tab.page.locator("#weaknesses details.weak[open] .chips").first
     chip = chips.locator(".chip").first
     chip.click()
-    told = tab.page.locator("#weaknesses details.weak[open] .chip-help").first
-    assert told.inner_text() == f"{chip.inner_text()}: {chip.get_attribute('title')}."
+    help_text = tab.page.locator("#weaknesses details.weak[open] .chip-help").first
+    assert help_text.inner_text() == f"{chip.inner_text()}: {chip.get_attribute('title')}."
     chip.click()
-    assert told.is_hidden()
+    assert help_text.is_hidden()
 
 
 def test_features_are_shown_where_nothing_can_be_drawn(open_report, mirror, tmp_path) -> None:

@@ -19,7 +19,6 @@ def test_bars_hold_all_episodes_within_the_chart(first: list[float], second: lis
         shares = [float(bar.title.split(": ")[1].split(" %")[0]) for bar in row.bars]
         assert sum(shares) == pytest.approx(100, abs=0.51 * len(shares))
         assert 0 <= row.mean <= 100
-        assert list(row.quartiles) == sorted(row.quartiles)
     assert max(bar.height for row in chart.rows for bar in row.bars) == 100
     assert chart.scale.low <= min(first + second)
     assert max(first + second) <= chart.scale.high
@@ -30,11 +29,7 @@ def test_a_histogram_by_hand() -> None:
     # Steps of 1 from 0 to 4: the greatest value opens a bin of its own.
     assert (chart.scale.low, chart.scale.high) == (0.0, 4.0)
     assert [(bar.left, bar.height) for bar in chart.rows[0].bars] == [(0.0, 100.0), (75.0, pytest.approx(33.33))]
-
-
-def test_equal_returns_are_one_bar() -> None:
-    chart = histograms({"alone": np.full(5, 500.0)})
-    assert len(chart.rows[0].bars) == 1
+    assert len(histograms({"alone": np.full(5, 500.0)}).rows[0].bars) == 1
 
 
 @given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6))

@@ -1,4 +1,4 @@
-"""Replays: which episodes are chosen, where rules step in, and that what is shown is what was played."""
+"""Replays: the chosen episodes, the steps that rules change, and that replays show what was played."""
 
 import base64
 import io
@@ -16,32 +16,21 @@ from legible.evaluation.units import Setup, Unit, UnitResult, record_episode, re
 from legible.features import FeatureSpace
 from legible.play import Recording
 from legible.policies import load_policy
-from legible.report.findings import gather
 from legible.report.interventions import interventions
-from legible.report.replays import (
-    Replays,
-    _no_window,
-    _number_replays,
-    make_replays,
-    record_choices,
-)
+from legible.report.replays import Replays, _number_replays, make_replays, no_window, record_choices
 from legible.report.scenes import FeatureScene, PictureScene, scene_of
 from legible.report.selection import choose_episodes
 from legible.rules import RuleSet, parse_rule
 from legible.settings import PlaySettings
 from legible_envs.highway.scene import RoadScene
-from legible_envs.pacman.scene import PacmanScene, _when_gone
+from legible_envs.pacman.scene import PacmanScene
+from played_blocks import result as episodes_with
 
 SPACE = FeatureSpace.of(["gap", "speed", "wish"], ["Brake", "Keep", "Go"])
 
 
 def results(returns: list[float], changed: list[int], lengths: list[int] | None = None) -> UnitResult:
-    n = len(returns)
-    lengths = lengths or [10] * n
-    blank = np.zeros(n)
-    return UnitResult(
-        np.array(returns), np.array(lengths), blank > 0, blank, blank, np.array(changed), np.array(changed)
-    )
+    return replace(episodes_with(returns), changed=np.array(changed), lengths=np.array(lengths or [10] * len(returns)))
 
 
 def recording(rows: list[tuple[float, float]], wanted: list[int], actions: list[int] | None = None) -> Recording:
@@ -51,12 +40,12 @@ def recording(rows: list[tuple[float, float]], wanted: list[int], actions: list[
 
 
 def setup(guide: RuleSet, **play: object) -> Setup:
-    """A policy that wants what the last feature says."""
+    """Make a policy that prefers the action in the last feature."""
 
-    def wishes(observations: np.ndarray) -> np.ndarray:
+    def outputs(observations: np.ndarray) -> np.ndarray:
         return np.eye(3)[observations[:, 2].astype(int)] + [0.0, 0.2, 0.1]  # in doubt, Keep
 
-    policy = load_policy(wishes, output="values", n_features=3, n_actions=3)
+    policy = load_policy(outputs, output="values", n_features=3, n_actions=3)
     return Setup(policy, EnvironmentSpec("CartPole-v1"), (guide,), PlaySettings(**play))
 
 
@@ -88,7 +77,7 @@ def test_where_nothing_gains_the_largest_loss_is_shown_and_where_nothing_changes
     assert choose_episodes(base, results([3.0, -2.0], [0, 0]), 0, extremes=True) == []
 
 
-def test_rules_step_in_where_they_change_what_is_done() -> None:
+def test_interventions_by_hand() -> None:
     guide = rules("+Brake <- gap < 5", "-Go <- speed > 8", "-Keep <- speed > 8", "+Keep <- gap < 1")
     episode = recording(
         [(9, 1), (3, 1), (3, 1), (9, 9), (9, 9), (0, 1), (0, 9)],
@@ -110,7 +99,7 @@ def test_with_negative_precedence_blocked_actions_are_not_enforced() -> None:
     assert interventions(setup(guide), 0, episode) == []
 
 
-def test_where_rules_spare_random_actions_they_are_marked() -> None:
+def test_prevented_random_actions_are_marked() -> None:
     guide = rules("-Go <- gap < 5")
     episode = recording([(3, 1)] * 200, wanted=[0] * 200)
     play = {"epsilon": 0.5, "epsilon_when_guided": False}
@@ -198,22 +187,14 @@ def test_marks_of_a_replay_are_the_steps_that_guidance_changed(pacman_study) -> 
             assert one["return"] == result.returns[choice.episode] == sum(one["rewards"])
             assert len(one["frames"]["places"]) == len(one["actions"]) + 1
         json.dumps(replay)
-
-
-def test_conditions_of_a_replay_hold_where_its_rules_step_in(pacman_study) -> None:
-    blocks = pacman_study.improvement.final_blocks
-    chosen = choose_episodes(blocks.base, blocks.guided(0), 0, extremes=True)
-    for replay in make_replays(pacman_study, blocks, chosen, 0):
-        for side in replay["sides"]:
-            for mark in side["marks"]:
-                for rule in mark[3]:
-                    changes = side["holds"][rule]
-                    assert len(changes) == len(replay["parts"][rule]["when"])
+        for one in replay["sides"]:  # the conditions of the deciding rules hold
+            for mark in one["marks"]:
+                for changes in (one["holds"][rule] for rule in mark[3]):
                     assert all(sum(step <= mark[0] for step in steps) % 2 == 1 for steps in changes)
         assert all(words["does"].startswith(("go", "do not", "stop", "avoid")) for words in replay["parts"])
 
 
-def test_random_actions_are_told_from_interventions(pacman_study) -> None:
+def test_random_actions_are_no_interventions(pacman_study) -> None:
     from legible.report.replays import _random_actions
 
     episode = recording([(3, 1), (9, 1), (9, 1)], wanted=[2, 2, 1], actions=[0, 1, 1])
@@ -241,11 +222,6 @@ def test_pacman_frames_tell_the_whole_state(pacman_study) -> None:
     assert "".join(scene.layout["walls"]).count("%") == len(env.unwrapped.maze.walls)
 
 
-def test_when_gone() -> None:
-    sets = [frozenset({(0, 0), (1, 0), (2, 0)}), frozenset({(1, 0), (2, 0)}), frozenset({(2, 0)})]
-    assert _when_gone(sets) == [[0, 0, 1], [1, 0, 2], [2, 0, -1]]
-
-
 @pytest.fixture
 def cart_pole() -> gymnasium.Env:
     return gymnasium.make("CartPole-v1", render_mode="rgb_array")
@@ -261,7 +237,7 @@ def watch(env: gymnasium.Env, scene: PictureScene, steps: int, marked: list[int]
     return scene.frames()
 
 
-def test_pictures_show_the_start_the_end_and_what_is_marked(cart_pole) -> None:
+def test_pictures(cart_pole) -> None:
     scene = PictureScene(10**6)
     frames = watch(cart_pole, scene, 300, [7, 111])
     assert len(frames["steps"]) <= 124
@@ -270,27 +246,17 @@ def test_pictures_show_the_start_the_end_and_what_is_marked(cart_pole) -> None:
     assert max(frames["numbers"]) == len(frames["pictures"]) - 1
     assert scene.layout["width"] <= 240
     assert all(picture.startswith("data:image/") for picture in frames["pictures"])
-
-
-def test_pictures_keep_to_their_budget(cart_pole) -> None:
-    frames = watch(cart_pole, PictureScene(6000), 60, [])
-    assert sum(map(len, frames["pictures"])) <= 6000
-    assert frames["steps"][0] == 0
-    assert frames["steps"][-1] == 60
-
-
-def test_equal_pictures_are_kept_once(cart_pole) -> None:
-    scene = PictureScene(10**6)
+    few = watch(cart_pole, PictureScene(6000), 60, [])
+    assert sum(map(len, few["pictures"])) <= 6000
+    assert (few["steps"][0], few["steps"][-1]) == (0, 60)
     scene.begin(1, [])
     cart_pole.reset(seed=0)
-    scene.see(cart_pole, None, 0)
-    scene.see(cart_pole, None, 1)
-    frames = scene.frames()
-    assert len(frames["pictures"]) == 1
-    assert frames["numbers"] == [0, 0]
+    for step in range(2):
+        scene.see(cart_pole, None, step)
+    assert scene.frames()["numbers"] == [0, 0]  # equal pictures are stored once
 
 
-def test_what_cannot_be_drawn_shows_features(mirror) -> None:
+def test_features_are_shown_without_pictures(mirror) -> None:
     env, scene = scene_of(mirror.environment, mirror.space, [0, 1, 4], 0)
     assert isinstance(scene, FeatureScene)
     observation, _ = env.reset(seed=0)
@@ -311,7 +277,7 @@ def test_a_machine_that_cannot_draw_shows_features_and_says_why(mirror, monkeypa
     assert "pygame is not" in scene.layout["note"]
 
 
-def test_traffic_shows_ego_first_and_who_is_in_view(mirror) -> None:
+def test_traffic(mirror) -> None:
     env, scene = scene_of(EnvironmentSpec("legible/Highway-v0"), mirror.space, [], 0)
     assert isinstance(scene, RoadScene)
     scene.begin(0, [])
@@ -324,33 +290,16 @@ def test_traffic_shows_ego_first_and_who_is_in_view(mirror) -> None:
     ahead = traffic.x - traffic.x[traffic.ego]
     assert (len(row) - 1) // 5 == ((ahead > -35) & (ahead < 95)).sum()
     json.dumps(scene.layout)
-
-
-def test_vehicles_have_the_numbers_that_rules_call_them_by(mirror) -> None:
-    env, scene = scene_of(EnvironmentSpec("legible/Highway-v0"), mirror.space, [], 0)
+    # Vehicles carry the numbers that rules use.
     space = feature_space_of(env)
-    scene.begin(0, [])
-    observation, _ = env.reset(seed=0)
-    scene.see(env, observation, 0)
-    row = scene.frames()["moments"][0]
     vehicles = {row[i + 4]: row[i] / 10 for i in range(6, len(row), 5) if row[i + 4]}
     assert set(vehicles) >= {1, 2, 3}
-    for number, ahead in vehicles.items():
+    for number, distance in vehicles.items():
         feature = space.feature_index(f"vehicle{number}.x")
-        assert ahead == pytest.approx(float(observation.reshape(-1)[feature]) * space[feature].scale, abs=0.1)
+        assert distance == pytest.approx(float(observation.reshape(-1)[feature]) * space[feature].scale, abs=0.1)
 
 
-def test_every_shown_weakness_has_a_replay_on_confirmation_seeds(pacman_study) -> None:
-    found = gather(pacman_study)
-    blocks = pacman_study.evaluation.confirmation_blocks
-    assert found.cards
-    for card in found.cards + found.doubtful_cards:
-        if card.replay is not None:
-            assert found.replays[card.replay]["seed"] in blocks.seeds
-    assert found.cards[0].replay is not None
-
-
-def test_what_would_show_something_else_is_not_shown(pacman_study, monkeypatch) -> None:
+def test_episodes_that_do_not_repeat_are_not_shown(pacman_study, monkeypatch) -> None:
     blocks = pacman_study.improvement.final_blocks
     chosen = choose_episodes(blocks.base, blocks.guided(0), 0, extremes=False)
     pairs = record_choices(blocks, chosen)
@@ -360,7 +309,7 @@ def test_what_would_show_something_else_is_not_shown(pacman_study, monkeypatch) 
     assert make_replays(pacman_study, blocks, chosen, 0) == [None]
 
 
-def test_replays_are_numbered_as_far_as_there_is_room(monkeypatch) -> None:
+def test_replays_are_numbered_as_long_as_they_fit(monkeypatch) -> None:
     made = [(None, "first"), (None, None), (0, "x" * 40), (1, "second"), (2, None)]
     monkeypatch.setattr("legible.report.replays.REPLAY_BUDGET", 20)
     assert _number_replays(made, 4) == Replays(("first", "second"), (0,), (None, 1, None, None), 5)
@@ -369,7 +318,7 @@ def test_replays_are_numbered_as_far_as_there_is_room(monkeypatch) -> None:
 @pytest.mark.parametrize("name", ["highway-fast-v0", "MountainCar-v0"])
 def test_environments_draw_without_a_screen(name, mirror) -> None:
     pytest.importorskip("highway_env" if name.startswith("highway") else "pygame")
-    with _no_window():
+    with no_window():
         env, scene = scene_of(EnvironmentSpec(name), mirror.space, [], 10**6)
         assert isinstance(scene, PictureScene)
         scene.begin(0, [])

@@ -1,4 +1,4 @@
-"""Conditions as sets of bits: by hand, and the same as matching row by row."""
+"""Bit sets of conditions: by hand, and equal to matching row by row."""
 
 import numpy as np
 from hypothesis import given, settings
@@ -42,7 +42,7 @@ def rules_and_rows(draw: st.DrawFn) -> tuple[list[list[Rule]], np.ndarray]:
 
 @given(rules_and_rows())
 @settings(max_examples=60, deadline=None)
-def test_bits_are_what_matching_tells(case: tuple[list[list[Rule]], np.ndarray]) -> None:
+def test_bits_equal_matching_row_by_row(case: tuple[list[list[Rule]], np.ndarray]) -> None:
     sets, rows = case
     rules = CompiledRules.compile(sets)
     known = ConditionBits.of(rules, rows)

@@ -55,7 +55,7 @@ def test_single_values_in_the_papers_notation() -> None:
     intervals = deciles(space, data)
     assert intervals.highs[0].tolist() == [0, 5, 7]
     assert intervals.highs[1][1] == -1.0
-    # A category is its own value, not its number; a sentinel has the number of its interval; any other is a value.
+    # A category is written as its value, a sentinel as the index of its interval.
     for condition, text in (
         (Condition.equals(0, 7), "f0=7"),
         (Condition.equals(1, -1), "f1=1"),
@@ -63,7 +63,7 @@ def test_single_values_in_the_papers_notation() -> None:
         (Condition(1, intervals.lows[1][3], intervals.highs[1][3]), "f1=3"),
     ):
         assert Rule("+", 0, (condition,)).paper(intervals, space) == f"+action(0) <- {text}"
-    # From the beginning of one interval to the end of another is neither of them.
+    # Two intervals together are written with their bounds.
     wide = Condition(1, intervals.lows[1][3], intervals.highs[1][4])
     assert Rule("+", 0, (wide,)).paper(intervals, space) == f"+action(0) <- f1∈({wide.low:g}, {wide.high:g}]"
     assert Rule("-", 0, (Condition(1, 2, 5), Condition.equals(0, 7))).paper() == "-action(0) <- f0=7, f1∈(2, 5]"
@@ -79,17 +79,18 @@ def test_single_values_in_the_papers_notation() -> None:
         (Condition(0, below(0), np.inf), "speed >= 0"),
         (Condition(0, 1, 3), "1 < speed <= 3"),
         (Condition(0, below(1), below(3)), "1 <= speed < 3"),
-        (Condition(0, 1.2345678, 2.3456075), "1.2345678 < speed <= 2.3456075"),  # no end is shorter: as it is
+        (Condition(0, 1.2345678, 2.3456075), "1.2345678 < speed <= 2.3456075"),  # no bound is shorter
         (Condition(0, -np.inf, np.inf), "speed <= inf"),
         (Condition.equals(0, 1), "speed = 1"),
     ],
 )
-def test_conditions_are_written_as_people_would(condition: Condition, text: str) -> None:
+def test_conditions_are_written_with_the_shorter_bound(condition: Condition, text: str) -> None:
     assert condition.text(SPACE[0]) == text
+    assert parse_rule(f"+Go <- {text}", SPACE).conditions == (condition,)
 
 
 def test_there_is_one_zero() -> None:
-    """−0 is written as 0, so that equal rules are equal files, too."""
+    """−0 is written as 0, so that equal rules have equal files."""
     assert json.dumps(Rule("+", 0, (Condition(0, -0.0, 1),)).to_dict()["conditions"]) == (
         '[{"feature": 0, "low": 0.0, "high": 1.0}]'
     )
@@ -98,41 +99,33 @@ def test_there_is_one_zero() -> None:
 @pytest.mark.parametrize(
     ("text", "condition"),
     [
-        ("speed <= 5", Condition(0, -np.inf, 5)),
-        ("speed < 5", Condition(0, -np.inf, np.nextafter(np.float32(5), np.float32(0)))),
-        ("speed > -2.5", Condition(0, -2.5, np.inf)),
-        ("speed >= 0", Condition(0, np.nextafter(np.float32(0), np.float32(-1)), np.inf)),
         ("speed = 3", Condition.equals(0, 3)),
         ("speed == 3", Condition.equals(0, 3)),
         ("speed", Condition.equals(0, 1)),
         ("not speed", Condition.equals(0, 0)),
-        ("1 < speed <= 3", Condition(0, 1, 3)),
-        (
-            "-3 <= speed < -1",
-            Condition(0, np.nextafter(np.float32(-3), np.float32(-9)), np.nextafter(np.float32(-1), np.float32(-9))),
-        ),
+        ("-3 <= speed < -1", Condition(0, below(-3), below(-1))),
         ("1e-3<speed<=2.5E2", Condition(0, 1e-3, 250)),
     ],
 )
-def test_every_way_to_write_a_condition(text: str, condition: Condition) -> None:
+def test_other_ways_to_write_a_condition(text: str, condition: Condition) -> None:
     assert parse_rule(f"+Go <- {text}", SPACE).conditions == (condition,)
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("Go <- speed > 1", "is no rule"),
-        ("+Go speed > 1", "is no rule"),
+        ("Go <- speed > 1", "is not a rule"),
+        ("+Go speed > 1", "is not a rule"),
         ("+Gone <- speed > 1", "no action called 'Gone'. Did you mean 'Go'"),
         ("+Go <- sped > 1", "no feature called 'sped'. Did you mean 'speed'"),
-        ("+Go <- speed >", "'speed >' is no condition"),
-        ("+Go <- ", "is no condition"),
-        ("+Go <- speed > 1 & speed < 3", "once only"),
-        ("+Go <- 5 < speed <= 3", "nothing lies in"),
-        ("+Go <- speed = nan", "is no condition"),
+        ("+Go <- speed >", "'speed >' is not a condition"),
+        ("+Go <- ", "is not a condition"),
+        ("+Go <- speed > 1 & speed < 3", "one condition per feature"),
+        ("+Go <- 5 < speed <= 3", "3.0 of feature 0 is empty"),
+        ("+Go <- speed = nan", "is not a condition"),
     ],
 )
-def test_texts_that_are_no_rules(text: str, message: str) -> None:
+def test_invalid_texts_are_refused(text: str, message: str) -> None:
     with pytest.raises(RuleError, match=message):
         parse_rule(text, SPACE)
 
@@ -142,23 +135,18 @@ def test_text_parses_back_to_the_same_bits(rule: Rule) -> None:
     assert parse_rule(rule.text(PACMAN), PACMAN) == rule
 
 
-@given(rules())
-def test_json_reads_back_to_the_same_bits(rule: Rule) -> None:
-    assert Rule.from_dict(json.loads(json.dumps(rule.to_dict(), allow_nan=False))) == rule
-
-
 @given(rules(), rules())
-def test_rule_sets_survive_json_and_compose(first: Rule, second: Rule) -> None:
+def test_rule_sets_are_read_back_from_json_and_united(first: Rule, second: Rule) -> None:
     rule_set = RuleSet((first, second), source=first)
-    assert RuleSet.from_dict(json.loads(json.dumps(rule_set.to_dict()))) == rule_set
+    assert RuleSet.from_dict(json.loads(json.dumps(rule_set.to_dict(), allow_nan=False))) == rule_set
     assert (RuleSet((first,)) | RuleSet((second, first))).rules == tuple(dict.fromkeys((first, second)))
 
 
 @pytest.mark.parametrize(
     "data", [{}, {"polarity": "+", "action": 0}, {"polarity": "+", "action": "x", "conditions": []}, 3]
 )
-def test_data_that_is_no_rule(data: object) -> None:
-    with pytest.raises(RuleError, match="this is no rule"):
+def test_invalid_data_is_refused(data: object) -> None:
+    with pytest.raises(RuleError, match="not a rule"):
         Rule.from_dict(data)
 
 
@@ -181,7 +169,7 @@ def test_the_order_of_conditions_does_not_matter() -> None:
         lambda: Rule("+", 0, (Condition.equals(3, 0),)).text(SPACE),
     ],
 )
-def test_senseless_rules_are_refused(make) -> None:
+def test_invalid_rules_are_refused(make) -> None:
     with pytest.raises(RuleError):
         make()
 

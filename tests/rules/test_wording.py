@@ -1,4 +1,4 @@
-"""Rules in words: grammar by hand, and no two rules that read the same."""
+"""Rules in words: grammar by hand, and different words for different rules."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,10 +16,10 @@ from legible.rules import Condition, Rule, RuleSet, parse_rule
 from legible.rules.wording import (
     describe_condition,
     describe_rule,
-    describe_rule_briefly,
     describe_rule_set,
     gerund,
     representative_rule,
+    rule_parts,
     short_action_words,
     third_person,
 )
@@ -30,9 +30,9 @@ PACMAN = pacman_features(2)
 INFINITY = float("inf")
 
 
-def side_by_side(told: Mapping[object, str]) -> str:
-    """Lines of what is described and the words for it."""
-    return "\n".join(f"{what}: {words}" for what, words in told.items())
+def side_by_side(phrases: Mapping[object, str]) -> str:
+    """Return lines with each key and its words."""
+    return "\n".join(f"{key}: {words}" for key, words in phrases.items())
 
 
 @pytest.mark.parametrize(
@@ -93,19 +93,22 @@ def test_rules_of_pacman(text: str, snapshot) -> None:
     assert describe_rule(parse_rule(text, PACMAN), PACMAN) == snapshot
 
 
-def test_advice(snapshot) -> None:
-    texts = ("-North <- not open.north", "+North <- open.north", "-North <- true", "+Stop <- true")
-    assert side_by_side({text: describe_rule(parse_rule(text, PACMAN), PACMAN, "advice") for text in texts}) == snapshot
+COASTING = FeatureSpace((Feature("x"),), (Action("Coast", "not accelerate"), Action("None", "apply no torque")))
 
 
-def test_advice_about_doing_nothing(snapshot) -> None:
-    space = FeatureSpace((Feature("x"),), (Action("Coast", "not accelerate"), Action("None", "apply no torque")))
-
-    texts = ("+Coast <- x > 1", "-Coast <- x > 1", "-None <- true", "+None <- x > 1")
+@pytest.mark.parametrize(
+    ("space", "texts"),
+    [
+        (PACMAN, ("-North <- not open.north", "+North <- open.north", "-North <- true", "+Stop <- true")),
+        (COASTING, ("+Coast <- x > 1", "-Coast <- x > 1", "-None <- true", "+None <- x > 1")),
+    ],
+    ids=["pacman", "coasting"],
+)
+def test_advice(space: FeatureSpace, texts: tuple[str, ...], snapshot) -> None:
     assert side_by_side({text: describe_rule(parse_rule(text, space), space, "advice") for text in texts}) == snapshot
 
 
-def test_names_stand_in_for_missing_words(snapshot) -> None:
+def test_names_replace_missing_words(snapshot) -> None:
     space = FeatureSpace((Feature("f0"), Feature("kind", "categorical")), (Action("action0"), Action("action1")))
     assert describe_rule(parse_rule("+action1 <- f0 > 0.5 & kind = 3", space), space) == snapshot
 
@@ -137,7 +140,7 @@ def test_numbers_are_rounded_but_stay_apart(snapshot) -> None:
     assert side_by_side({what: describe_condition(one, speed) for what, one in conditions.items()}) == snapshot
 
 
-def test_the_least_value_is_told_as_what_it_means(snapshot) -> None:
+def test_the_least_value_is_described_by_its_phrase(snapshot) -> None:
     space = PACMAN
     timer = space.feature_index("ghost0.timer")
     assert describe_condition(Condition(timer, -INFINITY, 0.0), space[timer]) == "ghost 0 is not scared"
@@ -146,13 +149,13 @@ def test_the_least_value_is_told_as_what_it_means(snapshot) -> None:
     assert describe_condition(Condition(timer, -INFINITY, 0.0), unbounded).endswith("is at most 0")
 
 
-def test_a_flag_without_its_value_is_a_question(snapshot) -> None:
+def test_the_words_of_a_feature_as_such(snapshot) -> None:
     space = pacman_features(2)
     assert space[space.feature_index("open.north")].question == snapshot
     assert space[space.feature_index("food.length")].question == snapshot
 
 
-def test_a_rule_set_is_told_by_its_actions(snapshot) -> None:
+def test_a_rule_set_with_related_actions(snapshot) -> None:
     turn = [file.path for file in shipped_relations("legible/PacmanSmall-v0") if file.name == "turn"]
     relations = load_relations(turn[0], PACMAN)
     rule = parse_rule("-North <- not open.north & 2 < pacman.x <= 3", PACMAN)
@@ -196,7 +199,7 @@ def _rule(body: Mapping[int, float]) -> Rule:
     return Rule("+", 0, tuple(Condition.equals(i, value) for i, value in body.items()))
 
 
-def test_rules_that_are_drawn_together_stay_apart() -> None:
+def test_rules_with_merged_phrases_read_differently() -> None:
     """All 3⁸ bodies over features whose phrases resemble each other read differently."""
     indices = [PACMAN.feature_index(name) for name in RELATED]
     texts = {
@@ -211,12 +214,12 @@ bodies = st.dictionaries(st.sampled_from(FLAGS), st.sampled_from([0.0, 1.0]), mi
 
 
 @given(bodies, st.sampled_from(FLAGS))
-def test_one_condition_more_or_less_is_told(body: dict[int, float], flag: int) -> None:
+def test_one_condition_more_or_less_changes_the_words(body: dict[int, float], flag: int) -> None:
     changed = {i: v for i, v in body.items() if i != flag} if flag in body else {**body, flag: 0.0}
     assert describe_rule(_rule(body), PACMAN) != describe_rule(_rule(changed), PACMAN)
 
 
-# --- Distances, and things that are not there ------------------------------------------------------------------------
+# --- Distances and absent objects ------------------------------------------------------------------------------------
 
 
 def test_distances_in_metres_and_speeds_in_metres_a_second(snapshot) -> None:
@@ -234,24 +237,28 @@ def test_distances_in_metres_and_speeds_in_metres_a_second(snapshot) -> None:
     assert side_by_side({text: describe_rule(parse_rule(text, space), space) for text in texts}) == snapshot
 
 
-def test_what_is_not_there_is_told_as_that(snapshot) -> None:
+def test_absent_vehicles(snapshot) -> None:
     space = highway_features(ranges={"x": (-200.0, 200.0)})
-    none = parse_rule("+SLOWER <- not vehicle9.presence", space)
-    assert describe_rule(none, space) == snapshot
-    # Without a condition on its presence, zeros of a row without a vehicle count, too, and that is said.
-    mixed = parse_rule("+SLOWER <- -0.2 < vehicle9.x <= 0.0", space)
-    assert describe_rule(mixed, space) == snapshot
-    ahead = parse_rule("+SLOWER <- vehicle9.x > 0.2", space)
-    assert describe_rule(ahead, space) == snapshot
+    texts = (
+        "not vehicle9.presence",
+        "-0.2 < vehicle9.x <= 0.0",  # zeros in the row of an absent vehicle satisfy this condition, too
+        "vehicle9.x > 0.2",
+        " & ".join(f"vehicle{n}.presence & -0.2 < vehicle{n}.x <= 0.2" for n in (7, 8, 9)),
+    )
+    assert side_by_side({text: describe_rule(parse_rule(f"+SLOWER <- {text}", space), space) for text in texts}) == (
+        snapshot
+    )
 
 
-def test_short_titles_keep_what_a_distance_needs(snapshot) -> None:
-    space = highway_features(ranges={"x": (-200.0, 200.0), "y": (-12.0, 12.0)})
-    near = [f"vehicle{n}.presence & -0.2 < vehicle{n}.x <= 0.2" for n in (7, 8, 9)]
-    assert describe_rule_briefly(parse_rule(f"+SLOWER <- {' & '.join(near)}", space), space) == snapshot
+def test_the_parts_of_a_rule_hold_the_presence_with_the_position() -> None:
+    space = highway_features(ranges={"x": (-200.0, 200.0)})
+    rule = parse_rule("+SLOWER <- vehicle9.presence & 0.1 < vehicle9.x <= 0.2 & ego.x > 0", space)
+    advice, parts = rule_parts(rule, space)
+    assert advice == "go slower"
+    assert [len(conditions) for _, conditions in parts] == [1, 2]
 
 
-def test_actions_with_prepositions_are_named_as_doing_them(snapshot) -> None:
+def test_short_words_for_actions_with_prepositions(snapshot) -> None:
     space = highway_features()
     assert side_by_side(short_action_words([0, 2], space)) == snapshot
 
@@ -260,5 +267,5 @@ def test_actions_with_prepositions_are_named_as_doing_them(snapshot) -> None:
     ("low", "high"),
     [(-2.25e-6, 2.83e-6), (-0.04, -2.25e-6), (-3.3e-6, np.inf), (2.0e-6, np.inf), (-np.inf, 2.0e-6)],
 )
-def test_ends_that_are_zero_but_for_the_last_bits_are_zero(low: float, high: float, snapshot) -> None:
+def test_bounds_near_zero_are_zero(low: float, high: float, snapshot) -> None:
     assert describe_condition(Condition(0, low, high), Feature("vy", words="the climb")) == snapshot

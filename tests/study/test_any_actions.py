@@ -1,46 +1,39 @@
 """Studies of policies whose actions are made of several parts, or continuous, from the policy to the report."""
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 from stable_baselines3.common.evaluation import evaluate_policy as sb3_evaluate_policy
 
-from legible.engines import InProcess
 from legible.environments import EnvironmentSpec
 from legible.errors import LegibleError
 from legible.features import is_cut
 from legible.guidance import GuidedPolicy
-from legible.mining import exclusion, inclusion
 from legible.play import collect, play_policy, stage_seeds
-from legible.policies import ChoicePolicy, load_policy
+from legible.policies import load_policy
 from legible.report import write_report
 from legible.rules import parse_rule
-from legible.settings import (
-    BaselineSettings,
-    EvaluationSettings,
-    ImprovementSettings,
-    MiningSettings,
-    PlaySettings,
-    ReferenceSettings,
-    StudySettings,
-)
 from legible.study import Study
 from legible.study.check import check_env
 from play.spaces_environments import Buttons, Matrix, Walk, make_model
+from study.studies import make_study, open_study, settings_of
 
-SETTINGS = StudySettings(
+SETTINGS = settings_of(
     sources="mined,yours",
     episodes=40,
-    mining=MiningSettings(lime_states=10, lime_samples=200, min_accuracy=0.7),
-    play=PlaySettings(batch=8, unit_episodes=20),
-    evaluation=EvaluationSettings(
-        rung_changes=8, rungs=2, race_seeds=40, confirmation_seeds=300, confirmation_episodes=10, alpha=0.3
-    ),
-    improvement=ImprovementSettings(episodes=10, final_episodes=10),
-    references=ReferenceSettings(episodes=10),
-    baselines=BaselineSettings(random_tests=3),
+    mining={"lime_states": 10, "lime_samples": 200, "min_accuracy": 0.7},
+    play={"batch": 8, "unit_episodes": 20},
+    evaluation={
+        "rung_changes": 8,
+        "rungs": 2,
+        "race_seeds": 40,
+        "confirmation_seeds": 300,
+        "confirmation_episodes": 10,
+        "alpha": 0.3,
+    },
+    improvement={"episodes": 10, "final_episodes": 10},
+    references={"episodes": 10},
 )
 WORLDS = {"parts": ("PPO", Walk), "switches": ("PPO", Buttons), "numbers": ("SAC", Matrix)}
 
@@ -53,15 +46,10 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     model.save(folder / "model.zip")
     spec = EnvironmentSpec(f"play.spaces_environments:{world.__name__}")
     names = {"parts": "action1.1", "switches": "action1.on", "numbers": "action0.high"}
-    study = Study(
-        folder / "study",
-        spec,
-        folder / "model.zip",
-        rules=[f"+{names[request.param]} <- f0 > 0"],
-        settings=SETTINGS,
-        engine=InProcess(),
+    study = make_study(
+        folder / "study", spec, folder / "model.zip", rules=[f"+{names[request.param]} <- f0 > 0"], settings=SETTINGS
     )
-    study.run(baselines=True)
+    study.run()
     return study
 
 
@@ -71,7 +59,6 @@ def test_a_study_goes_to_the_report(made: Study) -> None:
     assert experiences.actions.shape == (len(experiences), len(made.space.groups))
     assert made.mining.rules
     assert {made.space.group_of(found.rule.action) for found in made.mining.rules} == set(range(len(made.space.groups)))
-    assert set(made.baselines) == {"block", "enforce", "rules"}
     assert write_report(made).stat().st_size > 10_000
     given = made.evaluation.verdicts[-1]
     assert given.rule_set.source == parse_rule(made.rule_texts[0], made.space)
@@ -101,12 +88,12 @@ def test_what_was_done_is_kept_beside_the_choices(made: Study) -> None:
         assert (experiences.actions[:, number] == group.first + inside).all()
         if group.regions is not None:
             assert np.bincount(inside.astype(int), minlength=group.count).min() > 0
-    frame = experiences.to_pandas()
+    frame = experiences.to_frame()
     assert f"number.{groups[0].name}" in frame.columns
 
 
 def test_a_study_is_opened_again_with_its_choices(made: Study) -> None:
-    again = Study.open(made.folder, trust=True, engine=InProcess())
+    again = open_study(made.folder)
     assert again.space == made.space
     assert [v.p for v in again.evaluation.verdicts] == [v.p for v in made.evaluation.verdicts]
     assert again.improvement.effect == made.improvement.effect
@@ -127,27 +114,6 @@ def test_the_guided_policy_gives_actions_of_the_space_and_is_saved(made: Study, 
     assert play_policy(loaded, made.environment, [1, 2]).returns.shape == (2,)
 
 
-def test_choices_decide_the_keys_of_played_units(made: Study) -> None:
-    policy = made.setup().policy
-    assert isinstance(policy, ChoicePolicy)
-    assert json.dumps(policy.space.to_dict()["groups"])
-    assert any(path.suffix == ".npz" for path in (made.folder / "units").iterdir())
-
-
-def test_included_states_of_a_negative_rule_on_a_region_are_the_farthest_fifth(made: Study) -> None:
-    experiences = made.experiences
-    for action in range(len(made.space.actions)):
-        group = made.space.groups[made.space.group_of(action)]
-        included, excluded = (kind(experiences, action, "-") for kind in (inclusion, exclusion))
-        assert not (included & excluded).any()
-        if group.regions is not None and np.unique(experiences.scores[:, action]).size > 50:
-            assert included.mean() > 0.19 or not (~experiences.taken(action) & ~included).any()
-            assert experiences.scores[included, action].max() <= experiences.scores[~included, action].min()
-        elif group.regions is None:
-            within = experiences.scores[:, group.choices].argmin(axis=1) + group.first == action
-            assert not (included & ~within).any()
-
-
 @pytest.mark.slow
 def test_check_finds_them_fit(made: Study) -> None:
     found = {finding.question: finding for finding in check_env(made.environment, made.policy)}
@@ -164,14 +130,6 @@ def test_drawn_actions_are_the_same_whatever_the_batch() -> None:
     np.testing.assert_allclose(one.numbers, two.numbers, atol=1e-4)
     calm = collect(policy, spec, 6, seed=0)
     assert np.abs(calm.numbers - one.numbers).max() > 0.1
-
-
-def test_a_policy_of_other_actions_is_refused(tmp_path: Path) -> None:
-    policy = load_policy(make_model("SAC", Matrix()))
-    with pytest.raises(LegibleError, match="they do not belong together"):
-        Study(tmp_path / "study", "CartPole-v1", policy, engine=InProcess())
-    with pytest.raises(LegibleError, match="they do not belong together"):
-        Study(tmp_path / "study", EnvironmentSpec("play.spaces_environments:Buttons"), policy, engine=InProcess())
 
 
 @pytest.mark.parametrize(
@@ -192,5 +150,5 @@ def test_relations_on_groups_that_are_not_there_are_refused_before_anything_is_p
     monkeypatch.setattr(Matrix, "reset", never)
     spec = EnvironmentSpec("play.spaces_environments:Matrix")
     with pytest.raises(LegibleError, match=message):
-        Study(tmp_path / "study", spec, tmp_path / "model.zip", relations=tmp_path / "mine.toml", engine=InProcess())
+        make_study(tmp_path / "study", spec, tmp_path / "model.zip", relations=tmp_path / "mine.toml")
     assert not (tmp_path / "study").exists()

@@ -3,8 +3,6 @@
 Networks that see pictures have a fault; rules speak of bytes of the game's memory and name it.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import warnings
@@ -16,19 +14,20 @@ import pytest
 import torch
 
 from legible import cli
-from legible.engines import InProcess
 from legible.environments import EnvironmentSpec, map_features
 from legible.environments.atari import MOST_ALIKE, ObjectReader
 from legible.environments.spaces import UnfitEnvironmentError
-from legible.study import Study
+from study.studies import open_study
 from test_documents import blocks_of
 
 PAGE = "docs/features.md"
 RECORD = Path(__file__).parents[2] / "lab" / "experiments" / "results" / "freeway.json"
 # What the page's search finds is asked directly, in fewer episodes.
-FEW = ["--sources", "yours", "--evaluation.episodes", "12", "--evaluation.confirmation-episodes", "12"]
-FEWER = ["--episodes", "6", "--improvement.episodes", "4", "--improvement.final-episodes", "6", "--references.episodes"]
-OPTIONS = [*FEW, *FEWER, "2", "--references.most-constants", "1", "--engine", "inline", "--json"]
+FEW = (
+    "sources=yours episodes=6 evaluation.episodes=12 evaluation.confirmation_episodes=12 improvement.episodes=4 "
+    "improvement.final_episodes=6 references.episodes=2 references.most_constants=1"
+)
+OPTIONS = [*(word for few in FEW.split() for word in ("--set", few)), "--engine", "inline", "--json"]
 
 
 @pytest.fixture
@@ -69,7 +68,7 @@ def test_a_fault_of_a_network_that_sees_pictures(
     page: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     check_told(told_by([*page, *OPTIONS, "--rule", "+UP <- chicken.height>125"], monkeypatch, capsys), 125)
-    study = Study.open("freeway", trust=True, engine=InProcess())
+    study = open_study("freeway")
     assert study.mining.rules
     report = Path("freeway/report.html").read_text(encoding="utf-8")
     assert "surrogate" in report

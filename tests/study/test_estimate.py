@@ -10,27 +10,21 @@ import pytest
 
 import mirror_world
 from legible.engines import InProcess, LocalProcesses
-from legible.environments import EnvironmentSpec
 from legible.evaluation.units import Setup, Unit
 from legible.play import Known
-from legible.settings import (
-    EvaluationSettings,
-    ImprovementSettings,
-    PlaySettings,
-    ReferenceSettings,
-    SearchSettings,
-    StudySettings,
-)
+from legible.settings import EvaluationSettings, PlaySettings, SearchSettings, StudySettings
 from legible.study.estimate import Estimate, Rate, estimate, measure_rate, planned_episodes
+from study.studies import make_study, settings_of
 
-SETTINGS = StudySettings(
+SETTINGS = settings_of(
     episodes=50,
     sources="mined,yours",
-    evaluation=EvaluationSettings(method="paper", episodes=10, confirmation_episodes=20),
-    improvement=ImprovementSettings(episodes=30, final_episodes=40, most_candidates=2),
-    references=ReferenceSettings(episodes=15),
+    evaluation={"method": "paper", "episodes": 10, "confirmation_episodes": 20},
+    improvement={"episodes": 30, "final_episodes": 40, "most_candidates": 2},
+    references={"episodes": 15},
 )
-SETUP = Setup(mirror_world.policy(), EnvironmentSpec("mirror_world:MirrorWorld"), (), PlaySettings(batch=8))
+SETUP = Setup(mirror_world.policy(), mirror_world.WORLD, (), PlaySettings(batch=8))
+ENDED = {"truncated": np.zeros(1, np.bool_)}
 
 
 def test_episodes_are_counted_by_hand() -> None:
@@ -43,6 +37,7 @@ def test_episodes_are_counted_by_hand() -> None:
         "final": 2 * 40,  # base and composition
         "references": 6 * 15 + 3 * 40,  # the unguided policy and five of them; then random play and the best two
         "explanation": 100,  # never more than screening
+        "failures": 15,  # as many as of each reference
     }
     nothing = planned_episodes(SETTINGS, Known(rule_sets=9, candidates=0), collected=True)
     assert {nothing[name] for name in ("experiences", "confirmation", "explanation", "references")} == {0}
@@ -78,7 +73,7 @@ def test_what_the_first_lot_takes_is_not_taken_for_playing(monkeypatch) -> None:
 
         def play(_: Setup, unit: Unit) -> SimpleNamespace:
             clock[0] += next(took)
-            return SimpleNamespace(lengths=np.full(len(unit), 7), returns=np.full(len(unit), 500.0))
+            return SimpleNamespace(lengths=np.full(len(unit), 7), returns=np.full(len(unit), 500.0), **ENDED)
 
         monkeypatch.setattr(module, "play_unit", play)
         found = measure_rate(SETUP, seconds=1.0)
@@ -106,7 +101,6 @@ def test_rates_are_measured() -> None:
 @pytest.mark.slow
 def test_the_time_of_a_study_is_told_within_a_factor_of_two(monkeypatch, tmp_path) -> None:
     """By the processor's clock, which a busy machine does not slow down; all is played in this process."""
-    from legible.study import Study
     from legible.study import estimate as module
 
     monkeypatch.setattr(module.time, "perf_counter", time.process_time)
@@ -117,7 +111,7 @@ def test_the_time_of_a_study_is_told_within_a_factor_of_two(monkeypatch, tmp_pat
         evaluation=replace(quick.evaluation, confirmation_changes=200, confirmation_seeds=300, most_confirmed=5),
         improvement=replace(quick.improvement, episodes=100, most_candidates=5),
     )
-    study = Study(tmp_path, "legible/PacmanSmall-v0", "zoo:PacmanSmall/ppo/4", settings=settings, engine=InProcess())
+    study = make_study(tmp_path, "legible/PacmanSmall-v0", "zoo:PacmanSmall/ppo/4", settings=settings)
     study.generalise()
     rate = measure_rate(study.setup(), seconds=0.5)
     left = estimate(study.setup(), study.settings, study.engine, len(study.rule_sets), rate=rate)
@@ -138,7 +132,7 @@ def test_lots_of_batched_environments_grow_to_a_batch(monkeypatch) -> None:
     def play(_: Setup, unit: Unit) -> SimpleNamespace:
         lots.append(len(unit))
         clock[0] += 1.2 + 0.01 * len(unit)
-        return SimpleNamespace(lengths=np.full(len(unit), 7), returns=np.arange(len(unit)))
+        return SimpleNamespace(lengths=np.full(len(unit), 7), returns=np.arange(len(unit)), **ENDED)
 
     monkeypatch.setattr(module, "play_unit", play)
     assert measure_rate(SETUP, seconds=1.0).episodes == pytest.approx(lots[-1] / (1.2 + 0.01 * lots[-1]))

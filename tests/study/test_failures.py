@@ -12,37 +12,30 @@ from legible.engines import InProcess, UnitFailedError
 from legible.evaluation import TooManyFailuresError
 from legible.evaluation.units import Setup, Unit, UnitResult, play_unit
 from legible.files import read_arrays, write_arrays
-from legible.settings import (
-    EvaluationSettings,
-    ImprovementSettings,
-    MiningSettings,
-    PlaySettings,
-    SettingsError,
-    StudySettings,
-)
+from legible.settings import SettingsError
 from legible.study import Study, UnitFiles, fingerprint_of
 from legible.study.check import check_env
 from legible.study.estimate import measure_rate
+from study.studies import make_study, settings_of
 
-SETTINGS = StudySettings(
+SETTINGS = settings_of(
     sources="mined,yours",
     episodes=40,
     most_failed=0.3,
-    mining=MiningSettings(lime_states=10, lime_samples=200),
-    play=PlaySettings(batch=8, unit_episodes=20),
-    evaluation=EvaluationSettings(method="paper", episodes=40, confirmation_episodes=40),
-    improvement=ImprovementSettings(episodes=40, final_episodes=40),
+    mining={"lime_states": 10, "lime_samples": 200},
+    play={"batch": 8, "unit_episodes": 20},
+    evaluation={"method": "paper", "episodes": 40, "confirmation_episodes": 40},
+    improvement={"episodes": 40, "final_episodes": 40},
 )
 
 
 def study(folder: Path, who: str, how: str, every: int, **changes: object) -> Study:
-    return Study(
+    return make_study(
         folder,
         failing(who, how, every),
         mirror_world.policy(),
         relations=mirror_world.mirror(),
         settings=replace(SETTINGS, **changes),
-        engine=InProcess(),
     )
 
 
@@ -85,7 +78,7 @@ def test_files_of_units_say_what_failed_only_where_something_did(tmp_path: Path)
     assert files["bad"].errors.tolist() == ["", "", "took longer than 1 s"]
     np.testing.assert_array_equal(files["bad"].played.returns, good.returns)
     write_arrays(tmp_path / "less.npz", {"returns": good.returns}, "less")
-    with pytest.raises(Exception, match=r"less.npz: is damaged \(no 'lengths'\)"):
+    with pytest.raises(Exception, match=r"less.npz: is damaged \('lengths' is missing\)"):
         files["less"]
 
 
@@ -98,7 +91,7 @@ def _compiled() -> None:
     play_unit(Setup(mirror_world.policy(), failing(), (), SETTINGS.play), Unit((-1, -1), (1, 2)))
 
 
-HANG = r"seeds? \d+.*: took longer than 1 s\. If the environment is only slow, give it more time \(--time-limit\)"
+HANG = r"seeds? \d+.*: took longer than 1 s\. If the environment is only slow, give it more time"
 
 
 @pytest.mark.parametrize("how", ["hang", "hang at reset"])

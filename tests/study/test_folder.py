@@ -11,18 +11,13 @@ import numpy as np
 import pytest
 
 import mirror_world
-from legible.engines import InProcess
 from legible.errors import LegibleError
 from legible.evaluation.units import Setup, Unit, unit_key
 from legible.rules import RuleSet, parse_rule
 from legible.settings import PlaySettings
-from legible.study import Study
 from small_studies import SETTINGS, WORLD
+from study.studies import make_study, open_study
 from unfinished import forget_results
-
-
-def open_again(folder: Path) -> Study:
-    return Study.open(folder, trust=True, engine=InProcess())
 
 
 def test_two_unit_files_that_changed_places_are_noticed(study_copy) -> None:
@@ -31,17 +26,17 @@ def test_two_unit_files_that_changed_places_are_noticed(study_copy) -> None:
     one.write_bytes(second)
     two.write_bytes(first)
     with pytest.raises(LegibleError, match=r"\.npz: belongs elsewhere"):
-        open_again(forget_results(study_copy)).run()
+        open_study(forget_results(study_copy)).run()
 
 
 @pytest.mark.parametrize("name", ["experiences.npz", "mining.npz"])
 def test_files_of_another_study_are_noticed(study_copy, tmp_path, name) -> None:
     policy = study_copy / "policy.safetensors"
-    other = Study(tmp_path / "other", WORLD, policy, settings=SETTINGS, seed=1, engine=InProcess(), relations=())
+    other = make_study(tmp_path / "other", WORLD, policy, settings=SETTINGS, seed=1, relations=())
     other.mine()
     shutil.copy(tmp_path / "other" / name, study_copy / name)
     with pytest.raises(LegibleError, match=rf"{name}: belongs elsewhere"):
-        open_again(study_copy).read(name.removesuffix(".npz"))
+        open_study(study_copy).read(name.removesuffix(".npz"))
 
 
 @pytest.mark.parametrize("name", ["study.json", "policy.safetensors", "relations/00-given.toml"])
@@ -52,7 +47,7 @@ def test_every_file_of_the_inputs_is_checked(study_copy, name) -> None:
     content[place] ^= 1
     path.write_bytes(content)
     with pytest.raises(LegibleError, match=rf"{Path(name).name}: is damaged"):
-        open_again(study_copy)
+        open_study(study_copy)
 
 
 def test_values_that_were_changed_in_a_unit_are_noticed(study_copy) -> None:
@@ -62,7 +57,7 @@ def test_values_that_were_changed_in_a_unit_are_noticed(study_copy) -> None:
     arrays["returns"] = arrays["returns"] + 1.0
     np.savez_compressed(victim, **arrays)  # a whole file, with its old checksum
     with pytest.raises(LegibleError, match=r"is damaged \(its content is"):
-        open_again(forget_results(study_copy)).run()
+        open_study(forget_results(study_copy)).run()
 
 
 @pytest.mark.parametrize("schema", [2, 99, "x"])
@@ -71,11 +66,11 @@ def test_another_schema_is_refused(study_copy, schema, raises_saved) -> None:
     del document["_key"], document["_checksum"]
     (study_copy / "study.json").write_text(json.dumps({**document, "schema": schema}))
     with raises_saved(LegibleError):
-        open_again(study_copy)
+        open_study(study_copy)
 
 
 def test_attributes_only_read(tmp_path) -> None:
-    study = Study(tmp_path, WORLD, mirror_world.policy(), settings=SETTINGS, engine=InProcess(), relations=())
+    study = make_study(tmp_path, WORLD, mirror_world.policy(), settings=SETTINGS, relations=())
     for name in ("experiences", "mining", "generalisations", "evaluation", "improvement", "explanations"):
         with pytest.raises(LegibleError, match=r"yet; .*legible run"):
             getattr(study, name)
@@ -84,7 +79,7 @@ def test_attributes_only_read(tmp_path) -> None:
 
 def _start(folder: str, seed: int, outcomes: "multiprocessing.Queue[str]") -> None:
     try:
-        Study(folder, WORLD, mirror_world.policy(), settings=SETTINGS, seed=seed, engine=InProcess(), relations=())
+        make_study(folder, WORLD, mirror_world.policy(), settings=SETTINGS, seed=seed, relations=())
         outcomes.put("made")
     except LegibleError as error:
         outcomes.put("refused" if "other settings" in str(error) else str(error))

@@ -1,7 +1,5 @@
 """Guided policies whose rules see a memory or a function's features, studied, played and refused as any other."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,16 +11,17 @@ import seen_worlds
 import turning_world
 from legible import GuidedPolicy, distil, load_policy
 from legible.cli.play import _player
-from legible.engines import InProcess
 from legible.environments import EnvironmentSpec, UntrustedCodeError, map_features
 from legible.errors import LegibleError
 from legible.features import FeatureSpace
+from legible.guidance import GuidedEnv
 from legible.play import environment_for
 from legible.policies import Policy
 from legible.rules import parse_rule
 from legible.settings import DistillationSettings, MiningSettings, StudySettings
 from legible.study import Study
 from legible.study.check import check_env
+from study.studies import make_study, open_study
 
 PICTURES, FUNCTION = "seen_worlds:PictureWorld", "seen_worlds:thing_in_picture"
 WORLD = EnvironmentSpec(PICTURES)
@@ -46,15 +45,30 @@ def of_function(tmp_path: Path) -> Path:
 
 def test_who_names_the_function_studies_the_file(of_function: Path, tmp_path: Path, raises_saved) -> None:
     with pytest.raises(UntrustedCodeError, match=r"name it yourself \(--features seen_worlds:thing_in_picture;"):
-        Study(tmp_path / "s", PICTURES, of_function, settings=SMALL, engine=InProcess()).mine()
+        make_study(tmp_path / "s", PICTURES, of_function, settings=SMALL).mine()
     with raises_saved(LegibleError):
-        Study(tmp_path / "s", PICTURES, of_function, features="seen_worlds:raises", settings=SMALL, engine=InProcess())
-    made = Study(tmp_path / "s", PICTURES, of_function, features=FUNCTION, settings=SMALL, engine=InProcess())
+        make_study(tmp_path / "s", PICTURES, of_function, features="seen_worlds:raises", settings=SMALL)
+    made = make_study(tmp_path / "s", PICTURES, of_function, features=FUNCTION, settings=SMALL)
     mining = made.mine()
     assert "thing.column" in mining.space.names
     with pytest.raises(UntrustedCodeError, match="--trust"):
         Study.open(tmp_path / "s")
-    assert Study.open(tmp_path / "s", trust=True, engine=InProcess()).mining.rules == mining.rules
+    assert open_study(tmp_path / "s").mining.rules == mining.rules
+
+
+def test_a_file_does_not_import_the_function_that_it_names(of_function: Path) -> None:
+    loaded = GuidedPolicy.load(of_function)
+    with pytest.raises(UntrustedCodeError, match=r"names the function 'seen_worlds:thing_in_picture'"):
+        GuidedEnv(seen_worlds.PictureWorld(), loaded).reset(seed=0)
+    with pytest.raises(LegibleError, match="not of 'seen_worlds:raises'"):
+        GuidedEnv(seen_worlds.PictureWorld(), loaded, features="seen_worlds:raises")
+    safe = GuidedEnv(seen_worlds.PictureWorld(), loaded, features=FUNCTION)
+    observation, info = safe.reset(seed=0)
+    assert observation.shape == (seen_worlds.SIZE, seen_worlds.SIZE, 1)
+    for _ in range(seen_worlds.STEPS):
+        right = info["column"] > 5
+        *_, info = safe.step(np.int64(0))
+        assert (info["intervention"] is not None) == right
 
 
 @pytest.mark.slow
@@ -87,7 +101,7 @@ def test_a_guided_policy_that_remembers_is_mined(tmp_path: Path) -> None:
     policy = load_policy(turning_world.turns_in_gusts, output="values", n_features=2, n_actions=2)
     guided = GuidedPolicy(policy, [parse_rule("+GoOn <- before = 1", space)], space)
     settings = replace(SMALL, episodes=20)
-    made = Study(tmp_path, "turning_world:TurningWorld", guided, settings=settings, engine=InProcess())
+    made = make_study(tmp_path, "turning_world:TurningWorld", guided, settings=settings)
     rules = [mined.rule.text(made.space) for mined in made.mine().rules]
     assert any("before" in rule for rule in rules)
     taken = made.experiences

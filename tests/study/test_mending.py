@@ -14,27 +14,19 @@ from legible.policies import NetworkPolicy
 from legible.report import write_report
 from legible.report.rounds import write_rounds
 from legible.rules import RuleSet, parse_rule
-from legible.settings import (
-    DistillationSettings,
-    EvaluationSettings,
-    ImprovementSettings,
-    MiningSettings,
-    MistakeSettings,
-    PlaySettings,
-    ReferenceSettings,
-    StudySettings,
-)
-from legible.study.mending import MendedRound, _is_known, _read_figures
+from legible.settings import DistillationSettings
+from legible.study.mending import MendedRound, _is_known, _read_figures, alike
+from study.studies import settings_of
 
 WORLD = "mirror_world:MirrorWorld"
-SETTINGS = StudySettings(
+SETTINGS = settings_of(
     episodes=60,
-    mining=MiningSettings(lime_states=10, lime_samples=200),
-    play=PlaySettings(batch=8, unit_episodes=40),
-    evaluation=EvaluationSettings(method="paper", episodes=60, confirmation_episodes=60),
-    improvement=ImprovementSettings(episodes=40, final_episodes=40),
-    references=ReferenceSettings(episodes=20),
-    mistakes=MistakeSettings(when="never"),
+    mining={"lime_states": 10, "lime_samples": 200},
+    play={"batch": 8, "unit_episodes": 40},
+    evaluation={"method": "paper", "episodes": 60, "confirmation_episodes": 60},
+    improvement={"episodes": 40, "final_episodes": 40},
+    references={"episodes": 20},
+    mistakes={"when": "never"},
 )
 LEARNING = DistillationSettings(
     rounds=2, episodes=24, steps=100, batch=64, learning_rate=2e-3, check_episodes=40, final_episodes=60
@@ -123,7 +115,7 @@ def test_the_report_over_all_rounds(tmp_path, policy_file) -> None:
     found = mended(tmp_path / "m", policy_file, rounds=1, on_study=write_report)
     write_rounds(found)
     page = (tmp_path / "m" / "report.html").read_text(encoding="utf-8")
-    assert "What each round is worth" in page
+    assert "Gain of each round" in page
     assert 'href="round-1/report.html"' in page
     assert found.stopped == "One round was asked for."
     assert found.stopped in page
@@ -165,3 +157,20 @@ def test_figures_of_a_network_that_are_none(tmp_path, figures, raises_saved) -> 
         _read_figures(path, "some network")
     with pytest.raises(DamagedFileError, match="belongs elsewhere"):
         _read_figures(path, "another network")
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "same"),
+    [
+        ("+Left <- luck > 0", "+Left <- luck > 0.5", True),
+        ("+Left <- luck > 0", "+Left <- luck < 0", False),
+        ("+Left <- luck > 0", "-Left <- luck > 0", False),
+        ("+Left <- luck > 0", "+Right <- luck > 0", False),
+        ("+Left <- luck > 0", "+Left <- luck > 0 & left", False),
+        ("+Left <- luck > 0 & left", "+Left <- left & luck > 1", True),
+    ],
+)
+def test_rules_are_alike_whatever_the_ends_of_their_intervals(one, two, same) -> None:
+    first, second = (parse_rule(text, mirror_world.SPACE) for text in (one, two))
+    assert alike(first, second) is same
+    assert alike(second, first) is same

@@ -1,23 +1,21 @@
 """A policy with three weaknesses at once: the composition mends them all and names each cause once."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
 
 import corridor_world
-from legible.engines import InProcess
-from legible.settings import EvaluationSettings, ImprovementSettings, MiningSettings, PlaySettings, StudySettings
+from legible.settings import ImprovementSettings, StudySettings
 from legible.study import Study
+from study.studies import make_study, open_study, settings_of
 
-SETTINGS = StudySettings(
+SETTINGS = settings_of(
     episodes=200,
     sources="mined,yours",
-    mining=MiningSettings(lime_states=10, lime_samples=500),
-    play=PlaySettings(batch=25, unit_episodes=200),
-    evaluation=EvaluationSettings(race_seeds=200, confirmation_changes=200, confirmation_seeds=400),
-    improvement=ImprovementSettings(episodes=120, final_episodes=300, beginnings=1),
+    mining={"lime_states": 10, "lime_samples": 500},
+    play={"batch": 25, "unit_episodes": 200},
+    evaluation={"race_seeds": 200, "confirmation_changes": 200, "confirmation_seeds": 400},
+    improvement={"episodes": 120, "final_episodes": 300, "beginnings": 1},
 )
 # A quarter of the steps has each danger, half of those on the left.
 LOST = corridor_world.STEPS / 8 * sum(1.0 + loss for loss in corridor_world.LOSS)
@@ -28,13 +26,12 @@ def studied(folder: Path, **settings: object) -> Study:
     file = folder / "mirror.toml"
     file.write_text(corridor_world.MIRROR, encoding="utf-8")
     improvement = ImprovementSettings(episodes=120, final_episodes=300, beginnings=1, **settings)
-    return Study(
+    return make_study(
         folder / "study",
         corridor_world.SPEC,
         corridor_world.policy(),
         relations=file,
         settings=StudySettings(**{**SETTINGS.__dict__, "improvement": improvement}),
-        engine=InProcess(),
     )
 
 
@@ -71,7 +68,7 @@ def test_with_few_changes_allowed_the_dearest_weakness_is_mended(tmp_path: Path)
 
 
 def test_it_is_the_same_when_it_is_read_again(study: Study) -> None:
-    again = Study.open(study.folder, policy=study.policy, trust=True, engine=InProcess()).improvement
+    again = open_study(study.folder, policy=study.policy).improvement
     names = ("rule_sets", "composition", "steps", "effect", "front", "check", "environment_steps")
     for name in names:
         assert getattr(again, name) == getattr(study.improvement, name), name

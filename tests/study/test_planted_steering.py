@@ -1,7 +1,5 @@
 """Weaknesses that were put into policies with continuous and with several actions are found, named and mended."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,29 +7,19 @@ import numpy as np
 import pytest
 
 import steering_world
-from legible.engines import InProcess
-from legible.features import FeatureSpace
-from legible.relations import parse_relations
-from legible.relations.check import check_relations
 from legible.rules import describe_rule
-from legible.settings import (
-    EvaluationSettings,
-    ImprovementSettings,
-    MiningSettings,
-    PlaySettings,
-    SearchSettings,
-    StudySettings,
-)
+from legible.settings import MiningSettings, SearchSettings
 from legible.study import Study
 from steering_world import Driving, Steering, UncutSteering
+from study.studies import make_study, settings_of
 
-SETTINGS = StudySettings(
+SETTINGS = settings_of(
     sources="mined,yours",
     episodes=100,
-    mining=MiningSettings(lime_states=10, lime_samples=500),
-    play=PlaySettings(batch=20, unit_episodes=100),
-    evaluation=EvaluationSettings(episodes=60, confirmation_episodes=100),
-    improvement=ImprovementSettings(episodes=60, final_episodes=200, most_candidates=3),
+    mining={"lime_states": 10, "lime_samples": 500},
+    play={"batch": 20, "unit_episodes": 100},
+    evaluation={"episodes": 60, "confirmation_episodes": 100},
+    improvement={"episodes": 60, "final_episodes": 200, "most_candidates": 3},
 )
 BEST = 12.0  # every one of twelve steps earns 1 on average
 
@@ -39,13 +27,12 @@ BEST = 12.0  # every one of twelve steps earns 1 on average
 def studied(folder: Path, world: type[Steering] | type[Driving], *, flawed: bool) -> Study:
     file = folder / "mirror.toml"
     file.write_text(steering_world.MIRRORS[world], encoding="utf-8")
-    study = Study(
+    study = make_study(
         folder / "study",
         steering_world.spec(world),
         steering_world.policy(world, flawed=flawed),
         relations=file,
         settings=SETTINGS,
-        engine=InProcess(),
     )
     study.run()
     return study
@@ -120,17 +107,6 @@ def test_nothing_is_found_in_the_perfect_policy(tmp_path: Path, world) -> None:
     assert not study.improvement.composition.rules
 
 
-@pytest.mark.parametrize("world", [Steering, Driving])
-def test_the_mirror_is_none_of_the_whole_environment(world) -> None:
-    """What comes next is drawn anew, so that only the reward can be compared: the check says what it cannot tell."""
-    space: FeatureSpace = world.feature_space
-    relations = parse_relations(steering_world.MIRRORS[world], space)
-    answers = check_relations(world(), relations, states=400, episodes=100)
-    assert {answer.verdict for answer in answers} <= {"holds", "cannot tell", "holds approximately"}
-    wrong = parse_relations(steering_world.MIRRORS[world].replace('negate = "side"', ""), space)
-    assert "does not hold" in {answer.verdict for answer in check_relations(world(), wrong, states=400, episodes=100)}
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("world", [Steering, Driving])
 def test_a_search_alone_finds_it(tmp_path: Path, world: type[Steering] | type[Driving]) -> None:
@@ -141,13 +117,12 @@ def test_a_search_alone_finds_it(tmp_path: Path, world: type[Steering] | type[Dr
         mining=MiningSettings(importance="none"),
         search=SearchSettings(budget=80_000, most_conditions=2, proposed=8),
     )
-    study = Study(
+    study = make_study(
         tmp_path,
         steering_world.spec(world),
         steering_world.policy(world, flawed=True),
         relations="none",
         settings=settings,
-        engine=InProcess(),
     )
     improvement = study.improve()
     assert {verdict.source for verdict in study.evaluation.confirmed} == {"searched"}

@@ -1,4 +1,4 @@
-"""Studies that race: resumed to the bit, read without playing, with baselines by the same method."""
+"""Studies that race: resumed to the bit, read without playing."""
 
 from pathlib import Path
 
@@ -7,59 +7,32 @@ import pytest
 
 import mirror_world
 from legible.engines import InProcess
-from legible.environments import EnvironmentSpec
 from legible.evaluation import Evaluation
 from legible.explanation import verdict_sentence
+from legible.explanation.grouping import changed_states
 from legible.files import DamagedFileError
-from legible.settings import (
-    BaselineSettings,
-    EvaluationSettings,
-    ImprovementSettings,
-    MiningSettings,
-    PlaySettings,
-    ReferenceSettings,
-    StudySettings,
-)
+from legible.settings import StudySettings
 from legible.study import Study
+from mirror_world import WORLD
+from study.studies import Impatient, StoppedError, settings_of
 from unfinished import forget_results
 
-SETTINGS = StudySettings(
+SETTINGS = settings_of(
     sources="mined,yours",
     episodes=60,
-    mining=MiningSettings(lime_states=10, lime_samples=200),
-    play=PlaySettings(batch=8, unit_episodes=40),
-    evaluation=EvaluationSettings(
-        rung_changes=12,
-        rungs=3,
-        race_seeds=160,
-        confirmation_changes=200,
-        confirmation_seeds=600,
-        confirmation_episodes=40,
-    ),
-    improvement=ImprovementSettings(episodes=40, final_episodes=40, most_candidates=3),
-    references=ReferenceSettings(episodes=20),
-    baselines=BaselineSettings(random_tests=3),
+    mining={"lime_states": 10, "lime_samples": 200},
+    play={"batch": 8, "unit_episodes": 40},
+    evaluation={
+        "rung_changes": 12,
+        "rungs": 3,
+        "race_seeds": 160,
+        "confirmation_changes": 200,
+        "confirmation_seeds": 600,
+        "confirmation_episodes": 40,
+    },
+    improvement={"episodes": 40, "final_episodes": 40, "most_candidates": 3},
+    references={"episodes": 20},
 )
-WORLD = EnvironmentSpec("mirror_world:MirrorWorld")
-
-
-class StoppedError(Exception):
-    """What the person who waits presses."""
-
-
-class Impatient(InProcess):
-    """An engine that is stopped after some units."""
-
-    def __init__(self, units: int) -> None:
-        super().__init__()
-        self.left = units
-
-    def run(self, function, shared, units, **options):
-        for outcome in super().run(function, shared, units, **options):
-            if not self.left:
-                raise StoppedError
-            self.left -= 1
-            yield outcome
 
 
 def study(folder: Path, **changes: object) -> Study:
@@ -85,7 +58,7 @@ def test_a_study_races_by_default(finished: Study) -> None:
     assert evaluation.confirmed[0].confirmation.effect.changed == 200
     assert evaluation.confirmed[0].found_by == "mined"
     assert finished.improvement.effect.low > 0
-    assert verdict_sentence(evaluation, finished.improvement).startswith("The policy is weak in ")
+    assert verdict_sentence(evaluation, finished.improvement).startswith("One rule raises ")
     assert finished.explanations[0].cause == "generalisation"
     assert list((finished.folder / "unguided").glob("*.npz"))
 
@@ -118,16 +91,13 @@ def test_a_damaged_recording_is_named(tmp_path: Path) -> None:
         study(forget_results(tmp_path)).evaluate()
 
 
-def test_baselines_race_with_the_same_budget(finished: Study) -> None:
-    for kind in ("block", "rules"):
-        baseline = finished.play_baseline(kind)
-        assert all(verdict.changed_episodes is not None for verdict in baseline.verdicts)
-        assert baseline.base == finished.evaluation.base  # on the same seeds
-
-
-def test_the_race_of_a_baseline_is_called_so(finished: Study) -> None:
-    told: set[str] = set()
-    finished.progress = lambda stage, *_: told.add(stage)
-    finished.play_baseline("enforce")
-    assert "baseline enforce: racing" in told
-    assert told <= {"baseline enforce: racing", "baseline enforce: racing confirmation"}
+def test_only_the_rules_that_change_most_are_raced(tmp_path, policy_file) -> None:
+    settings = SETTINGS.updated({"evaluation": {"most_raced": 2}})
+    study = Study(
+        tmp_path / "s", WORLD, policy_file, relations=mirror_world.mirror(), settings=settings, engine=InProcess()
+    )
+    study.generalise()
+    changed = {rule_set: changed_states(rule_set, study.experiences).sum() for rule_set in study.rule_sets}
+    raced = [verdict.rule_set for verdict in study.evaluate().verdicts]
+    assert len(raced) == 2
+    assert sorted(changed[one] for one in raced) == sorted(changed.values())[-2:]

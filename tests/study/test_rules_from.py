@@ -10,37 +10,23 @@ import pytest
 import mirror_world
 from flawed_network import save_flawed_network
 from legible.engines import InProcess
-from legible.environments import EnvironmentSpec
 from legible.errors import LegibleError
 from legible.files import DamagedFileError, write_json
 from legible.policies import Policy, load_policy
-from legible.settings import (
-    EvaluationSettings,
-    ImprovementSettings,
-    MiningSettings,
-    PlaySettings,
-    ReferenceSettings,
-    StudySettings,
-)
 from legible.study import Study
 from legible.study.sources import source_rows
+from mirror_world import WORLD
+from study.studies import make_study, open_study, settings_of
 
-WORLD = EnvironmentSpec("mirror_world:MirrorWorld")
-SETTINGS = StudySettings(
+SETTINGS = settings_of(
     sources="others",
     episodes=40,
-    mining=MiningSettings(importance="none"),
-    play=PlaySettings(batch=16, unit_episodes=40),
-    evaluation=EvaluationSettings(rung_changes=8, rungs=2, race_seeds=60, confirmation_seeds=500),
-    improvement=ImprovementSettings(episodes=40, final_episodes=40),
-    references=ReferenceSettings(episodes=20),
+    mining={"importance": "none"},
+    play={"batch": 16, "unit_episodes": 40},
+    evaluation={"rung_changes": 8, "rungs": 2, "race_seeds": 60, "confirmation_seeds": 500},
+    improvement={"episodes": 40, "final_episodes": 40},
+    references={"episodes": 20},
 )
-
-
-def always_right() -> Policy:
-    return load_policy(
-        lambda rows: np.tile([0.0, 1.0, 0.5], (len(rows), 1)), output="values", n_features=5, n_actions=3
-    )
 
 
 def wise() -> Policy:
@@ -54,7 +40,7 @@ def wise() -> Policy:
 
 def study(folder: Path, rules_from: list[object], policy: Policy | None = None, **changes: object) -> Study:
     arguments = {"relations": "none", "settings": SETTINGS, "engine": InProcess(), **changes}
-    return Study(folder, WORLD, policy or always_right(), rules_from=rules_from, **arguments)
+    return Study(folder, WORLD, policy or mirror_world.always_right(), rules_from=rules_from, **arguments)
 
 
 def test_rules_of_another_policy_tell_what_this_one_never_does(tmp_path: Path) -> None:
@@ -69,18 +55,11 @@ def test_rules_of_another_policy_tell_what_this_one_never_does(tmp_path: Path) -
     steps = made.other_rules.steps()["policy 1"]
     assert 40 < steps <= 40 * mirror_world.CAP  # of forty episodes
     assert row.steps == steps + sum(verdict.steps for verdict in found.verdicts)
-    assert found == Study.open(tmp_path / "s", policy=always_right(), trust=True, engine=InProcess()).evaluation
+    assert found == open_study(tmp_path / "s", policy=mirror_world.always_right()).evaluation
 
 
 def test_a_study_gives_its_confirmed_rules_or_those_that_it_mined(tmp_path: Path, raises_saved, snapshot) -> None:
-    other = Study(
-        tmp_path / "other",
-        WORLD,
-        wise(),
-        relations="none",
-        settings=replace(SETTINGS, sources="mined"),
-        engine=InProcess(),
-    )
+    other = make_study(tmp_path / "other", WORLD, wise(), relations="none", settings=replace(SETTINGS, sources="mined"))
     with raises_saved(LegibleError):
         study(tmp_path / "s", [tmp_path / "other"])
     mined = other.mine()
@@ -98,7 +77,7 @@ def test_a_study_gives_its_confirmed_rules_or_those_that_it_mined(tmp_path: Path
     for path in (tmp_path / "other").rglob("*"):
         if path.is_file():
             path.unlink()
-    again = Study.open(tmp_path / "t", policy=always_right(), trust=True, engine=InProcess())
+    again = open_study(tmp_path / "t", policy=mirror_world.always_right())
     assert again.evaluation == second.evaluation
 
 
@@ -113,7 +92,7 @@ def test_confirmed_rules_are_written_whatever_happened(tmp_path: Path, lost: str
         path.write_bytes(whole[:-20])
     else:
         path.unlink()
-    again = Study.open(tmp_path / "s", policy=always_right(), trust=True, engine=InProcess())
+    again = open_study(tmp_path / "s", policy=mirror_world.always_right())
     assert again.evaluation == made.evaluation  # reading writes nothing
     assert path.exists() == (lost == "damaged")
     again.evaluate()
@@ -121,16 +100,14 @@ def test_confirmed_rules_are_written_whatever_happened(tmp_path: Path, lost: str
 
 
 def test_what_does_not_fit_is_said_before_anything_is_played(tmp_path: Path, raises_saved) -> None:
-    other = Study(
-        tmp_path / "o", WORLD, wise(), relations="none", settings=replace(SETTINGS, sources="mined"), engine=InProcess()
-    )
+    other = make_study(tmp_path / "o", WORLD, wise(), relations="none", settings=replace(SETTINGS, sources="mined"))
     (tmp_path / "o" / "confirmed.json").write_text(json.dumps({"rules": ["+Fly <- left"]}))
     with raises_saved(LegibleError):
         study(tmp_path / "s", [other.folder])
     (tmp_path / "o" / "confirmed.json").write_text("{")
     with pytest.raises(DamagedFileError, match=r"confirmed\.json"):
         study(tmp_path / "s", [other.folder])
-    with pytest.raises(LegibleError, match="--sources must name 'others'"):
+    with pytest.raises(LegibleError, match=r"--set sources=… must name 'others'"):
         study(tmp_path / "s", [wise()], settings=replace(SETTINGS, sources="mined"))
     policy = save_flawed_network(tmp_path / "p.safetensors")
     with pytest.raises(LegibleError, match="is named twice"):
@@ -145,7 +122,7 @@ def test_the_folder_remembers_who_was_named(tmp_path: Path) -> None:
     path = save_flawed_network(tmp_path / "other.safetensors")
     first = study(tmp_path / "s", [path])
     assert [origin.name for origin in first.other_rules.origins] == [str(path)]
-    opened = Study.open(tmp_path / "s", policy=always_right(), trust=True, engine=InProcess())
+    opened = open_study(tmp_path / "s", policy=mirror_world.always_right())
     assert opened.other_rules.origins == first.other_rules.origins
     with pytest.raises(LegibleError, match="holds a study with other"):
         study(tmp_path / "s", [])

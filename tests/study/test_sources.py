@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from legible.engines import InProcess
 from legible.environments import EnvironmentSpec, resolve_names
 from legible.policies import Policy, load_policy
 from legible.relations import load_relations
 from legible.settings import StudySettings
 from legible.study import Study
 from named_environments import MIRROR_OF_OWN, OWN
+from study.studies import make_study
 
 RENAMED = EnvironmentSpec("CartPole-v1", wrappers=("named_environments:Renamed",))
 
@@ -18,7 +18,7 @@ def policy() -> Policy:
 
 
 def study(folder, environment, **arguments) -> Study:
-    return Study(folder, environment, policy(), settings=StudySettings(episodes=3), engine=InProcess(), **arguments)
+    return make_study(folder, environment, policy(), settings=StudySettings(episodes=3), **arguments)
 
 
 def test_relations_that_pass_the_check_are_those_of_the_study(tmp_path) -> None:

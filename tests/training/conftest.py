@@ -1,7 +1,5 @@
 """Tests of training: one thread for PyTorch."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest
@@ -11,6 +9,6 @@ from legible.play import one_thread
 
 @pytest.fixture(autouse=True)
 def _one_thread() -> Iterator[None]:
-    """Small matrices gain nothing from several threads, which on a busy machine wait for each other."""
+    """Use one thread: several do not speed up small matrices, and wait for each other on a busy machine."""
     with one_thread():
         yield

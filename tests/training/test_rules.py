@@ -1,6 +1,4 @@
-"""Rules in training: what they allow, how they fade out, the loss that holds them, and reading them."""
-
-from __future__ import annotations
+"""Rules in training: allowed choices, fading, the margin loss, and reading."""
 
 from pathlib import Path
 
@@ -41,7 +39,7 @@ def allowed(rules: TrainingRules, *rows: tuple[float, float]) -> list[str]:
     return ["".join(name for name, yes in zip("ABC", row, strict=True) if yes) for row in found]
 
 
-def test_what_rules_allow() -> None:
+def test_allowed_choices() -> None:
     rules = rules_of("+A <- x > 0", "+B <- y > 0", "-C <- y > 0")
     # Nothing triggers; one enforces; another enforces; both enforce, so that only the negative one counts.
     assert allowed(rules, (-1, -1), (1, -1), (-1, 1), (1, 1)) == ["ABC", "A", "B", "AB"]
@@ -51,7 +49,7 @@ def test_what_rules_allow() -> None:
     assert allowed(everything, (1, 0)) == ["ABC"]
 
 
-def test_what_is_allowed_is_what_a_guided_policy_chooses_from() -> None:
+def test_allowed_choices_are_those_of_a_guided_policy() -> None:
     policy = load_policy(lambda o: np.stack([o[:, 0], o[:, 1], -o[:, 0]], axis=1), output="values", n_features=2)
     texts = ("+A <- x > 0.5", "-C <- x < 0", "-B <- y > 0", "+B <- y > 1")
     guided = GuidedPolicy(policy, [parse_rule(text, SPACE) for text in texts], SPACE)
@@ -67,18 +65,16 @@ def test_what_is_allowed_is_what_a_guided_policy_chooses_from() -> None:
     assert rules.n_rules == 5
 
 
-def test_policies_side_by_side_have_rules_of_their_own() -> None:
+def test_policies_side_by_side_have_different_rules() -> None:
     masks = RuleMasks([rules_of("+A <- x > 0"), rules_of("-B <- x > 0")])
     found = masks.allowed(np.array([[1, 0], [-1, 0], [1, 0], [-1, 0]], np.float32))
     assert found.astype(int).tolist() == [[1, 0, 0], [1, 1, 1], [1, 0, 1], [1, 1, 1]]
 
 
-def test_the_schedule_falls_in_a_straight_line_and_stays_at_zero() -> None:
-    assert [RuleSettings(fade=0.25).share(x) for x in (0, 0.125, 0.25, 0.5)] == [1.0, 0.5, 0.0, 0.0]
-    assert RuleSettings(fade=1.0).share(0.75) == 0.25
-    for wrong in ({"fade": 0.0}, {"fade": 1.5}, {"fade": float("nan")}, {"margin": -1.0}, {"margin_weight": -1.0}):
-        with pytest.raises(TrainingError):
-            RuleSettings(**wrong)
+@pytest.mark.parametrize("wrong", [{"fade": 0.0}, {"fade": float("nan")}, {"margin": -1.0}, {"margin_weight": -1.0}])
+def test_wrong_settings_are_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(TrainingError):
+        RuleSettings(**wrong)
 
 
 def test_margin_loss_worked_by_hand() -> None:
@@ -88,10 +84,13 @@ def test_margin_loss_worked_by_hand() -> None:
     assert margin_loss(scores, free, 0.5, WHOLE).tolist() == [1.5, 1.5, 0.0, 0.0]
     assert margin_loss(scores, free, 3.0, WHOLE).tolist() == [4.0, 4.0, 0.0, 1.0]
     assert margin_gradient(scores, free, 3.0).tolist() == [[0, 1, -1], [0, 1, -1], [0, 0, 0], [-1, 1, 0]]
-    # DQfD's own way of writing it, where one action is enforced.
+    # DQfD's formula, where one action is enforced.
     dqfd = (scores + 0.8 * (torch.arange(3) != 2)).max(dim=1).values - scores[:, 2]
     enforced = torch.tensor([[False, False, True]]).expand(4, 3)
     torch.testing.assert_close(margin_loss(scores, enforced, 0.8, WHOLE), dqfd)
+    # Two groups: 1 − 0 and 3 − 2.
+    scores, free = torch.tensor([[1.0, 0.0, 0.0, 2.0, 3.0]]), torch.tensor([[False, True, True, True, False]])
+    assert margin_loss(scores, free, 0.0, (0, 2, 5)).tolist() == [2.0]
 
 
 def test_margin_gradient_is_that_of_the_loss() -> None:
@@ -101,12 +100,6 @@ def test_margin_gradient_is_that_of_the_loss() -> None:
     free[:, 0] |= ~free.any(dim=1)
     margin_loss(scores, free, 0.7, (0, 5)).sum().backward()
     torch.testing.assert_close(scores.grad, margin_gradient(scores.detach(), free, 0.7))
-
-
-def test_groups_have_margins_of_their_own() -> None:
-    scores = torch.tensor([[1.0, 0.0, 0.0, 2.0, 3.0]])
-    free = torch.tensor([[False, True, True, True, False]])
-    assert margin_loss(scores, free, 0.0, (0, 2, 5)).tolist() == [2.0]  # 1 − 0 and 3 − 2
 
 
 @pytest.mark.parametrize("share", [0.0, 0.25, 0.9, 1.0])
@@ -146,7 +139,7 @@ def test_rules_of_files_folders_and_texts(tmp_path) -> None:
     assert layer["precedence"] == "positive"
 
 
-def test_what_cannot_be_read_is_one_clear_line(tmp_path) -> None:
+def test_files_that_cannot_be_read_are_refused_in_one_line(tmp_path) -> None:
     file = guided_mirror(tmp_path, "+Left <- left")
 
     def refused(source: Path | str, message: str, environment: str = MIRROR.name) -> None:
@@ -154,7 +147,7 @@ def test_what_cannot_be_read_is_one_clear_line(tmp_path) -> None:
             read_rules(source, EnvironmentSpec(environment))
         assert "\n" not in str(error.value)
 
-    refused(file, r"of another environment: they know 5 features, but CartPole-v1 has 4", "CartPole-v1")
+    refused(file, r"to another environment: they have 5 features, but CartPole-v1 has 4", "CartPole-v1")
     refused(tmp_path / "flawed.safetensors", "is a policy without rules")
     refused(tmp_path / "nowhere.txt", "no such file or folder")
     (tmp_path / "study").mkdir()
@@ -165,7 +158,7 @@ def test_what_cannot_be_read_is_one_clear_line(tmp_path) -> None:
     refused(tmp_path / "rules.txt", r"rules\.txt, line 2: .*Up")
     (tmp_path / "rules.txt").write_text("# nothing\n")
     refused(tmp_path / "rules.txt", "no rules in it")
-    refused(tmp_path / "rules.txt", "need regions, which a study finds", "Pendulum-v1")
+    refused(tmp_path / "rules.txt", "need the regions of a study", "Pendulum-v1")
 
 
 def test_rules_in_training_see_the_observation_only(tmp_path, raises_saved) -> None:
@@ -179,14 +172,7 @@ def test_rules_in_training_see_the_observation_only(tmp_path, raises_saved) -> N
 
 def test_names_of_another_environment_are_refused(tmp_path, raises_saved) -> None:
     space = FeatureSpace.of(["cart", "velocity", "pole", "turn"], ["Left", "Right"])
-    policy = load_policy(save_cart(tmp_path))
+    policy = load_policy(torch.nn.Sequential(torch.nn.Linear(4, 2)), output="values", n_features=4, n_actions=2)
     GuidedPolicy(policy, [parse_rule("+Left <- pole < 0", space)], space).save(tmp_path / "guided.safetensors")
     with raises_saved(TrainingError):
         read_rules(tmp_path / "guided.safetensors", EnvironmentSpec("CartPole-v1"))
-
-
-def save_cart(tmp_path: Path) -> Path:
-    from legible.policies import save_policy
-
-    net = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
-    return save_policy(load_policy(net, output="values", n_features=4, n_actions=2), tmp_path / "cart.safetensors")

@@ -1,7 +1,5 @@
 """Rules that guide trainings with Stable-Baselines3."""
 
-from __future__ import annotations
-
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -29,8 +27,8 @@ from legible.training.hyperparameters import ContinuousPpoSettings, DqnSettings,
 from legible.training.rules import RuleLayer, RuleMasks, RuleSettings, TrainingRules, margin_loss
 from legible.training.sb3_rules import guide_model, guided_class
 
-MIRROR = EnvironmentSpec("mirror_world:MirrorWorld")
-FOREVER = 10**9  # so many steps that rules do not fade noticeably
+MIRROR = mirror_world.WORLD
+FOREVER = 10**9  # steps in which rules do not fade noticeably
 REGIONS = {
     "steer": {
         "choices": ["left", "straight", "right"],
@@ -77,7 +75,7 @@ def stored(model: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("normalised", [False, True])
-def test_dqn_stores_what_rules_made_it_do(normalised: bool) -> None:
+def test_dqn_stores_guided_actions(normalised: bool) -> None:
     model = guided_model(
         DQN, "mirror", "+Stay <- luck > 0", "-Right <- luck <= 0", buffer_size=2000, learning_starts=100,
         exploration_final_eps=0.5, normalised=normalised,
@@ -92,7 +90,7 @@ def test_dqn_stores_what_rules_made_it_do(normalised: bool) -> None:
     assert 0 < model.guide.changed < model.guide.steps
 
 
-def test_where_rules_block_the_best_action_left_is_taken() -> None:
+def test_the_best_allowed_action_replaces_a_blocked_one() -> None:
     model = guided_model(DQN, "mirror", "-Right <- true", buffer_size=500, learning_starts=0, gradient_steps=0)
     model.exploration_schedule = lambda _: 0.0
     model.exploration_rate = 0.0
@@ -105,22 +103,18 @@ def test_where_rules_block_the_best_action_left_is_taken() -> None:
 
 
 def test_the_share_of_guided_episodes_falls_with_the_schedule() -> None:
-    settings = RuleSettings(fade=0.5)
-    model = guided_model(
-        DQN, "mirror", "+Stay <- true", settings=settings, total=4000, buffer_size=5000, learning_starts=5000
-    )
-    model.learn(4000)
-    _, done = stored(model)
+    actions = []
+    for _ in range(2):
+        model = guided_model(DQN, "mirror", "+Stay <- true", total=4000, buffer_size=5000, learning_starts=5000)
+        model.learn(4000)
+        actions.append(stored(model)[1])
+    done, again = actions
     # All others are random; an episode that stays takes 16 steps, so guided ones have most of the early steps.
     stays = (done[:, 0] == mirror_world.STAY).reshape(4, -1).mean(axis=1)
     assert stays[0] > 0.75
     assert stays[0] > stays[1] > 0.4
     np.testing.assert_allclose(stays[2:], 1 / 3, atol=0.07)
-    again = guided_model(
-        DQN, "mirror", "+Stay <- true", settings=settings, total=4000, buffer_size=5000, learning_starts=5000
-    )
-    again.learn(4000)
-    np.testing.assert_array_equal(stored(again)[1], done)
+    np.testing.assert_array_equal(again, done)
 
 
 @pytest.mark.parametrize("kind", [SAC, TD3])
@@ -134,8 +128,8 @@ def test_continuous_actions_are_stored_where_rules_moved_them(kind: type[Any]) -
     near = seen[:, 1] == 1
     assert (done[near, 0] > 0.3).all()
     assert (np.abs(done[~near, 0]) > 0.3).all()
-    assert np.isclose(done, 0.6).mean() > 0.1  # what is typical of the region
-    assert len(np.unique(done[near])) > 20  # what was there already stayed as it was
+    assert np.isclose(done, 0.6).mean() > 0.1  # the typical action of the region
+    assert len(np.unique(done[near])) > 20  # allowed actions are unchanged
 
 
 @pytest.mark.slow
@@ -180,7 +174,7 @@ def scores(model: Any, rows: np.ndarray) -> torch.Tensor:
 
 
 def test_ppo_acts_by_the_policy_that_it_improves() -> None:
-    """With one batch that is the whole rollout, nothing has changed yet: all ratios are 1, whatever rules shifted."""
+    """With one batch that is the whole rollout, all ratios are 1, whatever the shift."""
     model = guided_model(
         PPO, "mirror", "+Stay <- luck > 0", "-Right <- luck <= 0", settings=RuleSettings(fade=1.0), total=512,
         n_steps=64, batch_size=128, n_epochs=1,
@@ -195,19 +189,20 @@ def test_ppo_acts_by_the_policy_that_it_improves() -> None:
         rows, done = model.rollout_buffer.observations, model.rollout_buffer.actions[:, 0]
         lucky = rows[:, 4] > 0
         seen.append(float(np.mean(done[lucky] != mirror_world.STAY)))
-    assert seen[0] == 0.0  # at first rules always hold
+    assert seen[0] == 0.0  # initially rules always hold
     assert 0.0 < seen[2] < seen[3] + 0.2
 
 
-def test_what_is_written_is_a_plain_model(tmp_path) -> None:
-    start = save_flawed_network(tmp_path / "flawed.safetensors")
-    rules = rules_of(mirror_world.SPACE, "+Left <- left")
-    settings = DqnSettings(hidden=(32,), n_envs=2, buffer_size=500, learning_starts=20, gradient_steps=1)
-    options = RuleSettings(margin=0.5)
-    trained = train(
-        MIRROR, None, 200, out=tmp_path / "p", start=start, rules=rules, rule_settings=options, settings=settings,
-        n_episodes=2,
-    )  # fmt: skip
+def test_the_zip_holds_a_plain_model_and_one_seed_gives_one_result(tmp_path) -> None:
+    arguments: dict[str, Any] = {
+        "start": save_flawed_network(tmp_path / "flawed.safetensors"),
+        "rules": rules_of(mirror_world.SPACE, "+Left <- left"),
+        "rule_settings": RuleSettings(margin=0.5),
+        "settings": DqnSettings(hidden=(32,), n_envs=2, buffer_size=500, learning_starts=20, gradient_steps=1),
+        "n_episodes": 2,
+    }
+    trained, again = (train(MIRROR, None, 200, out=tmp_path / name, **arguments) for name in "pq")
+    assert trained.safetensors.read_bytes() == again.safetensors.read_bytes()
     with zipfile.ZipFile(trained.zip) as archive:
         assert "legible" not in archive.read("data").decode()
     model, policy = DQN.load(trained.zip), load_policy(trained.safetensors)
@@ -218,26 +213,22 @@ def test_what_is_written_is_a_plain_model(tmp_path) -> None:
     assert policy.metadata["rules"]["margin"] == 0.5
 
 
-class StoppedError(Exception):
-    pass
-
-
-@pytest.mark.parametrize("algo", ["dqn", "ppo"])
-def test_goes_on_where_it_stopped(tmp_path, algo: str) -> None:
+@pytest.mark.parametrize(
+    ("algo", "settings"),
+    [
+        ("dqn", DqnSettings(hidden=(16,), n_envs=2, buffer_size=500, learning_starts=50)),
+        ("ppo", PpoSettings(hidden=(16,), n_envs=2, n_steps=32, batch_size=32, n_epochs=2)),
+    ],
+)
+def test_resumes_only_with_the_same_rules(tmp_path, algo: str, settings: Any) -> None:
     def stop(done: int, _total: int) -> None:
         if done >= 200:
-            raise StoppedError
+            raise InterruptedError
 
-    settings: Any = (
-        DqnSettings(hidden=(16,), n_envs=2, buffer_size=500, learning_starts=50)
-        if algo == "dqn"
-        else PpoSettings(hidden=(16,), n_envs=2, n_steps=32, batch_size=32, n_epochs=2)
-    )
-    rules = rules_of(mirror_world.SPACE, "+Left <- left")
+    rules, other = (rules_of(mirror_world.SPACE, text) for text in ("+Left <- left", "+Right <- right"))
     arguments: dict[str, Any] = {"steps": 400, "settings": settings, "n_episodes": 2, "checkpoint_steps": 64}
-    with pytest.raises(StoppedError):
+    with pytest.raises(InterruptedError):
         train(MIRROR, algo, out=tmp_path / "p", on_progress=stop, rules=rules, **arguments)
-    other = rules_of(mirror_world.SPACE, "+Right <- right")
     for wrong in ({"rules": other}, {"rules": rules, "rule_settings": RuleSettings(fade=0.2)}, {}):
         with pytest.raises(TrainingError, match="checkpoint of another training"):
             train(MIRROR, algo, out=tmp_path / "p", **wrong, **arguments)
@@ -246,17 +237,7 @@ def test_goes_on_where_it_stopped(tmp_path, algo: str) -> None:
     assert starts[0] >= 192
 
 
-def test_one_seed_one_result(tmp_path) -> None:
-    rules = rules_of(mirror_world.SPACE, "+Left <- left")
-    settings = DqnSettings(hidden=(16,), n_envs=2, buffer_size=500, learning_starts=50)
-    files = [
-        train(MIRROR, "dqn", 300, out=tmp_path / name, rules=rules, settings=settings, n_episodes=2).safetensors
-        for name in ("a", "b")
-    ]
-    assert files[0].read_bytes() == files[1].read_bytes()
-
-
-def test_what_cannot_be_trained_with_rules_is_refused(tmp_path, raises_saved) -> None:
+def test_trainings_that_rules_cannot_guide_are_refused(tmp_path, raises_saved) -> None:
     rules = rules_of(STEERING_SPACE, "+steer.right <- near")
     world = EnvironmentSpec("steering_world:Steering")
     settings = ContinuousPpoSettings(hidden=(16,), n_envs=2, n_steps=32, batch_size=32)
@@ -291,7 +272,7 @@ class Corridor(gymnasium.Env[np.ndarray, np.int64]):
 
 @pytest.mark.slow
 def test_rules_reach_what_chance_does_not(tmp_path) -> None:
-    """The policy knows the near exit only, and random steps do not lead out of the other one."""
+    """The policy knows the near exit only, and random steps do not reach the other one."""
     world = EnvironmentSpec(f"{__name__}:Corridor")
     hidden = Layer(np.ones((8, 1)), np.linspace(-0.9, 0.1, 8), Activation("relu"))
     always_right = NetworkPolicy((hidden, Layer(np.zeros((2, 8)), [0.0, 0.9])), "values", Plain(1))

@@ -1,6 +1,4 @@
-"""Trained policies with which trainings begin: their weights, their normalisation, and what is refused."""
-
-from __future__ import annotations
+"""Trained policies with which trainings begin: weights, normalisation and refusals."""
 
 import numpy as np
 import pytest
@@ -59,7 +57,7 @@ def test_extended_training_begins_there_and_says_so(tmp_path, env: str, algo: st
     assert MODELS[algo].load(longer.zip).num_timesteps >= 64
 
 
-def test_what_acts_waits_for_a_critic_that_begins_anew(tmp_path) -> None:
+def test_the_actor_is_frozen_while_a_new_critic_learns(tmp_path) -> None:
     base = train("CartPole-v1", "ppo", 64, seed=1, out=tmp_path / "p", settings=PPO_SETTINGS, n_episodes=1)
 
     def weights(name: str) -> dict[str, torch.Tensor]:
@@ -76,14 +74,14 @@ def test_what_acts_waits_for_a_critic_that_begins_anew(tmp_path) -> None:
         assert not torch.equal(before["value_net.weight"], after["value_net.weight"])
 
 
-def test_observations_go_on_being_normalised_as_they_were(tmp_path) -> None:
+def test_normalisation_stays_constant(tmp_path) -> None:
     env, settings = "MountainCarContinuous-v0", SETTINGS["Pendulum-v1", "ppo"]
     base = train(env, "ppo", 128, seed=1, out=tmp_path / "p", settings=settings, n_episodes=1)
     longer = train(env, None, 128, seed=2, out=tmp_path / "q", settings=settings, n_episodes=1, start=base.zip)
     first, second = (load_policy(result.zip).normalisation for result in (base, longer))
     assert first is not None
     assert first == second
-    # A policy that knows no normalisation goes on without one, although the preset of the environment has one.
+    # A policy without normalisation gets none, although the preset of the environment has one.
     plain = load_policy(base.zip, normalisation="none")
     save_policy(plain, tmp_path / "plain.safetensors", env_id=env)
     without = train(
@@ -94,11 +92,7 @@ def test_observations_go_on_being_normalised_as_they_were(tmp_path) -> None:
 
 
 def test_other_architectures_than_the_presets(tmp_path) -> None:
-    rng = np.random.default_rng(0)
-    layers = (
-        Layer(rng.normal(size=(7, 4)), np.zeros(7), Activation("tanh")),
-        Layer(rng.normal(size=(2, 7)), np.zeros(2)),
-    )
+    layers = (Layer(np.ones((7, 4)), np.zeros(7), Activation("tanh")), Layer(np.ones((2, 7)), np.zeros(2)))
     save_policy(NetworkPolicy(layers, "values", Plain(4)), tmp_path / "p.safetensors", env_id="CartPole-v1")
     start = read_start(tmp_path / "p.safetensors")
     assert environment_of_start(start) == EnvironmentSpec("CartPole-v1")
@@ -108,33 +102,26 @@ def test_other_architectures_than_the_presets(tmp_path) -> None:
     assert str(policy.layers[0].activation) == "tanh"
 
 
-def test_what_a_training_cannot_begin_with_is_one_clear_line(tmp_path) -> None:
-    rng = np.random.default_rng(0)
-
-    def network(first: str, second: str, n_features: int = 4, n_actions: int = 2) -> NetworkPolicy:
-        return NetworkPolicy(
-            (
-                Layer(rng.normal(size=(7, n_features)), np.zeros(7), Activation(first)),
-                Layer(rng.normal(size=(6, 7)), np.zeros(6), Activation(second)),
-                Layer(rng.normal(size=(n_actions, 6)), np.zeros(n_actions)),
-            ),
-            "values",
-            Plain(n_features),
+def test_policies_that_cannot_be_trained_are_refused_in_one_line(tmp_path) -> None:
+    def network(second: str = "relu", n_features: int = 4, n_actions: int = 2) -> NetworkPolicy:
+        layers = (
+            Layer(np.ones((7, n_features)), np.zeros(7), Activation("relu")),
+            Layer(np.ones((6, 7)), np.zeros(6), Activation(second)),
+            Layer(np.ones((n_actions, 6)), np.zeros(n_actions)),
         )
+        return NetworkPolicy(layers, "values", Plain(n_features))
 
     def refused(message: str, policy: object, algo: str | None = None, env: str = "CartPole-v1") -> None:
         with pytest.raises(TrainingError, match=message) as error:
             train(env, algo, 10, out=tmp_path / "p", start=policy)
         assert "\n" not in str(error.value)
 
-    refused("is a policy of dqn, and ppo cannot begin", network("relu", "relu"), "ppo")
-    refused("different activations", network("relu", "tanh"))
-    refused("reads 5 features, but CartPole-v1 shows 4", network("relu", "relu", n_features=5))
-    refused("dqn cannot train on the actions Box", network("relu", "relu"), env="Pendulum-v1")
-    refused(
-        r"its actions are Discrete\(3\), those of CartPole-v1 are Discrete\(2\)", network("relu", "relu", n_actions=3)
-    )
+    refused("is a policy of dqn; ppo cannot train its network", network(), "ppo")
+    refused("different activations", network("tanh"))
+    refused("reads 5 features, but CartPole-v1 has 4", network(n_features=5))
+    refused("dqn cannot train on the actions Box", network(), env="Pendulum-v1")
+    refused(r"its actions are Discrete\(3\), those of CartPole-v1 are Discrete\(2\)", network(n_actions=3))
     function = load_policy(lambda rows: rows[:, :2], output="values", n_features=4, n_actions=2)
-    refused("no feed-forward network", function)
+    refused("not a feed-forward network", function)
     with pytest.raises(TrainingError, match="does not say which environment"):
-        environment_of_start(read_start(network("relu", "relu")))
+        environment_of_start(read_start(network()))

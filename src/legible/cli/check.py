@@ -10,7 +10,7 @@ from click.exceptions import Exit
 from rich.markup import escape
 
 from legible.cli.choice import environment_spec, load_typed_policy, look_here_for_modules, options_of_policy
-from legible.cli.drawing import out, print_json, say
+from legible.cli.drawing import Bars, out, print_json, say
 from legible.cli.options import (
     PATH,
     env_argument,
@@ -21,6 +21,7 @@ from legible.cli.options import (
     policy_argument,
     policy_options,
     seed_option,
+    trust_option,
     verbose_option,
 )
 from legible.errors import LegibleError
@@ -56,6 +57,7 @@ _POLICY_FILES = {".zip", ".safetensors", ".cleanrl_model", ".pt", ".pth", ".onnx
 )
 @environment_options
 @policy_options
+@trust_option
 @json_option
 @verbose_option
 def check(
@@ -68,33 +70,36 @@ def check(
     write_names: Path | None,
     arg: tuple[str, ...],
     wrap: tuple[str, ...],
-    normalisation: str | None,
-    policy_output: str | None,
+    trust: bool,
     as_json: bool,
+    **of_policy: str | None,
 ) -> None:
     """Check whether ENV is fit for a study: same seed, same episode; kinds of features; how long a study takes.
 
     Ends with exit code 1 when it is not. A policy alone is described: what it reads and does, what it was trained on.
     """
     if policy is None and _is_policy(env):
-        _describe(env, options_of_policy(normalisation, policy_output), as_json=as_json)
+        _describe(env, options_of_policy(of_policy), trust=trust, as_json=as_json)
         return
-    from legible.study.check import check_env  # noqa: PLC0415
-
     spec = environment_spec(env, arg, wrap)
     if features is not None and ":" in features:
         look_here_for_modules()
-    loaded = None if policy is None else load_typed_policy(spec, policy, normalisation, policy_output)
     spaces: list[FeatureSpace] = []
-    found = check_env(
-        spec,
-        loaded,
-        names=names,
-        features=features,
-        seed=seed,
-        time_limit=time_limit or None,
-        on_features=spaces.append,
-    )
+    with Bars(quiet=as_json) as bars:
+        bars.now("loading the policy and the environment")
+        loaded = None if policy is None else load_typed_policy(spec, policy, options_of_policy(of_policy), trust=trust)
+        from legible.study.check import check_env  # noqa: PLC0415
+
+        bars.now("trying the environment")
+        found = check_env(
+            spec,
+            loaded,
+            names=names,
+            features=features,
+            seed=seed,
+            time_limit=time_limit or None,
+            on_features=spaces.append,
+        )
     if write_names is not None:
         _write_names(write_names, spaces)
     fit = all(finding.answer != "no" for finding in found)
@@ -143,24 +148,25 @@ def _is_policy(target: str) -> bool:
     return path.is_dir() and any(path.glob("*.zip"))
 
 
-def _describe(source: str, options: dict[str, str], *, as_json: bool) -> None:
+def _describe(source: str, options: dict[str, str], *, trust: bool, as_json: bool) -> None:
     """Print what is in a policy's file."""
     from legible.guidance import GuidedPolicy  # noqa: PLC0415
-    from legible.play import why_no_study  # noqa: PLC0415
-    from legible.play.choosing import why_no_flat_study  # noqa: PLC0415
+    from legible.play import explain_not_studied  # noqa: PLC0415
+    from legible.play.choosing import explain_not_flat  # noqa: PLC0415
     from legible.policies import describe_policy, load_policy  # noqa: PLC0415
 
-    policy = load_policy(source, typed=True, **options)  # type: ignore[arg-type]
+    policy = load_policy(source, trust=trust, allow_code=True, **options)  # type: ignore[arg-type]
     guided = policy if isinstance(policy, GuidedPolicy) else None
     found = describe_policy(source, policy if guided is None else guided.network)
-    not_yet = why_no_study(policy)
+    reason = explain_not_studied(policy)  # None if it can be studied
     rules = 0 if guided is None else len(guided.rules.rules)
     if as_json:
-        print_json({**found.as_dict(), "rules": rules, "fit": not_yet is None})
+        print_json({**found.as_dict(), "rules": rules, "fit": reason is None})
         return
     lines = _lines(found) + ([("rules", f"{rules}, which guide it")] if rules else [])
-    seen = "" if why_no_flat_study(policy) is None else ", if its entries or --features say what rules see"
-    lines.append(("fit for a study", f"yes{seen}" if not_yet is None else f"no, {not_yet}"))
+    # Rules need features: numbers with names, which pictures and dictionaries do not have of their own.
+    condition = "" if explain_not_flat(policy) is None else ", if --features or named entries give features for rules"
+    lines.append(("fit for a study", f"yes{condition}" if reason is None else f"no, {reason}"))
     console = out()
     for name, text in lines:
         console.print(f"[bold]{name}[/]: {escape(' '.join(text.split()))}", soft_wrap=True)

@@ -1,9 +1,10 @@
-"""What a command line says about a study and about environments, and what is made of it.
+"""From the words of a command line to studies, environments and policies.
 
-- `StudyChoice`: which study, how it is made, where it runs; `StudyChoice.study` makes or opens it.
-- `open_study`: the study of a folder, which may name code only if the person trusts it.
-- `environment_spec`: an environment with its arguments and wrappers, as a person types them.
-- `load_typed_policy`: a policy, as a person types it.
+- `StudyChoice`: the options of a study; `StudyChoice.study` makes or opens it.
+- `read_settings`: the values of ``--set``.
+- `open_study`: opens the study of a folder, which may name code only with ``--trust``.
+- `environment_spec`: an environment with its arguments and wrappers.
+- `load_typed_policy`: a policy.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from __future__ import annotations
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from legible.errors import LegibleError
-from legible.settings import PRESETS, StudySettings, all_settings, read_settings_file
+from legible.errors import LegibleError, did_you_mean
+from legible.settings import PRESETS, Setting, StudySettings, all_settings, read_settings_file
 
 if TYPE_CHECKING:
     from legible.engines import Engine
@@ -27,22 +28,24 @@ if TYPE_CHECKING:
 # What needs NumPy, Gymnasium or PyTorch is imported when it is used: help and mistakes need not wait for it.
 
 
-# What can be said about a study that was made before; everything else makes one.
+# Options that apply to an existing study; all others make one.
 _OF_ANY_STUDY = frozenset(
     ("target", "policy", "trust", "engine", "workers", "address", "as_json", "verbose", "settings_given")
 )
+# How many episodes may fail decides whether a study continues, not its results.
+_CHANGEABLE = "most_failed"
 
 
 @dataclass(frozen=True)
 class StudyChoice:
-    """What a command line says about a study: a field for every option, and the settings that were given.
+    """The options of a study on the command line.
 
     Parameters
     ----------
     target
         The environment or, without `policy`, the folder of a study.
     settings_given
-        Values of settings by their dotted names, only those that were given.
+        The words of ``--set``, such as "search.budget=400000".
     """
 
     target: str
@@ -58,54 +61,55 @@ class StudyChoice:
     wrap: tuple[str, ...] = ()
     normalisation: str | None = None
     policy_output: str | None = None
+    fallback: str | None = None
+    activation: str | None = None
     trust: bool = False
     rule: tuple[str, ...] = ()
     rules_from: tuple[str, ...] = ()
     veto: tuple[str, ...] = ()
+    objective: str | None = None
+    worst_loss: float | None = None
+    until_excluded: bool = False
+    stochastic: bool = False
+    unpaired: bool = False
     engine: str = "processes"
     workers: int | None = None
     address: str | None = None
     as_json: bool = False
     verbose: bool = False
-    settings_given: Mapping[str, Any] = field(default_factory=dict)
+    settings_given: tuple[str, ...] = ()
 
     @classmethod
     def taken_from(cls, values: dict[str, Any]) -> Self:
-        """Take what belongs to a study out of all values of a command line."""
-        given = {setting.dotted: values.pop(parameter_name(setting.dotted)) for setting in all_settings()}
-        own = {f.name: values.pop(f.name) for f in fields(cls) if f.name != "settings_given"}
-        return cls(**own, settings_given={name: value for name, value in given.items() if value is not None})
+        """Take the options of a study out of all values of a command line."""
+        return cls(**{f.name: values.pop(f.name) for f in fields(cls)})
 
     @property
     def is_folder(self) -> bool:
-        """Whether the folder of a study is meant, and not an environment and a policy."""
+        """Whether the target is the folder of a study instead of an environment."""
         return self.policy is None
-
-    @property
-    def folder(self) -> Path:
-        """Where the study lies or will lie."""
-        if self.policy is None:
-            return Path(self.target)
-        return self.out or default_folder(self.target, self.policy)
 
     def study(self, progress: Progress | None = None) -> Study:
         """Open the study of a folder, or make one."""
         if self.policy is None:
+            if not Path(self.target).is_dir():
+                raise LegibleError(f"{self.target!r} is not the folder of a study; give ENV and POLICY to make one.")
             self.refuse_making_options()
         from legible.engines import make_engine  # noqa: PLC0415
         from legible.study import Study  # noqa: PLC0415
 
         engine = make_engine(self.engine, self.workers, self.address)
         if self.policy is None:
-            most_failed = self.settings_given.get("most_failed")
+            most_failed = read_settings(self.settings_given).get(_CHANGEABLE)
             return open_study(
                 Path(self.target), trust=self.trust, most_failed=most_failed, engine=engine, progress=progress
             )
+        folder = self.out or default_folder(self.target, self.policy)
         arguments = self.arguments(self.policy)
-        return Study(self.folder, policy=self.policy, engine=engine, progress=progress, **arguments)
+        return Study(folder, policy=self.policy, trust=self.trust, engine=engine, progress=progress, **arguments)
 
     def arguments(self, policy: str) -> dict[str, Any]:
-        """What `legible.Study` is told beside the folder and the policy."""
+        """Return the arguments of `legible.Study`, except for the folder and the policy."""
         spec = environment_spec(self.target, self.arg, self.wrap)
         for named in (policy, *self.rules_from):
             look_here_for_policy(named)
@@ -121,7 +125,7 @@ class StudyChoice:
             "settings": self._settings(spec),
             "names": self.names,
             "features": self.features,
-            "policy_options": options_of_policy(self.normalisation, self.policy_output),
+            "policy_options": options_of_policy(vars(self)),
         }
 
     def _settings(self, spec: EnvironmentSpec) -> StudySettings:
@@ -130,49 +134,67 @@ class StudyChoice:
         settings = settings_for(spec, PRESETS[self.preset]() if self.preset else None)
         if self.settings is not None:
             settings = settings.updated(read_settings_file(self.settings), str(self.settings))
-        return settings.updated(nested(self.settings_given), "options")
+        given = read_settings(self.settings_given)
+        if self.objective is not None:
+            given.setdefault("evaluation", {})["objective"] = self.objective
+        if self.worst_loss is not None:
+            given.setdefault("evaluation", {})["worst_loss"] = self.worst_loss
+        if self.until_excluded:
+            given.setdefault("evaluation", {})["until_excluded"] = True
+        if self.stochastic:
+            given.setdefault("play", {})["sample"] = True
+        if self.unpaired:
+            given.setdefault("evaluation", {})["method"] = "unpaired"
+        return settings.updated(given, "--set")
 
-    def refuse_making_options(self) -> None:
-        """A study that exists has its settings; options that would change them are not simply passed over."""
-        making = [name for name, value in vars(self).items() if name not in _OF_ANY_STUDY and value not in (None, ())]
-        said = [f"--{name.replace('_', '-')}" for name in making]
-        # How many episodes may fail decides whether a study goes on, not what comes out of it.
-        said += [f"--{name.replace('_', '-')}" for name in self.settings_given if name != "most_failed"]
-        if not Path(self.target).is_dir():
+    @property
+    def pins_budgets(self) -> bool:
+        """Whether the user chose settings, which are then used as they are in slow environments, too."""
+        return bool(self.settings_given) or self.settings is not None
+
+    def refuse_making_options(self, *allowed: str) -> None:
+        """Refuse options that would change the settings of an existing study, except for those of `allowed`."""
+        given = [
+            f"--{name.replace('_', '-')}"
+            for name, value in vars(self).items()
+            if name not in _OF_ANY_STUDY and name not in allowed and value not in (None, (), False)
+        ]
+        given += [f"--set {name}" for name in read_settings(self.settings_given) if name != _CHANGEABLE]
+        if given:
             raise LegibleError(
-                f"{self.target!r} is no folder of a study; give ENV and POLICY, or the folder of a study that was made "
-                "before."
-            )
-        if said:
-            raise LegibleError(
-                f"{said[0]}: the study in {self.target} has its settings already; make another with ENV, POLICY and "
-                "--out."
+                f"{given[0]}: the settings of {self.target} are fixed; make another study with ENV, POLICY and --out."
             )
 
 
-def parameter_name(dotted: str) -> str:
-    """The name of a setting's option among the values of a command line: Click wants identifiers.
+def read_settings(given: Sequence[str], settings: Sequence[Setting] | None = None) -> dict[str, Any]:
+    """Read ``NAME=VALUE`` settings, VALUE as in TOML, into nested tables; names are checked, by default a study's.
 
-    >>> parameter_name("mining.min_accuracy")
-    'mining__min_accuracy'
+    >>> read_settings(["episodes=5", "mining.sampled=0.5", "evaluation.objective=success"])
+    {'episodes': 5, 'mining': {'sampled': 0.5}, 'evaluation': {'objective': 'success'}}
     """
-    return dotted.replace(".", "__")
-
-
-def nested(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Turn dotted names into tables.
-
-    >>> nested({"episodes": 5, "mining.sampled": 0.5})
-    {'episodes': 5, 'mining': {'sampled': 0.5}}
-    """
+    known = {setting.dotted for setting in (all_settings() if settings is None else settings)}
     tables: dict[str, Any] = {}
-    for dotted, value in given.items():
-        section, dot, name = dotted.partition(".")
-        if dot:
-            tables.setdefault(section, {})[name] = value
-        else:
-            tables[section] = value
+    for words in given:
+        dotted, sign, value = words.partition("=")
+        dotted = dotted.strip().replace("-", "_")
+        if not sign:
+            raise LegibleError(f"--set {words!r}: write it as NAME=VALUE, such as --set search.budget=400000.")
+        if dotted not in known:
+            hint = did_you_mean(dotted, known)
+            raise LegibleError(
+                f"--set {words!r}: there is no setting {dotted!r}.{hint} 'legible settings --all' lists them."
+            )
+        section, _, name = dotted.rpartition(".")
+        (tables.setdefault(section, {}) if section else tables)[name] = _toml_value(value)
     return tables
+
+
+def _toml_value(text: str) -> Any:
+    """Read a TOML value; anything else is a string."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except (ValueError, RecursionError):
+        return text
 
 
 def open_study(
@@ -183,7 +205,7 @@ def open_study(
     engine: Engine | None = None,
     progress: Progress | None = None,
 ) -> Study:
-    """Open the study of a folder; where the person trusts it, what it names is also looked for in this folder."""
+    """Open the study of a folder; with `trust`, modules that it names are also searched in the current folder."""
     from legible.study import Study  # noqa: PLC0415
 
     if trust:
@@ -202,50 +224,51 @@ def look_here_for_modules() -> None:
 
 
 def look_here_for_policy(policy: str) -> None:
-    """Let a policy that is ``module:function`` be one of the current folder."""
-    if names_code(policy):  # typed by the person, who so asks for the module
+    """Let a policy that is ``module:function`` lie in the current folder."""
+    if names_code(policy):
         look_here_for_modules()
 
 
 def names_code(policy: str) -> bool:
-    """Whether a policy is a ``module:function``, and no file and no address."""
+    """Return whether a policy is a ``module:function`` instead of a file or an address."""
     return ":" in policy and not policy.startswith(("zoo:", "hf:")) and not Path(policy).exists()
 
 
-def options_of_policy(normalisation: str | None, output: str | None) -> dict[str, str]:
-    """What is said about a policy beside its path, for `legible.load_policy`."""
-    said = {"normalisation": normalisation, "output": output}
-    return {name: value for name, value in said.items() if value is not None}
+def options_of_policy(values: Mapping[str, Any]) -> dict[str, str]:
+    """Return the options of `legible.load_policy` among the values of a command line."""
+    names = {"normalisation": "normalisation", "output": "policy_output"}
+    names |= {"fallback": "fallback", "activation": "activation"}
+    return {name: values[option] for name, option in names.items() if values.get(option) is not None}
 
 
-def load_typed_policy(spec: EnvironmentSpec, policy: str, normalisation: str | None, output: str | None) -> Policy:
-    """Load a policy that a person names on the command line."""
+def load_typed_policy(spec: EnvironmentSpec, policy: str, options: Mapping[str, str], *, trust: bool) -> Policy:
+    """Load a policy that is named on the command line, with options of `legible.load_policy`.
+
+    Only with `trust` it may be a TorchScript program.
+    """
     from legible.study import load_policy_for  # noqa: PLC0415
 
     look_here_for_policy(policy)
-    return load_policy_for(spec, policy, options=options_of_policy(normalisation, output))
+    return load_policy_for(spec, policy, trust=trust, options=options)
 
 
 def environment_spec(env: str, arguments: Sequence[str] = (), wrappers: Sequence[str] = ()) -> EnvironmentSpec:
-    """Read ``NAME=VALUE`` arguments; values that are no TOML are texts."""
+    """Make an environment's spec; ``NAME=VALUE`` arguments have TOML values, anything else is a string."""
     from legible.environments import EnvironmentSpec  # noqa: PLC0415
 
-    if ":" in env or wrappers:  # typed by the person, who so asks for these modules
+    if ":" in env or wrappers:
         look_here_for_modules()
     values: dict[str, Any] = {}
     for argument in arguments:
         name, sign, value = argument.partition("=")
         if not sign or not name.isidentifier():
             raise LegibleError(f"--arg {argument!r}: write it as NAME=VALUE.")
-        try:
-            values[name] = tomllib.loads(f"value = {value}")["value"]
-        except (ValueError, RecursionError):
-            values[name] = value
+        values[name] = _toml_value(value)
     return EnvironmentSpec(env, values, tuple(wrappers))
 
 
 def default_folder(env: str, policy: str) -> Path:
-    """Where a study goes when nobody says.
+    """Return the default folder of a study.
 
     >>> default_folder("legible/PacmanSmall-v0", "zoo:PacmanSmall/dqn/0").as_posix()
     'studies/PacmanSmall-dqn-0'

@@ -1,35 +1,46 @@
-"""The command line: thin; it parses, calls the library and draws.
+"""The command line: it parses, calls the library and prints.
 
-Exit codes: 0; 1 when a command ran but the answer is no, or something failed on the way; 2 when what was given is
-wrong; 130 after Ctrl-C.
+Exit codes: 0; 1 if a command ran but the answer is no, or something failed on the way; 2 for wrong input; 130 after
+Ctrl-C. ``legible verify`` has 1 for a violation only, 3 for undecided, and 4 if something failed on the way.
 """
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import signal
+import socket
 import sys
+import threading
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import rich_click as click
 
 from legible import __version__
 from legible.cli.check import check
+from legible.cli.comparing import compare
 from legible.cli.distil import distil
 from legible.cli.drawing import complain, say
-from legible.cli.mend import mend
-from legible.cli.mistakes import mistakes
+from legible.cli.options import add_help_all
 from legible.cli.play import play
 from legible.cli.relations import relations
-from legible.cli.study import baselines, compare, evaluate, explain, generalise, improve, mine, report, run, settings
+from legible.cli.run import run, settings
+from legible.cli.show import show
 from legible.cli.training import export, train, zoo
-from legible.errors import LegibleError
+from legible.cli.trying import try_command
+from legible.cli.verifying import verify
+from legible.errors import LegibleError, describe_error, place_in_user_code
 
 STOPPED = 130
+STOPPED_WORDS = "Stopped. Finished work is kept; the same command continues."
+STOP_SECONDS = 2.0  # for an orderly end after Ctrl-C
 PANELS: dict[str, tuple[click.Command, ...]] = {
-    "A study": (run, compare, settings),
-    "Back into the network": (distil, mend),
-    "Its steps, each alone": (mine, generalise, evaluate, improve, explain, mistakes, report, baselines),
-    "Policies and environments": (check, play, train, zoo, export, relations),
+    "Find weaknesses": (run, show, settings),
+    "Ask one question": (try_command, compare, verify),
+    "Policies": (distil, train, zoo, export, play),
+    "Environments": (check, relations),
 }
 
 
@@ -39,56 +50,85 @@ PANELS: dict[str, tuple[click.Command, ...]] = {
     epilog="Tab completes commands, options, environments, relations, studies and zoo:NAME after "
     "'eval \"$(_LEGIBLE_COMPLETE=bash_source legible)\"' (or zsh_source, fish_source) in your shell's start-up file.",
 )
-@click.version_option(__version__, message="legible %(version)s", help="Say the version.")
+@click.version_option(__version__, message="legible %(version)s", help="Print the version.")
 def app() -> None:
-    """Find out where a reinforcement-learning policy is weak, why, and mend it with rules."""
-
-
-def _own_options_first(command: click.Command) -> None:
-    """Let help show a command's arguments and its own options before those that it shares with others."""
-    if isinstance(command, click.RichGroup):
-        for inner in command.commands.values():
-            _own_options_first(inner)
-    elif isinstance(command, click.RichCommand):
-        command.panels = [click.RichOptionPanel("Arguments"), click.RichOptionPanel("Options")]
+    """Find out where a reinforcement-learning policy is weak, why, and fix it with rules."""
 
 
 for _commands in PANELS.values():
     for _command in _commands:
-        _own_options_first(_command)
         app.add_command(_command)
+        for _inner in _command.commands.values() if isinstance(_command, click.Group) else (_command,):
+            add_help_all(_inner)
 
 
 def main() -> None:
-    """Run the command line; what goes wrong is one line on standard error and an exit code, never a traceback."""
+    """Run the command line; an error is one line on standard error and an exit code, never a traceback."""
     words = sys.argv[1:]
     try:
-        sys.exit(_run())
+        with _stopping_in_time():
+            code = _run()
+        sys.exit(code)
     except LegibleError as error:
         complain(str(error))
         _show_where(words)
         sys.exit(error.exit_code)
     except BrokenPipeError:
-        os._exit(1)  # whoever read our output left; flushing it would complain again
+        os._exit(1)  # the reader of our output is gone; flushing would raise again
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
         complain(f"{place}{error.strerror or error}.")
         _show_where(words)
         sys.exit(1)
     except Exception as error:
-        complain(f"unexpected {type(error).__name__}: {error} (with --verbose: where; please report it).")
+        if place_in_user_code(error):
+            complain(f"your code raised {describe_error(error)} when legible called it. Correct it there.")
+            _show_where(words)
+            sys.exit(1)
+        complain(f"unexpected {type(error).__name__}: {error} (a bug: please report it with the output of --verbose).")
         _show_where(words)
         sys.exit(1)
+
+
+@contextmanager
+def _stopping_in_time() -> Iterator[None]:
+    """Let Ctrl-C end the program even if what runs does not react, such as compiled code or an environment.
+
+    Files are written whole or not at all, so it may end at any moment.
+    """
+    reader, writer = socket.socketpair()
+    writer.setblocking(False)
+
+    def watch() -> None:
+        while (number := reader.recv(1)) and number[0] != signal.SIGINT:
+            pass
+        if not number or ended.wait(STOP_SECONDS):
+            return
+        for child in multiprocessing.active_children():
+            child.kill()
+        say(STOPPED_WORDS)
+        sys.stdout.flush()
+        os._exit(STOPPED)
+
+    ended = threading.Event()
+    before = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+    threading.Thread(target=watch, daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()
+        signal.set_wakeup_fd(before)
+        writer.close()
 
 
 def _run() -> int:
     """Run a command and return its exit code."""
     try:
         result = app.main(prog_name="legible", standalone_mode=False)
-    except click.Abort:
-        say("Stopped. What was finished is kept; give the same command again to go on.")
+    except (click.Abort, KeyboardInterrupt):
+        say(STOPPED_WORDS)
         return STOPPED
-    except click.ClickException as error:  # a mistake in the words themselves
+    except click.ClickException as error:
         context = error.ctx if isinstance(error, click.UsageError) else None
         command = context.command_path if context is not None else "legible"
         complain(f"{error.format_message()} ('{command} --help' shows how it is used.)")

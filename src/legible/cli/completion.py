@@ -1,4 +1,4 @@
-"""What Tab completes: environments, policies of the zoo, relations that come with the package, studies, other paths.
+"""Tab completion: environments, policies of the zoo, relations that come with the package, studies, other paths.
 
 Shells ask the program itself (Click's shell completion; ``legible --help`` says how it is switched on).
 
@@ -46,6 +46,13 @@ def complete_policy(_context: Any, _parameter: Any, incomplete: str) -> list[Com
     return _or_paths(_items(names, incomplete) if incomplete else [], incomplete, "file")
 
 
+def complete_setting(_context: Any, _parameter: Any, incomplete: str) -> list[CompletionItem]:
+    """Names of settings, for ``--set``."""
+    from legible.settings import all_settings  # noqa: PLC0415
+
+    return _items([f"{setting.dotted}=" for setting in all_settings()], incomplete)
+
+
 def complete_relations(context: Any, _parameter: Any, incomplete: str) -> list[CompletionItem]:
     """Names of the relations that come with the package for the environment, and files."""
     from legible.environments import shipped_relations  # noqa: PLC0415
@@ -53,7 +60,7 @@ def complete_relations(context: Any, _parameter: Any, incomplete: str) -> list[C
     # Click does not tell the environment while an option lacks its value: then it may be any.
     env = str(context.params.get("env") or context.params.get("target") or "")
     names = [entry.name for entry in shipped_relations(env.rpartition(":")[2])] if env else _all_relations()
-    return _or_paths(_items(names, incomplete), incomplete, "file")
+    return _or_paths(_items([*names, "discover", "none"], incomplete), incomplete, "file")
 
 
 def complete_env_or_relations(context: Any, parameter: Any, incomplete: str) -> list[CompletionItem]:
@@ -83,7 +90,7 @@ def _studies(incomplete: str) -> Iterator[CompletionItem]:
 
 
 def _or_paths(words: list[CompletionItem], incomplete: str, kind: str) -> list[CompletionItem]:
-    """Words, or where none fits whatever path the shell finds: told both, bash forgets the words."""
+    """Words, or where none fits whatever path the shell finds: given both, bash forgets the words."""
     return words or [CompletionItem(incomplete, type=kind)]
 
 

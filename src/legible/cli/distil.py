@@ -1,162 +1,123 @@
-"""``legible distil``: a guided policy as a network without rules."""
+"""``legible distil``: a guided policy as a network without rules, once or in rounds with studies in between."""
 
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
-from legible.cli.choice import environment_spec, look_here_for_modules
-from legible.cli.completion import complete_study
+from legible.cli.choice import StudyChoice, default_folder, environment_spec, look_here_for_modules, read_settings
 from legible.cli.drawing import Bars, out, print_json, say, table
-from legible.cli.options import (
-    PATH,
-    engine_options,
-    environment_options,
-    json_option,
-    trust_option,
-    verbose_option,
-)
+from legible.cli.options import advanced, study_options
 from legible.errors import LegibleError
-from legible.formatting import number, percent, signed, with_error
-from legible.settings import DistillationSettings, settings_in
+from legible.formatting import counted, number, percent, signed, with_error
+from legible.settings import DistillationSettings, read_distillation_settings, settings_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from legible.distillation import Distillation, RoundCheck
+    from legible.study import Study
+    from legible.study.mending import MendedRound, Mending
 
-# What needs PyTorch is imported when it is used: that takes seconds.
+# Modules that need PyTorch are imported inside functions: that takes seconds.
 
-_PANEL = "Learning"
-SHOWN = 5
-
-
-def learning_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """An option for each of `DistillationSettings`."""
-    for setting in reversed(tuple(settings_in(DistillationSettings))):
-        command = click.option(
-            f"--distil-{setting.name.replace('_', '-')}",
-            type=setting.kind,
-            metavar={int: "N", float: "X"}[setting.kind],
-            help=f"{setting.help} [default: {setting.default:g}]",
-            panel=_PANEL,
-        )(command)
-    return command
-
-
-def learning_settings(given: dict[str, Any]) -> DistillationSettings | None:
-    """Take the settings of learning out of the values of a command line; None where none was given."""
-    said = {name: given.pop(f"distil_{name}") for name in [s.name for s in settings_in(DistillationSettings)]}
-    said = {name: value for name, value in said.items() if value is not None}
-    return DistillationSettings(**said) if said else None
+MOST_BROKEN_RULES = 5
 
 
 @click.command
-@click.argument(
-    "source",
-    metavar="STUDY|GUIDED",
-    help="The folder of a study, or the file of a guided policy.",
-    shell_complete=complete_study,
+@study_options(
+    "Or, without POLICY: a study's folder, a guided policy's file, or the folder of earlier rounds.",
+    "STUDY, GUIDED: the .zip (Stable-Baselines3) or .safetensors file to write. ENV POLICY: the folder of all rounds. "
+    "[default: studies/ENV-POLICY-mended]",
+    "ENV|STUDY|GUIDED",
 )
 @click.option(
-    "--out",
-    metavar="FILE",
-    type=PATH,
-    required=True,
-    help="Where the network goes: .zip for Stable-Baselines3 (DQN, PPO, SAC or TD3), or .safetensors.",
-)
-@click.option(
-    "--env", metavar="ENV", help="Where a guided policy plays. [default: the environment that its file names]"
-)
-@click.option(
-    "--seed",
+    "--rounds",
     metavar="N",
-    type=click.IntRange(min=0),
-    help="Decides everything that is random. [default: the study's, or 0]",
+    type=click.IntRange(min=1),
+    help="ENV POLICY: rounds of study and distillation. [default: 3]",
 )
-@click.option("--force", is_flag=True, help="Overwrite FILE if it is there.")
-@environment_options
-@learning_options
-@trust_option
-@engine_options
-@json_option
-@verbose_option
-def distil(
-    source: str,
-    out: Path,
-    env: str | None,
-    seed: int | None,
-    force: bool,
-    arg: tuple[str, ...],
-    wrap: tuple[str, ...],
-    trust: bool,
-    engine: str,
-    workers: int | None,
-    address: str | None,
-    as_json: bool,
-    **given: Any,
-) -> None:
-    """Turn a guided policy into a network that needs no rules, and measure all three on fresh seeds.
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
+@advanced("--env", metavar="ENV", help="GUIDED: the environment to play. [default: the one that the file names]")
+@advanced("--reports/--no-reports", default=True, help="ENV POLICY: write the report of every round.")
+def distil(choice: StudyChoice, rounds: int | None, force: bool, env: str | None, reports: bool) -> None:
+    """Train a network that needs no rules to act like a guided policy, and compare all three on held-out seeds.
 
-    The network has the architecture of the policy and starts from its weights. It learns from its own episodes what
-    the guided policy would do there, until agreement and return on held-out seeds no longer rise. Stopped, it goes on
-    when the same command is given again.
+    With ENV and POLICY: study the policy, distil the rules that help into its network, study the network, and so on,
+    until no weakness is confirmed. A run that was stopped continues with the same command.
     """
+    words = [word for word in choice.settings_given if word.startswith("distillation.")]
+    given = read_settings(words, tuple(settings_in(DistillationSettings, "distillation")))
+    learning = read_distillation_settings(given["distillation"], "--set: distillation") if given else None
+    choice = replace(choice, settings_given=tuple(word for word in choice.settings_given if word not in words))
+    if choice.policy is not None or (Path(choice.target) / "mend.json").is_file():
+        _distil_in_rounds(choice, rounds, learning, reports=reports)
+    elif rounds is not None:
+        raise LegibleError("--rounds needs ENV and POLICY, or the folder of earlier rounds.")
+    else:
+        _distil_once(choice, learning, env, force=force)
+
+
+# --- Once ------------------------------------------------------------------------------------------------------------
+
+
+def _distil_once(choice: StudyChoice, learning: DistillationSettings | None, env: str | None, *, force: bool) -> None:
     from legible.engines import make_engine  # noqa: PLC0415
     from legible.study.distilling import distil as distil_source  # noqa: PLC0415
 
     started = time.monotonic()
-    if trust:
+    choice.refuse_making_options("out", "seed", "arg", "wrap")
+    if choice.out is None:
+        raise LegibleError("--out FILE is missing: where the network is written, a .zip or .safetensors file.")
+    if choice.trust:
         look_here_for_modules()
-    if env is None and (arg or wrap):
-        raise LegibleError("--arg and --wrap need --env: what else they belong to has its environment already.")
-    with Bars(quiet=as_json) as bars:
+    if env is None and (choice.arg or choice.wrap):
+        raise LegibleError("--arg and --wrap need --env: a study and a guided policy have their environment already.")
+    with Bars(quiet=choice.as_json) as bars:
         found = distil_source(
-            source,
-            out,
-            environment=None if env is None else environment_spec(env, arg, wrap),
-            seed=seed,
-            settings=learning_settings(given),
-            engine=make_engine(engine, workers, address),
-            trust=trust,
+            choice.target,
+            choice.out,
+            environment=None if env is None else environment_spec(env, choice.arg, choice.wrap),
+            seed=choice.seed,
+            settings=learning,
+            engine=make_engine(choice.engine, choice.workers, choice.address),
+            trust=choice.trust,
             force=force,
             progress=bars,
-            on_round=None if as_json else tell_round,
+            on_round=None if choice.as_json else _say_round,
         )
-    seconds = time.monotonic() - started
-    if as_json:
-        print_json({"source": source, "file": out, **found.to_dict(), "seconds": seconds})
-        return
-    print_distillation(found, out)
+    if choice.as_json:
+        seconds = time.monotonic() - started
+        print_json({"source": choice.target, "file": choice.out, **found.to_dict(), "seconds": seconds})
+    else:
+        _print_distillation(found, choice.out)
 
 
-def tell_round(check: RoundCheck) -> None:
-    """Say how far the network is after a round."""
+def _say_round(check: RoundCheck) -> None:
     say(
-        f"Round {check.number}: does what the guided policy would in {percent(check.agreement)} of its states, returns "
+        f"Round {check.number}: agrees with the guided policy in {percent(check.agreement)} of its states, mean return "
         f"{with_error(check.mean, check.error)} (held-out seeds)."
     )
 
 
-def print_distillation(found: Distillation, path: Path) -> None:
-    """Print the figures, the verdict and the rules that are still broken."""
+def _print_distillation(found: Distillation, path: Path) -> None:
+    """Print the verdict, the figures and the rules that are still broken."""
     from legible.evaluation.figures import figure_table  # noqa: PLC0415
 
     console = out()
     columns, rows = figure_table(found.comparison.figure_rows())
     header, *lines = zip(columns, *rows, strict=True)
+    console.print(f"[bold]{found.verdict()}[/]", soft_wrap=True)
     console.print(table(header, lines))
     for name, effects in found.comparison.effects().items():
         effect = effects["mean"]
         against = "" if "against" in name else " against the policy alone"
         interval = f"{signed(effect.mean)} (95 % CI {signed(effect.low)} to {signed(effect.high)})"
         console.print(f"{name.capitalize()}{against}, same seeds: {interval}", markup=False)
-    console.print(f"\n[bold]{found.verdict()}[/]", soft_wrap=True)
     console.print(found.rules_sentence(), soft_wrap=True)
-    for rule in found.still_broken[:SHOWN]:
+    for rule in found.still_broken[:MOST_BROKEN_RULES]:
         console.print(
             f"  • {rule.rule.text(found.space)}: {percent(rule.broken)} of {number(rule.states)} states (before: "
             f"{percent(rule.broken_before)})",
@@ -164,3 +125,102 @@ def print_distillation(found: Distillation, path: Path) -> None:
             markup=False,
         )
     console.print(f"Network: {path}", soft_wrap=True, markup=False)
+
+
+# --- In rounds -------------------------------------------------------------------------------------------------------
+
+
+def _distil_in_rounds(
+    choice: StudyChoice, rounds: int | None, learning: DistillationSettings | None, *, reports: bool
+) -> None:
+    from legible.engines import make_engine  # noqa: PLC0415
+    from legible.report import write_report  # noqa: PLC0415
+    from legible.report.rounds import write_rounds  # noqa: PLC0415
+    from legible.study.mending import mend  # noqa: PLC0415
+
+    started = time.monotonic()
+    folder, arguments = _choose_folder(choice)
+
+    def write_missing_report(study: Study) -> None:
+        if not (study.folder / "report.html").exists():
+            write_report(study)
+
+    with Bars(quiet=choice.as_json) as bars:
+        mending = mend(
+            folder,
+            **arguments,
+            rounds=rounds,
+            distillation=learning,
+            engine=make_engine(choice.engine, choice.workers, choice.address),
+            trust=choice.trust,
+            progress=bars,
+            on_round=None if choice.as_json else _say_round,
+            on_mended=None if choice.as_json else _say_mended,
+            on_study=write_missing_report if reports else None,
+        )
+    if reports:
+        write_rounds(mending)
+    if choice.as_json:
+        print_json({**mending.to_dict(), "seconds": time.monotonic() - started})
+    else:
+        _print_mending(mending)
+
+
+def _choose_folder(choice: StudyChoice) -> tuple[Path, dict[str, Any]]:
+    """Return the folder of the rounds, and the arguments of their studies unless the folder has them."""
+    if choice.policy is None:
+        choice.refuse_making_options()
+        if choice.trust:
+            look_here_for_modules()
+        return Path(choice.target), {}
+    usual = default_folder(choice.target, choice.policy)
+    folder = choice.out or usual.with_name(f"{usual.name}-mended")
+    if (folder / "study.json").is_file():
+        raise LegibleError(f"{folder}: holds a study, not rounds of distillation; use another folder.")
+    return folder, {"policy": choice.policy, **choice.arguments(choice.policy)}
+
+
+def _say_mended(found: MendedRound) -> None:
+    back = f", {len(found.came_back)} of them known from earlier rounds" if found.came_back else ""
+    say(
+        f"Round {found.number}: {counted(len(found.confirmed), 'weakness', 'weaknesses')} confirmed, "
+        f"{counted(found.tested, 'rule set')} tested{back}."
+    )
+
+
+def _print_mending(mending: Mending) -> None:
+    """Print the verdict and the results of every round."""
+    from legible.evaluation import Sample  # noqa: PLC0415
+
+    def mean_return(place: int) -> str:
+        sample = Sample.of(mending.results[place])
+        return with_error(sample.mean, sample.error)
+
+    def difference(place: int, against: int) -> str:
+        effect = mending.effect(place, against)
+        return f"{signed(effect.mean)} ({signed(effect.low)} to {signed(effect.high)})"
+
+    console = out()
+    rows = [("the policy", "", "", mean_return(0), "", "")]
+    place = 0
+    for found in mending.rounds:
+        has_network = found.distilled is not None
+        place += has_network
+        rows.append(
+            (
+                f"round {found.number}",
+                f"{len(found.confirmed)} of {found.tested}",
+                str(len(found.came_back)),
+                mean_return(place) if has_network else "no network",
+                difference(place, place - 1) if has_network else "",
+                difference(place, 0) if has_network else "",
+            )
+        )
+    console.print(f"[bold]{mending.verdict()}[/]", soft_wrap=True)
+    columns = ("", "Confirmed", "Again", "Mean return", "Against the last", "Against the policy")
+    console.print(table(columns, rows, right=columns[1:4]))
+    if mending.file is not None:
+        console.print(f"Network: {mending.file}", soft_wrap=True, markup=False)
+    report = mending.folder / "report.html"
+    if report.exists():
+        console.print(f"Report: {report}", soft_wrap=True, markup=False)

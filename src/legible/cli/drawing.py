@@ -1,7 +1,7 @@
-"""What the commands draw with: results on standard output, everything else on standard error.
+"""Output of the commands: results on standard output, everything else on standard error.
 
 - `out`, `say`, `complain`: where results, remarks and errors go; `tell`: sentences of a result.
-- `Bars`: progress of a study's stages, with rate and time left.
+- `Bars`: progress of a study's stages, with the time left; `now`: what is being done outside of stages.
 - `print_json`: results for machines.
 """
 
@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 import math
+import threading
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, is_dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -20,7 +21,7 @@ import click
 from rich import box
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, Task, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task
 from rich.table import Table
 from rich.text import Text
 
@@ -28,7 +29,41 @@ from legible.formatting import duration, number
 
 # Stages that are over sooner are not worth a line.
 PATIENCE = 1.0
+# Seconds after which a line is printed where none is drawn, at first and at most.
+SILENCE, LONGEST_SILENCE = 10.0, 120.0
 _NOT_EPISODES = {"importance", "rules", "distillation"}
+STAGE_WORDS = {
+    "experiences": "playing",
+    "importance": "finding important features",
+    "rules": "mining rules",
+    "search": "searching for rules",
+    "screening": "testing rules",
+    "racing": "testing rules",
+    "confirmation": "confirming on held-out seeds",
+    "racing confirmation": "confirming on held-out seeds",
+    "improvement": "composing",
+    "composition": "composing",
+    "composition check": "checking the composition",
+    "final": "final check",
+    "references": "baselines",
+    "explanation": "explaining",
+    "mistakes rollouts": "mistakes",
+    "failures": "looking for failures",
+    "failures rollouts": "looking for last chances",
+    "causes rollouts": "looking for causes",
+    "discovery": "discovering relations",
+    "symmetry": "measuring symmetry",
+    "own rules": "testing your rules",
+    "try": "trying your rules",
+    "try confirmation": "confirming your rules",
+    "compare": "comparing",
+    "verify": "verifying",
+    "distillation": "training the network",
+    "distillation check": "checking the network",
+    "distilled": "comparing the networks",
+    "rounds": "comparing the rounds",
+}
+"""Stages in plain words; others by their own names."""
 
 
 def out() -> Console:
@@ -44,8 +79,17 @@ def tell(text: str, *, markup: bool = False) -> None:
 
 def say(text: str) -> None:
     """Remark something that is no result, above the bars if there are some; lines break as in `tell`."""
-    console = Bars.drawn_on or Console(stderr=True)
-    console.print(text, soft_wrap=not console.is_terminal, highlight=False)
+    if Bars.current is not None:
+        Bars.current.print(text)
+    else:
+        console = Console(stderr=True)
+        console.print(text, soft_wrap=not console.is_terminal, highlight=False)
+
+
+def now(text: str) -> None:
+    """Show what is being done, if progress is drawn."""
+    if Bars.current is not None:
+        Bars.current.now(text)
 
 
 def complain(text: str) -> None:
@@ -83,77 +127,143 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: Seque
     return made
 
 
-class _RateColumn(TextColumn):
-    """Episodes a second."""
+class _Now(ProgressColumn):
+    """What is being done, how far it is, and how long everything takes."""
 
-    def __init__(self) -> None:
-        super().__init__("")
+    def __init__(self, bars: Bars) -> None:
+        super().__init__()
+        self._bars = bars
 
-    def render(self, task: Task) -> Text:
-        """Draw the rate of one stage."""
-        speed = task.finished_speed or task.speed
-        if not speed or task.description in _NOT_EPISODES:
-            return Text("")
-        return Text(f"{number(speed, 2)} episodes/s")
+    def render(self, task: Task) -> Text:  # noqa: ARG002 (there is one task)
+        """Draw the line."""
+        return Text(self._bars.status())
 
 
 class Bars:
-    """Progress of stages: call it as ``bars(stage, done, of)``. Bars in a terminal, a line a stage elsewhere."""
+    """Progress of a study: call it as ``bars(stage, done, of)``, and `now` with what has no stages.
 
-    drawn_on: Console | None = None
-    """The console of bars that are being drawn: what is printed past it would leave copies of them behind."""
+    A terminal shows one line with the stage in plain words, a bar and the time left of everything; elsewhere, a line is
+    printed when nothing else was for a while. Stages that took long leave a line when they end.
+    """
+
+    current: Bars | None = None
+    """The one that is being drawn: what is printed past it would leave copies of its line behind."""
 
     def __init__(self, *, quiet: bool = False) -> None:
-        console = Console(stderr=True)
-        self._bars = Progress(
-            TextColumn("{task.description:15}"),
-            BarColumn(30),
-            MofNCompleteColumn(),
-            _RateColumn(),
-            TimeRemainingColumn(compact=True),
-            console=console,
-            disable=quiet or not console.is_terminal,
+        self.console = Console(stderr=True)
+        self._quiet, self._is_drawn = quiet, self.console.is_terminal and not quiet
+        self._line = Progress(
+            SpinnerColumn(), _Now(self), BarColumn(30), console=self.console, transient=True, disable=not self._is_drawn
         )
-        self._lines = not quiet and not console.is_terminal
-        self._tasks: dict[str, tuple[TaskID, float]] = {}
-        self._ended: set[str] = set()
+        self._task = self._line.add_task("", total=None)
+        self._stages: dict[str, _Stage] = {}
+        self._stage: _Stage | None = None
+        self._text, self._started = "starting", time.monotonic()
+        self._expected: dict[str, float] = {}
+        self._said, self._silence = self._started, SILENCE
+        self._stop = threading.Event()
 
     def __enter__(self) -> Self:
-        Bars.drawn_on = self._bars.console
-        self._bars.start()
+        Bars.current = self
+        self._line.start()
+        if not self._quiet and not self._is_drawn:
+            threading.Thread(target=self._show_life, daemon=True).start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._stop.set()
         if error is None:
-            self._settle()
-        self._bars.stop()
-        Bars.drawn_on = None
+            self._end(self._stage)
+        self._line.stop()
+        Bars.current = None
 
     def __call__(self, stage: str, done: int, of: int) -> None:
-        """Draw how far a stage is."""
-        if stage not in self._tasks:
-            self._settle()
-            self._tasks[stage] = (self._bars.add_task(stage, total=of), time.monotonic())
-        task, began = self._tasks[stage]
-        self._bars.update(task, completed=done, total=of)
-        if done >= of and stage not in self._ended:
-            self._end(stage, task, time.monotonic() - began, of)
+        """Show how far a stage is."""
+        if stage not in self._stages:
+            self._stages[stage] = _Stage(stage, time.monotonic(), done)
+        one = self._stages[stage]
+        if one is not self._stage:
+            self._end(self._stage)
+            self._stage = one
+        one.done, one.of = done, of
+        if done >= of:
+            self._end(one)
 
-    def _settle(self) -> None:
-        """Fill the bars of stages that ended with less than was expected, such as a composition that nothing joined."""
-        for task in self._bars.tasks:
-            self._bars.update(task.id, total=task.completed)
-            stage = task.description
-            if stage not in self._ended:
-                self._end(stage, task.id, time.monotonic() - self._tasks[stage][1], int(task.completed))
+    def now(self, text: str) -> None:
+        """Show what is being done outside of stages, such as "loading the policy"."""
+        self._end(self._stage)
+        self._stage, self._text = None, text
 
-    def _end(self, stage: str, task: TaskID, seconds: float, of: int) -> None:
-        if seconds < PATIENCE:
-            self._bars.update(task, visible=False)
+    def expect(self, seconds: float, episodes: Mapping[str, int]) -> None:
+        """Learn how many seconds all stages take together, and how many episodes each plays."""
+        total = max(1, sum(episodes.values()))
+        self._expected = {stage: seconds * n / total for stage, n in episodes.items()}
+
+    def seconds_left(self) -> float | None:
+        """Return how long everything still takes; None if that is not known."""
+        if not self._expected:
+            return None
+        left = sum(seconds for stage, seconds in self._expected.items() if stage not in self._stages)
+        one = self._stage
+        if one is None:
+            return left
+        took, share = time.monotonic() - one.began, (one.done - one.before) / max(1, one.of - one.before)
+        expected = max(0.0, self._expected.get(one.name, 0.0) - took)
+        if share <= 0:
+            return left + expected
+        # The speed of the first episodes says little: it includes starting and compiling.
+        measured, trust = took * (1 - share) / share, math.sqrt(share)
+        return left + trust * measured + (1 - trust) * expected
+
+    def status(self) -> str:
+        """Return the stage in plain words, how far it is, and the time left."""
+        one, left = self._stage, self.seconds_left()
+        took = time.monotonic() - self._started
+        text = self._text
+        if one is not None:
+            text = f"{one.words} {number(one.done)}/{number(one.of)}"
+        if left is None:
+            return f"{text} ({duration(took)})"
+        if self._is_drawn:
+            self._line.update(self._task, total=took + left, completed=took)
+        return f"{text}, about {duration(max(1.0, left))} left"
+
+    def _show_life(self) -> None:
+        """Where no line is drawn, print one when nothing was printed for a while, ever more rarely."""
+        while not self._stop.wait(0.5):
+            if time.monotonic() - self._said > self._silence:
+                self._silence = min(2 * self._silence, LONGEST_SILENCE)
+                say(f"… {self.status()}")
+
+    def print(self, text: str) -> None:
+        """Print a line above the one that is drawn."""
+        self._said = time.monotonic()
+        self.console.print(text, soft_wrap=not self.console.is_terminal, highlight=False)
+
+    def _end(self, one: _Stage | None) -> None:
+        """Leave a line of a stage that took long."""
+        if one is None or one.is_over:
             return
-        self._ended.add(stage)
-        if self._lines:
-            what = "steps" if stage in _NOT_EPISODES else "episodes"
-            say(f"{stage}: {number(of)} {what} in {duration(seconds)}")
+        seconds = time.monotonic() - one.began
+        one.is_over = one.done >= one.of or seconds >= PATIENCE
+        if seconds >= PATIENCE and not self._quiet:
+            what = "steps" if one.name in _NOT_EPISODES else "episodes"
+            say(f"{one.words}: {number(one.done)} {what} in {duration(seconds)}")
+
+
+@dataclass
+class _Stage:
+    """A stage: its name, when it began and what was done then; how far it is; whether its line was printed."""
+
+    name: str
+    began: float
+    before: int
+    done: int = 0
+    of: int = 0
+    is_over: bool = False
+
+    @property
+    def words(self) -> str:
+        return STAGE_WORDS.get(self.name, self.name)

@@ -1,48 +1,46 @@
-"""Arguments and options that several commands share; each is written here once.
+"""Arguments and options that several commands share.
 
-- `study_command`: gives a command all arguments and options of a study. Those for settings are generated:
-  `legible.settings` is their source.
-- `env_argument`, `environment_options`, `seed_option` and others: what other commands are put together from.
-- `STUDY_PANEL`, `WHERE_PANEL`: the groups under which help shows them.
+- `study_options`: the arguments and options of a command that makes or continues a study, passed as a `StudyChoice`.
+- `env_argument`, `environment_options`, `seed_option` and others: single ones.
+- `advanced`: marks options that only ``--help-all`` shows; `add_help_all` adds that option to a command.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args, get_origin
+from typing import Any, TypeVar
 
 import rich_click as click
 
-from legible.cli.choice import StudyChoice, parameter_name
-from legible.cli.completion import complete_env, complete_env_or_folder, complete_policy, complete_relations
-from legible.settings import PRESETS, Setting, all_settings
+from legible.cli.choice import StudyChoice
+from legible.cli.completion import (
+    complete_env,
+    complete_env_or_folder,
+    complete_policy,
+    complete_relations,
+    complete_setting,
+)
+from legible.settings import PRESETS, DistillationSettings, all_settings, settings_in
+from legible.settings.values import toml_value
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
-STUDY_PANEL = "The study"
-WHERE_PANEL = "Where it runs, what it prints"
-SETTINGS_PANELS = {
-    "": "Settings of the whole study",
-    "mining": "Settings of rule mining",
-    "play": "Settings of how episodes are played",
-    "evaluation": "Settings of the evaluation",
-    "search": "Settings of the search",
-    "improvement": "Settings of the improvement",
-    "references": "Settings of the references",
-    "baselines": "Settings of the baselines",
-    "mistakes": "Settings of the search for single decisions that cost most",
-}
 PATH = click.Path(path_type=Path)
 
 _POLICY = (
-    "Policy: a file of Stable-Baselines3, CleanRL, PyTorch, ONNX or legible; zoo:NAME, hf:USER/REPO or module:function"
+    "Policy: a Stable-Baselines3, CleanRL, PyTorch, ONNX or legible file, zoo:NAME, hf:USER/REPO or module:function"
 )
-_ENV = "Environment: an id, such as CartPole-v1, or module:factory."
+_ENV = "Environment: an id such as CartPole-v1, or module:factory."
 
 
-# --- One at a time ---------------------------------------------------------------------------------------------------
+advanced = partial(click.option, hidden=True)
+"""An option that only ``--help-all`` shows."""
+
+
+# --- Single arguments and options ------------------------------------------------------------------------------------
 
 
 def env_argument(
@@ -50,19 +48,13 @@ def env_argument(
 ) -> Callable[[Command], Command]:
     """ENV, and what else can stand in its place."""
     return click.argument(
-        "env",
-        metavar=metavar,
-        required=required,
-        help=f"{_ENV} {more_help}".strip(),
-        shell_complete=shell_complete,
+        "env", metavar=metavar, required=required, help=f"{_ENV} {more_help}".strip(), shell_complete=shell_complete
     )
 
 
-def target_argument(more_help: str) -> Callable[[Command], Command]:
+def target_argument(more_help: str, metavar: str = "ENV|STUDY") -> Decorator:
     """ENV, or the folder of a study."""
-    return click.argument(
-        "target", metavar="ENV|DIR", help=f"{_ENV} {more_help}", shell_complete=complete_env_or_folder
-    )
+    return click.argument("target", metavar=metavar, help=f"{_ENV} {more_help}", shell_complete=complete_env_or_folder)
 
 
 def policy_argument(more_help: str = "", *, required: bool = False) -> Callable[[Command], Command]:
@@ -77,23 +69,32 @@ def policy_argument(more_help: str = "", *, required: bool = False) -> Callable[
 
 
 def policy_options(command: Command) -> Command:
-    """``--normalisation`` and ``--policy-output``: what the file of a policy may not say."""
-    normalisation = click.option(
+    """``--normalisation``, ``--policy-output`` and others: facts that the file of a policy may not contain."""
+    normalisation = advanced(
         "--normalisation",
         metavar="FILE|none",
-        help="Statistics of observations that the policy was trained with: a .npz, .toml or VecNormalize's .pkl file. "
-        "[default: those beside the policy]",
-        panel=STUDY_PANEL,
+        help="Observation statistics of the training: a .npz, .toml or VecNormalize .pkl file. "
+        "[default: those next to the policy]",
     )
-    output = click.option(
+    output = advanced(
         "--policy-output",
         type=click.Choice(["values", "logits", "log-probabilities", "probabilities", "actions"]),
         metavar="WORD",
-        help="What a policy that is code (module:function, TorchScript) returns: values, logits, log-probabilities, "
-        "probabilities, or actions.",
-        panel=STUDY_PANEL,
+        help="Output of a policy that is code (module:function, TorchScript): values, logits, log-probabilities, "
+        "probabilities or actions.",
     )
-    return normalisation(output(command))
+    fallback = advanced(
+        "--fallback",
+        metavar="ACTION",
+        help="Action, by name or number, where rules block the one that a policy without scores returns; without it, "
+        "such rules are not tested.",
+    )
+    activation = advanced(
+        "--activation",
+        metavar="WORD",
+        help="Activation function between the layers of a network, where its file does not say: elu, relu, tanh, …",
+    )
+    return normalisation(output(fallback(activation(command))))
 
 
 relations_argument = click.argument(
@@ -112,11 +113,7 @@ def seed_option(what: str) -> Callable[[Command], Command]:
 
 
 names_option = click.option(
-    "--names",
-    metavar="FILE",
-    type=PATH,
-    help="TOML file with names of features and actions, and with derived features.",
-    panel=STUDY_PANEL,
+    "--names", metavar="FILE", type=PATH, help="TOML file with names of features and actions, and derived features."
 )
 """``--names``."""
 
@@ -124,127 +121,176 @@ names_option = click.option(
 features_option = click.option(
     "--features",
     metavar="WHAT",
-    help="What rules see, if not the observation: MODULE:FUNCTION, info:NAME,…, entries:NAME,… of a Dict, or "
-    "objects of an Atari game.",
-    panel=STUDY_PANEL,
+    help="Features for rules, if not the observation: MODULE:FUNCTION, info:NAME,…, entries:NAME,… or objects (Atari).",
 )
 """``--features``."""
 
 
 def environment_options(command: Command) -> Command:
-    """``--arg`` and ``--wrap``: what an environment is made with."""
+    """``--arg`` and ``--wrap``: arguments and wrappers of an environment."""
     arg = click.option(
-        "--arg",
-        metavar="NAME=VALUE",
-        multiple=True,
-        help="Argument of the environment, VALUE as in TOML; may be given repeatedly.",
-        panel=STUDY_PANEL,
+        "--arg", metavar="NAME=VALUE", multiple=True, help="Argument of the environment, as in TOML; repeatable."
     )
     wrap = click.option(
         "--wrap",
         metavar="MODULE:CLASS",
         multiple=True,
-        help="Wrapper to put around the environment, the innermost first, such as minigrid.wrappers:FlatObsWrapper or "
-        "'VecFrameStack(n_stack=4)'; may be given repeatedly. none: not even those that the policy's files tell of.",
-        panel=STUDY_PANEL,
+        help="Wrapper, innermost first, such as 'VecFrameStack(n_stack=4)'; repeatable. none: no wrappers.",
     )
     return arg(wrap(command))
 
 
-trust_option = click.option(
+trust_option = advanced(
     "--trust",
     is_flag=True,
-    help="Import what a study's folder, an experiment's file or that of a guided policy names: an environment's "
-    "factory, wrappers, classes. Files from somebody else can name any code.",
-    panel=STUDY_PANEL,
+    help="Run programs that files contain or name: TorchScript policies, and code that a study's folder or a guided "
+    "policy's file names (environments, wrappers, classes). Use it only for files from people you trust.",
 )
 """``--trust``."""
 
 
-other_option = click.option(
+other_option = advanced(
     "--other",
     metavar="[NAME=]POLICY",
     multiple=True,
-    help="Other policy to compare this one with, beside random play and constant choices; may be given repeatedly.",
+    help="Another policy to compare with, next to random play and constant actions; repeatable.",
     shell_complete=complete_policy,
 )
 """``--other``; `others` reads it."""
 
 
 def others(given: tuple[str, ...]) -> dict[str, str]:
-    """Read what ``--other`` says: ``NAME=POLICY``, or a policy that is its own name.
+    """Read ``--other``: ``NAME=POLICY``, or a policy whose path is its name.
 
-    >>> others(("Mended=guided.safetensors", "zoo:PacmanSmall/dqn/0"))
-    {'Mended': 'guided.safetensors', 'zoo:PacmanSmall/dqn/0': 'zoo:PacmanSmall/dqn/0'}
+    >>> others(("Distilled=guided.safetensors", "zoo:PacmanSmall/dqn/0"))
+    {'Distilled': 'guided.safetensors', 'zoo:PacmanSmall/dqn/0': 'zoo:PacmanSmall/dqn/0'}
     """
     pairs = (entry.rpartition("=") for entry in given)
     return {name or policy: policy for name, _, policy in pairs}
 
 
 workers_option = click.option(
-    "--workers",
-    metavar="N",
-    type=click.IntRange(min=1),
-    help="Processes. [default: one a core]",
-    panel=WHERE_PANEL,
+    "--workers", metavar="N", type=click.IntRange(min=1), help="Worker processes. [default: one per core]"
 )
 """``--workers``."""
 
 
 def engine_options(command: Command) -> Command:
-    """``--engine``, ``--workers`` and ``--address``: where episodes run."""
-    engine = click.option(
+    """``--workers``, ``--engine`` and ``--address``: where episodes run."""
+    engine = advanced(
         "--engine",
         type=click.Choice(["inline", "processes", "ray"]),
         default="processes",
         show_default=True,
-        help="Where episodes run: in this process, in processes of this machine, or on Ray.",
-        panel=WHERE_PANEL,
+        help="Where episodes run: in this process, in worker processes, or on Ray.",
     )
-    address = click.option("--address", metavar="TEXT", help="Address of a running Ray cluster.", panel=WHERE_PANEL)
-    return engine(workers_option(address(command)))
+    address = advanced("--address", metavar="TEXT", help="Address of a running Ray cluster.")
+    return workers_option(engine(address(command)))
 
 
-json_option = click.option(
-    "--json", "as_json", is_flag=True, help="Print JSON, for machines, instead of text.", panel=WHERE_PANEL
-)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 """``--json``, as ``as_json``."""
 
 
 def verbose_option(command: Command, *, expose_value: bool = False) -> Command:
-    """``--verbose``; the program's end looks for it by itself, so few commands need its value."""
-    return click.option(
-        "--verbose",
-        "-v",
-        is_flag=True,
-        expose_value=expose_value,
-        help="Say more; show where in the program an error arose.",
-        panel=WHERE_PANEL,
+    """``--verbose``; `legible.cli.commands.main` reads it from the command line, so few commands need its value."""
+    return advanced(
+        "--verbose", "-v", is_flag=True, expose_value=expose_value, help="Print more, and tracebacks of errors."
     )(command)
 
 
 def preset_option(help_text: str) -> Callable[[Command], Command]:
     """``--preset``."""
-    return click.option("--preset", type=click.Choice(list(PRESETS)), help=help_text, panel=STUDY_PANEL)
+    return click.option("--preset", type=click.Choice(list(PRESETS)), help=help_text)
+
+
+set_option = click.option(
+    "--set",
+    "settings_given",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="Change a setting, such as search.budget=400000 ('legible settings' lists them); repeatable.",
+    shell_complete=complete_setting,
+)
+"""``--set``."""
 
 
 # --- All of a study --------------------------------------------------------------------------------------------------
 
 
-def study_command(out_help: str = "Folder of the study.") -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command, which takes a `StudyChoice` first, all arguments and options of a study.
+def study_options(more_help: str, out_help: str, metavar: str = "ENV|STUDY") -> Decorator:
+    """Add the arguments and options of a study to a command, which receives a `StudyChoice` first."""
+    options: list[Decorator] = [
+        target_argument(more_help, metavar),
+        policy_argument(),
+        click.option("--out", metavar="PATH", type=PATH, help=out_help),
+        click.option("--seed", metavar="N", type=click.IntRange(min=0), help="Random seed of the study. [default: 0]"),
+        preset_option("Settings to start from: the paper's, or small budgets for a quick look."),
+        set_option,
+        click.option("--settings", metavar="FILE", type=PATH, help="TOML file with settings; --set overrides it."),
+        click.option(
+            "--rule",
+            metavar="RULE",
+            multiple=True,
+            help="Rule of your own to test, such as '+Brake <- gap < 5'; repeatable.",
+        ),
+        click.option(
+            "--veto", metavar="RULE", multiple=True, help="Rule that the guided policy must not use; repeatable."
+        ),
+        advanced(
+            "--rules-from",
+            metavar="POLICY|STUDY",
+            multiple=True,
+            help="Another policy or study whose rules are tested on this policy; repeatable.",
+            shell_complete=complete_policy,
+        ),
+        click.option(
+            "--relations",
+            metavar="FILE",
+            multiple=True,
+            help="Relations file, name of a shipped one, discover or none; repeatable. [default: shipped for ENV]",
+            shell_complete=complete_relations,
+        ),
+        names_option,
+        features_option,
+        environment_options,
+        click.option(
+            "--objective",
+            metavar="WORD",
+            help="What to raise: mean, median, worst-tenth, success or term:NAME (a reward term); or to lower: cost. "
+            "[default: mean]",
+        ),
+        advanced(
+            "--worst-loss",
+            metavar="X",
+            type=click.FloatRange(min=0.0, min_open=True),
+            help="Largest loss of an episode that is possible, if you know it. [default: the largest seen]",
+        ),
+        advanced(
+            "--until-excluded",
+            is_flag=True,
+            help="Confirm gains on as many episodes as exclude that rare losses cancel them. This can take long.",
+        ),
+        click.option("--stochastic", is_flag=True, help="Sample the policy's actions instead of taking the best one."),
+        advanced(
+            "--unpaired",
+            is_flag=True,
+            help="Compare independent episodes, for environments whose seeds are not reproducible; needs many more.",
+        ),
+        policy_options,
+        trust_option,
+        engine_options,
+        json_option,
+        partial(verbose_option, expose_value=True),
+    ]
 
-    Options of its own, put on it before, come to it by their names.
-    """
-    options = [*_options_of_a_study(out_help), *map(_setting_option, all_settings())]
-
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(command)
         def with_choice(**values: Any) -> None:
             choice = StudyChoice.taken_from(values)
             command(choice, **values)
 
-        decorated: Callable[..., None] = with_choice
+        decorated: Callable[..., Any] = with_choice
         for option in reversed(options):
             decorated = option(decorated)
         return decorated
@@ -252,89 +298,26 @@ def study_command(out_help: str = "Folder of the study.") -> Callable[[Callable[
     return decorate
 
 
-def _options_of_a_study(out_help: str) -> list[Callable[[Any], Any]]:
-    return [
-        target_argument("Or, without POLICY, the folder of a study that goes on."),
-        policy_argument(),
-        click.option(
-            "--out", metavar="DIR", type=PATH, help=f"{out_help} [default: studies/ENV-POLICY]", panel=STUDY_PANEL
-        ),
-        click.option(
-            "--seed",
-            metavar="N",
-            type=click.IntRange(min=0),
-            help="Decides everything that is random. [default: 0]",
-            panel=STUDY_PANEL,
-        ),
-        preset_option("Settings to start from: the paper's, or a first look with fewer episodes."),
-        click.option(
-            "--settings",
-            metavar="FILE",
-            type=PATH,
-            help="TOML file with settings; 'legible settings' prints one. Options below come after it.",
-            panel=STUDY_PANEL,
-        ),
-        click.option(
-            "--relations",
-            metavar="FILE",
-            multiple=True,
-            help="Relations file, the name of one that comes with the package, or 'none'; may be given repeatedly. "
-            "[default: those that the package has for ENV]",
-            shell_complete=complete_relations,
-            panel=STUDY_PANEL,
-        ),
-        names_option,
-        features_option,
-        environment_options,
-        policy_options,
-        trust_option,
-        click.option(
-            "--rule",
-            metavar="RULE",
-            multiple=True,
-            help="Rule of your own to test like the mined ones, such as '+Brake <- gap < 5'; may be given repeatedly.",
-            panel=STUDY_PANEL,
-        ),
-        click.option(
-            "--rules-from",
-            metavar="POLICY|DIR",
-            multiple=True,
-            help="Another policy, or the folder of another study, whose rules are tested on this policy, too; may be "
-            "given repeatedly.",
-            shell_complete=complete_policy,
-            panel=STUDY_PANEL,
-        ),
-        click.option(
-            "--veto",
-            metavar="RULE",
-            multiple=True,
-            help="Rule that must not be in the guided policy; may be given repeatedly.",
-            panel=STUDY_PANEL,
-        ),
-        engine_options,
-        json_option,
-        lambda command: verbose_option(command, expose_value=True),
-    ]
+def add_help_all(command: click.Command) -> None:
+    """Give a command that has advanced options ``--help-all``, which shows them and, for a study, its settings."""
+    hidden = [parameter for parameter in command.params if isinstance(parameter, click.Option) and parameter.hidden]
+    if not hidden:
+        return
 
+    def show_all(context: click.Context, _: Any, value: bool) -> None:
+        if not value:
+            return
+        for parameter in hidden:
+            parameter.hidden = False
+        click.echo(context.get_help())
+        if any(parameter.name == "settings_given" for parameter in command.params):
+            click.echo("Settings for --set:\n")
+            learning = settings_in(DistillationSettings, "distillation") if command.name == "distil" else ()
+            for setting in (*all_settings(), *learning):
+                click.echo(f"  {setting.dotted} = {toml_value(setting.default)}\n      {setting.help}")
+        context.exit()
 
-# Settings that people choose often have a short name, too.
-_SHORT_NAMES = {"evaluation.objective": "--objective", "evaluation.constraint": "--constraint"}
-
-
-def _setting_option(setting: Setting) -> Callable[[Any], Any]:
-    """Make the option of a setting; a flag that is off by default can only be switched on."""
-    name = setting.dotted.replace("_", "-")
-    default = f"{setting.default:.4g}" if isinstance(setting.default, float) else str(setting.default)
-    is_flag = setting.kind is bool
-    short = [_SHORT_NAMES[setting.dotted]] if setting.dotted in _SHORT_NAMES else []
-    return click.option(
-        f"--{name}/--no-{name}" if setting.default is True else f"--{name}",
-        *short,
-        parameter_name(setting.dotted),
-        type=click.Choice(get_args(setting.kind)) if get_origin(setting.kind) is Literal else setting.kind,
-        is_flag=is_flag,
-        default=None,
-        metavar=None if is_flag else {int: "N", float: "X"}.get(setting.kind, "WORD"),
-        help=setting.help if is_flag else f"{setting.help} [default: {default or 'none'}]",
-        panel=SETTINGS_PANELS[setting.section],
+    option = click.Option(
+        ["--help-all"], is_flag=True, is_eager=True, expose_value=False, callback=show_all, help="Show all options."
     )
+    command.params.append(option)

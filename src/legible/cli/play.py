@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import rich_click as click
 from rich.console import Console
 
-from legible.cli.choice import environment_spec, load_typed_policy, look_here_for_modules, open_study
+from legible.cli.choice import environment_spec, load_typed_policy, look_here_for_modules, open_study, options_of_policy
+from legible.cli.drawing import Bars
 from legible.cli.options import (
     PATH,
     environment_options,
@@ -50,31 +51,32 @@ def play(
     log: Path | None,
     arg: tuple[str, ...],
     wrap: tuple[str, ...],
-    normalisation: str | None,
-    policy_output: str | None,
     trust: bool,
+    **of_policy: str | None,
 ) -> None:
     """Watch one episode, and where rules step in if the policy is guided."""
-    from legible.cli.watch import make_watchable, watch  # noqa: PLC0415
-    from legible.play import environment_for, on_rows  # noqa: PLC0415
-
     player: Policy | GuidedPolicy | None
-    if policy is None and Path(target, "study.json").is_file():
-        said = {"--arg": arg, "--wrap": wrap, "--normalisation": normalisation, "--policy-output": policy_output}
-        for option, value in said.items():
-            if value:
-                raise LegibleError(f"{option}: the study in {target} has its environment and its policy already.")
-        study = open_study(Path(target), trust=trust)
-        spec = study.environment
-        player = on_rows(study.policy, spec) if unguided else study.guided_policy(seed)
-    else:
-        spec, player = environment_spec(target, arg, wrap), None
-        if policy is not None:
-            loaded = load_typed_policy(spec, policy, normalisation, policy_output)
-            player = _player(loaded, seed, unguided=unguided, trust=trust)
-            spec = environment_for(player, spec)
     console = Console(highlight=False)
-    environment = make_watchable(spec, window=window, drawn=console.is_terminal)
+    with Bars() as bars:
+        bars.now("loading the policy and the environment")
+        from legible.cli.watch import make_watchable, watch  # noqa: PLC0415
+        from legible.play import adapt_policy, environment_for  # noqa: PLC0415
+
+        if policy is None and Path(target, "study.json").is_file():
+            for option, value in {"arg": arg, "wrap": wrap, **of_policy}.items():
+                if value:
+                    name = f"--{option.replace('_', '-')}"
+                    raise LegibleError(f"{name}: the study in {target} has its environment and its policy already.")
+            study = open_study(Path(target), trust=trust)
+            spec = study.environment
+            player = adapt_policy(study.policy, spec) if unguided else study.guided_policy(seed)
+        else:
+            spec, player = environment_spec(target, arg, wrap), None
+            if policy is not None:
+                loaded = load_typed_policy(spec, policy, options_of_policy(of_policy), trust=trust)
+                player = _player(loaded, seed, unguided=unguided, trust=trust)
+                spec = environment_for(player, spec)
+        environment = make_watchable(spec, window=window, drawn=console.is_terminal)
     try:
         watch(environment, player, console, seed, 1 / fps, log)
     finally:

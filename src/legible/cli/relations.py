@@ -1,4 +1,4 @@
-"""``legible relations``: list the relations that come with the package, show them as tables, check them."""
+"""``legible relations``: list the relations that come with the package, show, check and discover relations."""
 
 from __future__ import annotations
 
@@ -18,15 +18,18 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from legible.cli.choice import environment_spec
+from legible.cli.choice import environment_spec, load_typed_policy, options_of_policy
 from legible.cli.completion import complete_env, complete_env_or_relations
 from legible.cli.options import (
     env_argument,
     environment_options,
     json_option,
     names_option,
+    policy_argument,
+    policy_options,
     relations_argument,
     seed_option,
+    trust_option,
     verbose_option,
 )
 from legible.errors import LegibleError
@@ -44,7 +47,7 @@ if TYPE_CHECKING:
 
 @click.group
 def relations() -> None:
-    """Relations: list them, show them, check them."""
+    """Relations: list them, show them, check them, discover them; how far a policy respects them."""
 
 
 VERDICT_COLOURS = {
@@ -156,6 +159,126 @@ def check(
                 _print_checks(console, source, [answer for answer in checks if answer.relation == relation])
     if any(answer.verdict == "does not hold" for checks in found.values() for answer in checks):
         raise Exit(1)
+
+
+@relations.command
+@env_argument()
+@click.option(
+    "--output", "-o", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False), help="Write the relations here."
+)
+@click.option(
+    "--steps",
+    metavar="N",
+    type=click.IntRange(min=2000),
+    default=200_000,
+    show_default=True,
+    help="The most steps in ENV.",
+)
+@click.option(
+    "--minutes",
+    metavar="N",
+    type=click.FloatRange(min=0, min_open=True),
+    default=2.0,
+    show_default=True,
+    help="The most minutes; what is not proven then is left out.",
+)
+@seed_option("The same seed gives the same relations unless time runs out.")
+@names_option
+@environment_options
+@json_option
+@verbose_option
+def discover(
+    env: str,
+    output: Path | None,
+    steps: int,
+    minutes: float,
+    seed: int,
+    names: Path | None,
+    arg: tuple[str, ...],
+    wrap: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Find symmetries of ENV, prove them on held-out seeds, and write them as a relations file.
+
+    A relation maps features to features, with signs and centres, and actions to actions; rewards and ends must agree.
+    Ends with exit code 1 when none is found.
+    """
+    from legible.environments import resolve_names  # noqa: PLC0415
+    from legible.files import write_text  # noqa: PLC0415
+    from legible.relations.discovery import discover_relations  # noqa: PLC0415
+
+    spec = environment_spec(env, arg, wrap)
+    made = spec.make()
+    try:
+        space = resolve_names(made, names).space
+    finally:
+        made.close()
+    with _progress(env) as report:
+        found = discover_relations(spec, space, steps=steps, minutes=minutes, seed=seed, on_progress=report)
+    if output is not None and found.found:
+        write_text(output, found.toml())
+    if as_json:
+        click.echo(json.dumps(found.to_dict(), default=str, indent=2))
+    else:
+        console = Console()
+        for entry in found.found:
+            _show_group(console, entry.name, entry.relations, found.space)
+            console.print(f"{escape(entry.text)} {escape(entry.starts_text)}\n", highlight=False)
+        for entry in found.rejected:
+            console.print(f"{escape(entry.name)}: {escape(entry.text)}\n", highlight=False)
+        count = len(found.found)
+        time_out = "" if found.complete else " Time ran out; --minutes allows more."
+        done = f"{found.screened} proposals, {found.steps} steps, {found.seconds:.0f} s.{time_out}"
+        where = f" Written to {output}." if output is not None and count else ""
+        console.print(f"{count or 'No'} relation{'s' * (count != 1)} found.{where} {done}", highlight=False)
+    if not found.found:
+        raise Exit(1)
+
+
+@relations.command
+@env_argument()
+@policy_argument(required=True)
+@relations_argument
+@click.option(
+    "--episodes", metavar="N", type=click.IntRange(min=2), default=100, show_default=True, help="Episodes to play."
+)
+@seed_option("The same seed gives the same answer.")
+@names_option
+@environment_options
+@policy_options
+@trust_option
+@json_option
+@verbose_option
+def symmetry(
+    env: str,
+    policy: str,
+    file: str | None,
+    episodes: int,
+    seed: int,
+    names: Path | None,
+    arg: tuple[str, ...],
+    wrap: tuple[str, ...],
+    trust: bool,
+    as_json: bool,
+    **of_policy: str | None,
+) -> None:
+    """Measure how far POLICY respects relations, and what its asymmetry costs; discrete actions only.
+
+    Without FILE, those that come with the package for ENV.
+    """
+    from legible.workbench import measure_symmetry  # noqa: PLC0415
+
+    spec = environment_spec(env, arg, wrap)
+    space, loaded = _load(spec, file, names)
+    acts = load_typed_policy(spec, policy, options_of_policy(of_policy), trust=trust)
+    relations = [relation for _, group in loaded for relation in group]
+    scores = measure_symmetry(spec, acts, relations, space, episodes=episodes, seed=seed)
+    if as_json:
+        plain = {"environment": env, "policy": policy, "episodes": episodes, "seed": seed}
+        click.echo(json.dumps({**plain, "scores": [score.to_dict() for score in scores]}, indent=2))
+    else:
+        for score in scores:
+            click.echo(score.text)
 
 
 # --- What is meant ---------------------------------------------------------------------------------------------------

@@ -30,8 +30,6 @@ from legible.formatting import number, with_error
 if TYPE_CHECKING:
     from legible.training.presets import AnySettings
 
-RULES_PANEL = "What it begins with, and rules"
-
 # What needs PyTorch or Stable-Baselines3 is imported when it is used: that takes seconds.
 
 
@@ -64,20 +62,17 @@ RULES_PANEL = "What it begins with, and rules"
     help="Trained policy to begin with, any file or zoo:NAME that legible reads; without --rules that is the paper's "
     "extended training.",
     shell_complete=complete_policy,
-    panel=RULES_PANEL,
 )
 @click.option(
     "--normalisation",
     metavar="FILE|none",
     help="Statistics of observations of the policy to begin with. [default: those beside it]",
-    panel=RULES_PANEL,
 )
 @click.option(
     "--rules",
     metavar="STUDY|GUIDED|FILE",
     help="Rules that guide exploration: a study's folder (its composition), a guided policy's file, or a text file "
     "with a rule a line.",
-    panel=RULES_PANEL,
 )
 @click.option(
     "--rules-fade",
@@ -86,7 +81,6 @@ RULES_PANEL = "What it begins with, and rules"
     default=0.5,
     show_default=True,
     help="Share of the training over which the rules fade out, from always to never.",
-    panel=RULES_PANEL,
 )
 @click.option(
     "--margin",
@@ -94,7 +88,6 @@ RULES_PANEL = "What it begins with, and rules"
     type=float,
     help="Hold the rules with a loss, too: what they forbid must score this much below the best that they allow "
     "(Q-values, logits, or depths in a region). [default: no such loss]",
-    panel=RULES_PANEL,
 )
 @click.option(
     "--margin-weight",
@@ -103,7 +96,6 @@ RULES_PANEL = "What it begins with, and rules"
     default=1.0,
     show_default=True,
     help="Weight of that loss; it fades out with the rules.",
-    panel=RULES_PANEL,
 )
 @names_option
 @environment_options
@@ -243,7 +235,7 @@ def export(policy: str, file: Path) -> None:
     if file.suffix == ".safetensors":
         from legible.policies import load_policy, save_policy  # noqa: PLC0415
 
-        written = save_policy(load_policy(policy, typed=True), file)
+        written = save_policy(load_policy(policy, allow_code=True), file)
     else:
         from legible.training import export_sb3  # noqa: PLC0415
 

@@ -22,7 +22,14 @@ from rich.style import Style
 from rich.text import Text
 
 from legible.cli.drawing import say
-from legible.environments import CannotDrawError, EnvironmentSpec, UnfitEnvironmentError, action_words
+from legible.environments import (
+    CannotDrawError,
+    EnvironmentSpec,
+    UnfitEnvironmentError,
+    action_words,
+    explain_outside,
+    reset_environment,
+)
 from legible.guidance import AuditLog, GuidedPolicy, Intervention, JointIntervention
 from legible.play import ActingChooser, RandomChooser, SpaceSlots
 from legible.policies import Policy
@@ -30,14 +37,14 @@ from legible.rules.wording import describe_rule
 
 
 def make_watchable(spec: EnvironmentSpec, *, window: bool, drawn: bool) -> gymnasium.Env[Any, Any]:
-    """Make an environment with a way of drawing it that it knows and that is installed.
+    """Make an environment in the best render mode that works here; without one, it is made without drawing.
 
     Parameters
     ----------
     spec
         The environment.
     window
-        Whether a window is wanted; then nothing else will do.
+        Whether a window is required; an error if there can be none.
     drawn
         Whether pictures can be shown while the episode is played.
     """
@@ -64,7 +71,7 @@ def _drawing(spec: EnvironmentSpec, mode: str) -> gymnasium.Env[Any, Any]:
     """Make an environment that has drawn once: what draws is imported when something is first drawn."""
     made = spec.make(render_mode=mode)
     try:
-        made.reset(seed=0)
+        reset_environment(made, 0)
         made.render()
     except CannotDrawError:
         made.close()
@@ -102,6 +109,7 @@ def watch(
     log = None if log_file is None else AuditLog(log_file)
     slots.start(start, [seed])
     total, steps, triggered, changed, over = 0.0, 0, 0, 0, False
+    outside: str | None = None
     while not over:
         actions, _ = choose(slots.observations, start, start + steps)
         intervention = _explain(player, slots, actions[0]) if isinstance(player, GuidedPolicy) else None
@@ -115,6 +123,8 @@ def watch(
         total += float(slots.rewards[0])
         steps += 1
         over = bool(slots.terminated[0] or slots.truncated[0])
+        if outside is None and isinstance(slots.observations, np.ndarray) and slots.observations.dtype != object:
+            outside = explain_outside(slots.observation_space, slots.observations.reshape(1, -1))
         if console.is_terminal:
             status = f"step {steps}, return {total:g}, {action_words(env, actions[0])}"
             _draw(env, console, intervention, status, pause)
@@ -125,12 +135,14 @@ def watch(
     success = slots.success[0]
     outcome = "over" if np.isnan(success) else "won" if success else "not won"
     console.print(f"The episode is {outcome}; return {total:g} in {steps} steps.")
+    if outside is not None:
+        say(f"Mind: {escape(outside)}.")
     if isinstance(player, GuidedPolicy):
         console.print(f"Rules triggered in {triggered} steps and changed the action in {changed}.")
 
 
 def _explain(player: GuidedPolicy, slots: SpaceSlots, allowed: Any) -> Intervention | JointIntervention:
-    """What a guided policy does and why; `allowed` instead where the environment's masks forbid it."""
+    """Return the action of a guided policy and its reasons; `allowed` where a mask of the environment forbids it."""
     intervention = player.explain(slots.observations.reshape(1, -1))
     if isinstance(intervention, JointIntervention):
         return intervention
@@ -168,7 +180,7 @@ def _tell(intervention: Intervention | JointIntervention) -> str:
 
 
 def half_blocks(picture: NDArray[Any], width: int, height: int) -> Text:
-    """Draw a picture with characters, two pixels in each, no larger than so many columns and lines."""
+    """Draw a picture with characters, two pixels in each, within a number of columns and lines."""
     rows, columns = picture.shape[:2]
     scale = max(columns / width, rows / (2 * height))
     wide, high = max(1, int(columns / scale)), max(2, int(rows / scale) // 2 * 2)

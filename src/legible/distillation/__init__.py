@@ -1,12 +1,12 @@
 """A guided policy as a network without rules: the same architecture, started from the policy's weights.
 
-- `teacher`: what the guided policy says about states.
-- `student`: the network that learns, as PyTorch sees it and as a policy.
-- `losses`: what it learns, by what its outputs mean.
-- `rounds`: play, ask the teacher, learn, look how far it is; which round is kept.
-- `checkpoint`: rounds on disk, so that a distillation that was stopped goes on.
-- `figures`: what it is worth on fresh seeds, and which rules it still breaks.
-- `distil`: all of it.
+- `teacher`: labels of the guided policy.
+- `student`: the network that learns, as a PyTorch module and as a policy.
+- `losses`: the losses of each kind of output.
+- `rounds`: play, ask the teacher, learn, evaluate; which round is kept.
+- `checkpoint`: rounds on disk, from which a stopped distillation resumes.
+- `figures`: the comparison on held-out seeds, and the rules that the network still breaks.
+- `distil`: the whole distillation.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""From a guided policy to a network without rules, with figures on fresh seeds.
+"""Distillation of a guided policy into a network without rules, evaluated on held-out seeds.
 
-- `distil_policy`: does it; `Distillation` is what comes of it.
+- `distil_policy`: trains and evaluates the network; `Distillation` is the result.
 - `write_network`: a network as a ``.safetensors`` file, or as a zip that Stable-Baselines3 loads.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -20,55 +20,33 @@ from legible.distillation.rounds import Player, Progress, RoundCheck, StudentLea
 from legible.distillation.student import why_not_distilled
 from legible.distillation.teacher import Teacher
 from legible.engines import Engine, InProcess
-from legible.environments import EnvironmentSpec, feature_map_of, resolve_names
+from legible.environments import EnvironmentSpec, find_feature_map, resolve_names
 from legible.errors import LegibleError
 from legible.evaluation import Sample
 from legible.evaluation.units import UnitResult, run_units
 from legible.features import FeatureSpace
 from legible.formatting import confidence_interval, number
 from legible.guidance import GuidedPolicy
-from legible.play import check_studied, one_thread, stage_seeds
+from legible.play import check_can_be_studied, one_thread, stage_seeds
 from legible.policies import ActorPolicy, NetworkPolicy, Normalisation, Policy, save_normalisation, save_policy
 from legible.settings import DistillationSettings, PlaySettings
 
 SUFFIXES = (".zip", ".safetensors")
-_OURS = "legible."
-# Episodes of the quoted figures whose states say which rules are still broken.
-_RULE_EPISODES = 500
+_RULE_EPISODES = 500  # evaluation episodes whose states show which rules are still broken
 
 
 @dataclass(frozen=True)
 class Distillation:
-    """A network without rules, and what it is worth.
+    """A network without rules, and its evaluation."""
 
-    Parameters
-    ----------
-    policy
-        The network.
-    comparison
-        The policy, the guided policy and the network on fresh seeds.
-    rounds
-        How far it was after every round, on held-out seeds.
-    chosen
-        Number of the round that is kept.
-    rules
-        How many rules the guided policy has.
-    broken
-        How each of them that states trigger fares without being there.
-    space
-        Names of features and actions.
-    steps
-        Environment steps that learning took; those of the quoted figures are not among them.
-    """
-
-    policy: NetworkPolicy | ActorPolicy
-    comparison: DistillationComparison
-    rounds: tuple[RoundCheck, ...]
-    chosen: int
-    rules: int
-    broken: tuple[BrokenRule, ...]
-    space: FeatureSpace
-    steps: int
+    policy: NetworkPolicy | ActorPolicy  # the network
+    comparison: DistillationComparison  # unguided policy, guided policy and network on held-out seeds
+    rounds: tuple[RoundCheck, ...]  # evaluations after every round
+    chosen: int  # number of the round that is kept
+    rules: int  # number of rules of the guided policy
+    broken: tuple[BrokenRule, ...]  # shares of states in which rules are broken, for rules that states trigger
+    space: FeatureSpace  # names of features and actions
+    steps: int  # environment steps of learning, without the final evaluation
 
     @property
     def still_broken(self) -> tuple[BrokenRule, ...]:
@@ -77,35 +55,31 @@ class Distillation:
 
     @property
     def is_better(self) -> bool:
-        """Whether the network is better than the policy that it started from, beyond doubt."""
+        """True where the confidence interval of the gain over the unguided policy is above 0."""
         return self.comparison.gain.low > 0.0
 
     def verdict(self) -> str:
-        """Say in plain sentences what the network is worth."""
-        base, guided, distilled = (
-            number(Sample.of(result).mean)
-            for result in (self.comparison.base, self.comparison.guided, self.comparison.distilled)
-        )
+        """Return the result in plain sentences."""
+        results = (self.comparison.distilled, self.comparison.base, self.comparison.guided)
+        distilled, base, guided = (number(Sample.of(result).mean) for result in results)
         gain, kept = self.comparison.gain, self.comparison.kept
-        said = (
-            f"The network without rules returns {distilled}; the policy that it started from {base}, guided {guided}."
-        )
+        means = f"The network without rules returns {distilled}; the unguided policy {base}, the guided one {guided}."
         difference = confidence_interval(gain.mean, gain.low, gain.high)
         if not self.is_better:
-            return f"{said} It is not shown to be better than the policy: {difference}."
+            return f"{means} It is not shown to be better than the unguided policy: {difference}."
         if kept.share is None:
-            return f"{said} It is better than the policy by {difference}, and the rules are not."
-        interval = (
-            "" if kept.low is None or kept.high is None else f" (95 % CI {_share(kept.low)} to {_share(kept.high)})"
-        )
-        return f"{said} It keeps {_share(kept.share)} of the gain{interval}."
+            return f"{means} It is better than the unguided policy by {difference}, and the rules are not."
+        interval = ""
+        if kept.low is not None and kept.high is not None:
+            interval = f" (95 % CI {number(100.0 * kept.low)} % to {number(100.0 * kept.high)} %)"
+        return f"{means} It keeps {number(100.0 * kept.share)} % of the gain{interval}."
 
     def rules_sentence(self) -> str:
-        """Say how many rules the network still breaks."""
+        """Return a sentence with the number of rules that the network still breaks."""
         broken, before = len(self.still_broken), sum(rule.was_broken for rule in self.broken)
         return (
-            f"It breaks {broken} of {self.rules} rules in more than a tenth of the states that trigger them; the policy"
-            f" that it started from breaks {before}."
+            f"It breaks {broken} of {self.rules} rules in more than a tenth of the states that trigger them; the "
+            f"unguided policy breaks {before}."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -124,13 +98,8 @@ class Distillation:
         }
 
 
-def _share(value: float) -> str:
-    """A share of a gain, which may be more than all of it or less than nothing."""
-    return f"{number(100.0 * value)} %"
-
-
 def _ignore(*_: Any) -> None:
-    """Told, and nobody listens."""
+    """Ignore progress."""
 
 
 def distil_policy(
@@ -147,35 +116,35 @@ def distil_policy(
     progress: Progress = _ignore,
     on_round: Callable[[RoundCheck], None] = _ignore,
 ) -> Distillation:
-    """Make a network without rules that does what a guided policy does.
+    """Train a network without rules to act like a guided policy.
 
     It has the architecture of the guided policy's network and starts from its weights. The same arguments give the same
-    network to the bit on the same machine, whatever the engine.
+    network to the bit on the same machine, with any engine.
 
     Parameters
     ----------
     guided
         The guided policy.
     environment
-        Where it plays.
+        Its environment.
     seed
-        Decides everything that is random.
+        Seed of all random numbers.
     settings
-        How it learns.
+        Settings of learning.
     play
-        How episodes are played; precedence and enforcement are those of the guided policy.
+        Settings of episodes; precedence and enforcement are those of the guided policy.
     engine, time_limit
-        Where episodes run, this process by default, and the seconds after which a unit of them is given up.
+        Where episodes run, this process by default, and the seconds after which a unit is abandoned.
     checkpoint
-        A folder to go on from when it is stopped; the caller removes it.
+        A folder from which a stopped distillation resumes; the caller removes it.
     force
-        Whether a checkpoint of another distillation is thrown away instead of refused.
+        Whether a checkpoint of another distillation is deleted instead of refused.
     progress, on_round
-        Who is told how far it is.
+        Called with the progress, and with the evaluation of each round.
     """
     settings = settings or DistillationSettings()
     play = replace(play or PlaySettings(), precedence=guided.precedence, enforce=guided.enforce)
-    with one_thread(), engine or InProcess() as running:  # labels, too, must not depend on how many there are
+    with one_thread(), engine or InProcess() as running:  # labels must not depend on the number of threads
         check_distillable(guided, environment)
         teacher = Teacher(guided)
         saved = DistillationCheckpoint(checkpoint, _key(teacher, environment, seed, settings, play), force=force)
@@ -185,11 +154,27 @@ def distil_policy(
         chosen = best_round(rounds)
         learner.student.load(rounds[chosen].weights)
         network = learner.student.policy()
-        comparison = _compare(network, teacher, player, saved, seed, settings, progress)
-        seeds = stage_seeds(seed, "distilled", 0, min(_RULE_EPISODES, settings.final_episodes))
-        broken = broken_rules(teacher, player.record(network, seeds))
+        seeds = stage_seeds(seed, "distilled", 0, settings.final_episodes)
+        results: dict[str, UnitResult] = {}
+        players: dict[str, Policy | None] = {"base": teacher.network, "guided": None, "distilled": network}
+        for name, policy in players.items():
+            result = saved.result(name)
+            if result is None:
+                result = player.returns(policy, seeds)
+                saved.save_result(name, result)
+            results[name] = result
+            progress("distilled", len(results) * len(seeds), len(players) * len(seeds))
+        comparison = DistillationComparison(**results)
+        broken = broken_rules(teacher, player.record(network, seeds[:_RULE_EPISODES]))
+    sample = Sample.of(comparison.distilled)
+    metadata = {
+        **{name: value for name, value in network.metadata.items() if not name.startswith("legible.")},
+        "training": "distilled",
+        "distilled": {"rules": len(guided.rules), "seed": seed, "kept": comparison.kept.share},
+        "evaluation": {"mean_return": sample.mean, "standard_error": sample.error, "episodes": sample.episodes},
+    }
     return Distillation(
-        policy=_described(network, guided, environment, comparison, seed),
+        policy=replace(network, metadata=metadata, env_id=network.env_id or environment.name),
         comparison=comparison,
         rounds=tuple(RoundCheck.of(place, one) for place, one in enumerate(rounds, start=1)),
         chosen=chosen + 1,
@@ -203,27 +188,27 @@ def distil_policy(
 def check_distillable(guided: GuidedPolicy, environment: EnvironmentSpec) -> None:
     """Raise unless a guided policy has rules and a network, and plays in this environment."""
     if not len(guided.rules):
-        raise LegibleError("there are no rules to distil: the guided policy is the policy itself.")
+        raise LegibleError("there are no rules to distil: the guided policy is the unguided one.")
     problem = why_not_distilled(guided.network)
     if problem is not None:
         raise LegibleError(f"this policy cannot be distilled: {problem}.")
     env = environment.make()
     try:
-        check_studied(guided.network, env)
-        names = guided.space.names if feature_map_of(environment) else resolve_names(env).space.names
+        check_can_be_studied(guided.network, env)
+        names = guided.space.names if find_feature_map(environment) else resolve_names(env).space.names
     finally:
         env.close()
     if len(names) != len(guided.space.names):
         raise LegibleError(
-            f"the guided policy's rules speak of {len(guided.space.names)} features, but {environment.name} has "
-            f"{len(names)}: they do not belong together."
+            f"the guided policy's rules have {len(guided.space.names)} features, but {environment.name} has "
+            f"{len(names)}; give the policy's own environment."
         )
 
 
 def _key(
     teacher: Teacher, environment: EnvironmentSpec, seed: int, settings: DistillationSettings, play: PlaySettings
 ) -> str:
-    """Say which distillation it is: everything that decides what comes of it."""
+    """Return a digest of everything that determines the result of a distillation."""
     digest = hashlib.sha256()
     guided: Policy = teacher.guided
     while isinstance(guided, GuidedPolicy):
@@ -235,50 +220,8 @@ def _key(
     return digest.hexdigest()
 
 
-def _compare(
-    network: Policy,
-    teacher: Teacher,
-    player: Player,
-    saved: DistillationCheckpoint,
-    seed: int,
-    settings: DistillationSettings,
-    progress: Progress,
-) -> DistillationComparison:
-    """Play the three on fresh seeds."""
-    seeds = stage_seeds(seed, "distilled", 0, settings.final_episodes)
-    known: dict[str, UnitResult] = {}
-    players: Mapping[str, Policy | None] = {"base": teacher.network, "guided": None, "distilled": network}
-    for done, (name, policy) in enumerate(players.items(), start=1):
-        found = saved.result(name)
-        if found is None:
-            found = player.returns(policy, seeds)
-            saved.save_result(name, found)
-        known[name] = found
-        progress("distilled", done * len(seeds), len(players) * len(seeds))
-    return DistillationComparison(known["base"], known["guided"], known["distilled"])
-
-
-def _described(
-    network: NetworkPolicy | ActorPolicy,
-    guided: GuidedPolicy,
-    environment: EnvironmentSpec,
-    comparison: DistillationComparison,
-    seed: int,
-) -> NetworkPolicy | ActorPolicy:
-    """The network with the metadata of the policy that it started from, but for what is no longer true."""
-    sample = Sample.of(comparison.distilled)
-    kept = {name: value for name, value in network.metadata.items() if not name.startswith(_OURS)}
-    metadata = {
-        **kept,
-        "training": "distilled",
-        "distilled": {"rules": len(guided.rules), "seed": seed, "kept": comparison.kept.share},
-        "evaluation": {"mean_return": sample.mean, "standard_error": sample.error, "episodes": sample.episodes},
-    }
-    return replace(network, metadata=metadata, env_id=network.env_id or environment.name)
-
-
 def check_file_name(path: Path) -> None:
-    """Raise unless a file's name says how a network is to be written, and no folder has it."""
+    """Raise unless a file's name has a suffix of networks, and no folder has it."""
     if path.suffix not in SUFFIXES:
         raise LegibleError(
             f"{path}: a network is written as .zip (for Stable-Baselines3) or .safetensors, not '{path.suffix}'."
@@ -288,7 +231,7 @@ def check_file_name(path: Path) -> None:
 
 
 def check_output(path: Path, policy: Policy) -> None:
-    """Raise unless a network can be written to a file of this name."""
+    """Raise unless a policy's network can be written to a file of this name."""
     check_file_name(path)
     if path.suffix == ".zip":
         from legible.training import TrainingError, check_exported  # noqa: PLC0415 (they need Stable-Baselines3)
@@ -300,15 +243,15 @@ def check_output(path: Path, policy: Policy) -> None:
 
 
 def write_network(policy: NetworkPolicy | ActorPolicy, path: Path) -> list[Path]:
-    """Write a network as a ``.safetensors`` file or as a zip for Stable-Baselines3; returns the files.
+    """Write a network as a ``.safetensors`` file or as a zip for Stable-Baselines3, and return the files.
 
-    A zip cannot hold how observations are normalised: that lies beside it, as after ``legible train``.
+    A zip cannot hold the normalisation of observations: it is written next to it, as by ``legible train``.
     """
     check_output(path, policy)
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".safetensors":
         return [save_policy(policy, path)]
-    from legible.training import export_sb3  # noqa: PLC0415 (it needs Stable-Baselines3, which few have)
+    from legible.training import export_sb3  # noqa: PLC0415 (it needs Stable-Baselines3)
 
     written = [export_sb3(replace(policy, normalisation=None), path)]
     if isinstance(policy.normalisation, Normalisation):

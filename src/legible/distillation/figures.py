@@ -1,8 +1,8 @@
-"""What a network without rules is worth on fresh seeds, beside the policy and the guided policy.
+"""Comparison of a network without rules with the unguided and the guided policy on held-out seeds.
 
 - `DistillationComparison`: the three on the same seeds, by every objective, paired, and the share of the gain kept.
-- `kept_share`: that share, with an interval.
-- `BrokenRule`, `broken_rules`: which rules the network still breaks.
+- `kept_share`: that share, with a confidence interval.
+- `BrokenRule`, `broken_rules`: the rules that the network still breaks.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from legible.features import FeatureSpace
 from legible.rules import CompiledRules, Rule
 
 _RESAMPLES = 2000
-_OFTEN = 0.1
+_BROKEN_SHARE = 0.1  # of the states that trigger a rule
 
 
 class KeptShare(NamedTuple):
-    """The share of the guided policy's gain that a network keeps, with a 95 % interval; None where there is no gain."""
+    """The share of the guided policy's gain that a network keeps, with its 95 % CI; None where there is no gain."""
 
     share: float | None
     low: float | None = None
@@ -35,9 +35,9 @@ class KeptShare(NamedTuple):
 
 
 def kept_share(base: NDArray[np.float64], guided: NDArray[np.float64], distilled: NDArray[np.float64]) -> KeptShare:
-    """Return the share of a gain that is kept, by returns of the same seeds.
+    """Return the share of a gain that is kept, from episode returns on the same seeds.
 
-    The interval is that of resampled seeds; there is none where the guided policy's own gain may be nothing.
+    The confidence interval is a bootstrap over seeds; there is none where that of the guided policy's gain includes 0.
 
     >>> base, guided = np.array([0.0, 1.0, 0.0, 1.0]), np.array([10.0, 11.0, 10.0, 11.0])
     >>> kept_share(base, guided, base + 9.0)
@@ -45,10 +45,10 @@ def kept_share(base: NDArray[np.float64], guided: NDArray[np.float64], distilled
     >>> kept_share(base, base, base + 9.0)
     KeptShare(share=None, low=None, high=None)
     """
-    told = np.isfinite(base) & np.isfinite(guided) & np.isfinite(distilled)
-    gains = np.stack([distilled[told] - base[told], guided[told] - base[told]])
+    finite = np.isfinite(base) & np.isfinite(guided) & np.isfinite(distilled)
+    gains = np.stack([distilled[finite] - base[finite], guided[finite] - base[finite]])
     kept, gain = gains.mean(axis=1)
-    if not told.any() or gain <= 0.0:
+    if not finite.any() or gain <= 0.0:
         return KeptShare(None)
     rng = np.random.default_rng(0)
     n = gains.shape[1]
@@ -61,77 +61,47 @@ def kept_share(base: NDArray[np.float64], guided: NDArray[np.float64], distilled
 
 @dataclass(frozen=True)
 class BrokenRule:
-    """How a rule fares without being there.
-
-    Parameters
-    ----------
-    rule
-        The rule.
-    states
-        States of the network's own episodes that trigger it and in which the guided policy follows it.
-    broken
-        Share of these states in which the network does not do what the rule says.
-    broken_before
-        The same for the policy that it started from, in the same states.
-    """
+    """A rule, and the share of states in which a network breaks it."""
 
     rule: Rule
-    states: int
-    broken: float
-    broken_before: float
+    states: int  # states of the network's own episodes that trigger it and in which the guided policy follows it
+    broken: float  # share of these states in which the network breaks it
+    broken_before: float  # share of these states in which the unguided policy breaks it
 
     @property
     def is_broken(self) -> bool:
-        """Whether it is broken in more than a tenth of the states."""
-        return self.broken > _OFTEN
+        """True where the network breaks it in more than a tenth of the states."""
+        return self.broken > _BROKEN_SHARE
 
     @property
     def was_broken(self) -> bool:
-        """Whether the policy that the network started from breaks it so often."""
-        return self.broken_before > _OFTEN
+        """True where the unguided policy breaks it in more than a tenth of the states."""
+        return self.broken_before > _BROKEN_SHARE
 
     def to_dict(self, space: FeatureSpace) -> dict[str, Any]:
-        """Plain data for JSON."""
-        return {
-            "rule": self.rule.text(space),
-            "states": self.states,
-            "broken": self.broken,
-            "broken_before": self.broken_before,
-        }
+        """Return plain data for JSON."""
+        return {**vars(self), "rule": self.rule.text(space)}
 
 
 def broken_rules(teacher: Teacher, recorded: RecordedEpisodes) -> tuple[BrokenRule, ...]:
-    """Return how every rule that states trigger fares in recorded episodes of a network; rarely broken ones last."""
+    """Return every rule that recorded states of a network trigger; often broken ones first."""
     guided, seen = teacher.guided, recorded.observations
-    rules = guided.rules.rules
     matched = CompiledRules.compile([guided.rules]).matches(seen)
-    done = best_choices(recorded.scores, teacher.starts)
-    before = best_choices(teacher.own_scores(seen), teacher.starts)
-    wanted = teacher.label(seen).choices
-    found = []
-    for number, rule in enumerate(rules):
-        rows = matched[:, number] & _follows(rule, wanted, guided.space)
+    labels = teacher.label(seen).choices
+    own, unguided = (best_choices(scores, teacher.starts) for scores in (recorded.scores, teacher.own_scores(seen)))
+    rules = []
+    for number, rule in enumerate(guided.rules.rules):
+        group = guided.space.group_of(rule.action)
+        follows = [(choices[:, group] == rule.action) == (rule.polarity == "+") for choices in (labels, own, unguided)]
+        rows = matched[:, number] & follows[0]
         if rows.any():
-            shares = [1.0 - float(_follows(rule, choices[rows], guided.space).mean()) for choices in (done, before)]
-            found.append(BrokenRule(rule, int(rows.sum()), *shares))
-    return tuple(sorted(found, key=lambda each: -each.broken))
-
-
-def _follows(rule: Rule, choices: NDArray[np.int64], space: FeatureSpace) -> NDArray[np.bool_]:
-    """Where choices ``int64[n, groups]`` are what a rule says."""
-    taken = choices[:, space.group_of(rule.action)] == rule.action
-    return taken if rule.polarity == "+" else ~taken
+            rules.append(BrokenRule(rule, int(rows.sum()), *(1.0 - float(each[rows].mean()) for each in follows[1:])))
+    return tuple(sorted(rules, key=lambda each: -each.broken))
 
 
 @dataclass(frozen=True)
 class DistillationComparison:
-    """The policy, the guided policy and the network without rules on the same fresh seeds.
-
-    Parameters
-    ----------
-    base, guided, distilled
-        Their episodes.
-    """
+    """Episodes of the unguided policy, the guided policy and the network on the same held-out seeds."""
 
     base: UnitResult
     guided: UnitResult
@@ -143,7 +113,7 @@ class DistillationComparison:
         return kept_share(self.base.returns, self.guided.returns, self.distilled.returns)
 
     def effects(self) -> dict[str, dict[str, Effect]]:
-        """Differences on the same seeds by every objective; above 0 is better."""
+        """Return the differences on the same seeds by every objective; above 0 is better."""
         results = (self.base, self.guided, self.distilled)
         return {
             "guided": effects(results, self.guided, self.base),
@@ -153,22 +123,21 @@ class DistillationComparison:
 
     @property
     def gain(self) -> Effect:
-        """How much more the network returns than the policy that it started from."""
+        """The effect of the network on the mean return, compared with the unguided policy."""
         return self.effects()["distilled"]["mean"]
 
     def figure_rows(self) -> list[dict[str, Any]]:
-        """The three by every objective, a row each."""
-        return figure_rows({"base": self.base, "guided": self.guided, "distilled": self.distilled})
+        """Return the figures of the three by every objective, one row each."""
+        return figure_rows({name: figures(result) for name, result in vars(self).items()})
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
+        """Return plain data for JSON."""
         kept = self.kept
-        named = {"base": self.base, "guided": self.guided, "distilled": self.distilled}
         return {
-            **{name: _figures(result) for name, result in named.items()},
+            **{name: _figures(result) for name, result in vars(self).items()},
             "differences": {
-                name: {objective: asdict(effect) for objective, effect in found.items()}
-                for name, found in self.effects().items()
+                name: {objective: asdict(effect) for objective, effect in effects.items()}
+                for name, effects in self.effects().items()
             },
             "kept": kept.share,
             "kept_interval": None if kept.low is None else [kept.low, kept.high],
@@ -176,13 +145,7 @@ class DistillationComparison:
 
 
 def _figures(result: UnitResult) -> dict[str, Any]:
-    sample, told = Sample.of(result), figures(result)
-    others = {name: figure._asdict() for name, figure in told.items() if name != "mean"}
-    interval = [told["mean"].low, told["mean"].high] if "mean" in told else None
-    return {
-        "mean": sample.mean,
-        "error": sample.error,
-        "interval": interval,
-        "episodes": len(result),
-        **others,
-    }
+    sample, own = Sample.of(result), figures(result)
+    others = {name: figure._asdict() for name, figure in own.items() if name != "mean"}
+    interval = [own["mean"].low, own["mean"].high] if "mean" in own else None
+    return {"mean": sample.mean, "error": sample.error, "interval": interval, "episodes": len(result), **others}

@@ -1,9 +1,9 @@
-"""What a network learns, by what its outputs mean.
+"""Losses of a network that learns from a guided policy, by its kind of output.
 
-- `values_loss`: Q-values stay where rules change nothing; where they decide, theirs is the best by a margin.
+- `values_loss`: keeps Q-values where rules change nothing; elsewhere the rules' choice is the best by a margin.
 - `log_probabilities_loss`: the guided policy's probabilities and, where it acts greedily, its choice.
 - `actions_loss`: the guided policy's continuous actions.
-- `margin_of`: by how much a Q-value is to be the best.
+- `margin_of`: the margin by which a Q-value should be the best.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ from __future__ import annotations
 import torch
 from torch.nn import functional as F  # noqa: N812 (torch's own name for it)
 
-# How much it counts that Q-values stay what they were, beside what is done.
-_KEEP_VALUES = 0.1
-# A rule's choice is the best by this part of what a usual decision hangs on: more would move decisions beside it.
-_LEAD = 0.3
-# How much the most likely choice counts, beside all probabilities.
-_CHOICE = 0.5
+from legible.policies.protocol import MASKED
+
+_KEEP_WEIGHT = 0.1  # weight of the change of Q-values, relative to the choices
+_MARGIN_SHARE = 0.3  # of the usual lead of the best Q-value; a larger margin would change other decisions
+_CHOICE_WEIGHT = 0.5  # weight of the most likely choice, relative to all probabilities
 _SMALLEST_MARGIN = 1e-6
 
 
@@ -29,7 +28,10 @@ def margin_of(values: torch.Tensor) -> float:
     if values.shape[1] < 2:
         return 1.0
     best = values.topk(2, dim=1).values
-    return max(_LEAD * float((best[:, 0] - best[:, 1]).mean()), _SMALLEST_MARGIN)
+    best = best[best[:, 1] != MASKED]  # only one choice is allowed elsewhere
+    if not len(best):
+        return 1.0
+    return max(_MARGIN_SHARE * float((best[:, 0] - best[:, 1]).mean()), _SMALLEST_MARGIN)
 
 
 def values_loss(
@@ -42,23 +44,28 @@ def values_loss(
     outputs
         ``float32[n, actions]``, the network's.
     own
-        ``float32[n, actions]``, those of the policy that it started from.
+        ``float32[n, actions]``, those of the unguided policy; masked actions, which have no part in it, are `MASKED`.
     choices
-        ``int64[n]``, what the guided policy does.
+        ``int64[n]``, the guided policy's.
     changed
-        ``bool[n]``, where that is not what the policy does.
+        ``bool[n]``, where they differ from the unguided policy's.
     margin
-        By how much the guided policy's choice is to be the best where rules decide; elsewhere by as much as it was
-        before, and no more than this.
+        The lead of the guided policy's choice where rules decide; elsewhere its lead before, at most this.
     """
-    kept = ((outputs - own) / margin).square().mean(dim=1) * ~changed
+    masked = own == MASKED
+    if bool(masked.any()):
+        distances = torch.where(masked, 0.0, outputs - torch.where(masked, 0.0, own)) / margin
+        kept = distances.square().sum(dim=1) / (~masked).sum(dim=1) * ~changed
+        own, outputs = (torch.where(masked, -torch.inf, part) for part in (own, outputs))
+    else:
+        kept = ((outputs - own) / margin).square().mean(dim=1) * ~changed
     chosen = choices[:, None]
     others = own.scatter(1, chosen, -torch.inf).max(dim=1).values
     before = own.gather(1, chosen)[:, 0] - others
     wanted = torch.where(changed, margin, before.clamp(0.0, margin))
     lead = wanted[:, None].expand_as(outputs).scatter(1, chosen, 0.0)
     missing = (outputs + lead).max(dim=1).values - outputs.gather(1, chosen)[:, 0]
-    return (_KEEP_VALUES * kept + missing / margin).mean()
+    return (_KEEP_WEIGHT * kept + missing / margin).mean()
 
 
 def log_probabilities_loss(
@@ -71,14 +78,14 @@ def log_probabilities_loss(
     outputs, targets
         ``float32[n, choices]``, the network's and the guided policy's; those of several groups one after another.
     choices
-        ``int64[n, groups]``, what the guided policy does.
+        ``int64[n, groups]``, the guided policy's.
     greedy
-        Whether the most likely choice is what is done, so that it matters by itself.
+        Whether the most likely choice is taken, so that it has a weight in the loss.
     """
     loss = -(targets.exp() * outputs).sum(dim=1).mean()
-    return loss - _CHOICE * outputs.gather(1, choices).sum(dim=1).mean() if greedy else loss
+    return loss - _CHOICE_WEIGHT * outputs.gather(1, choices).sum(dim=1).mean() if greedy else loss
 
 
 def actions_loss(outputs: torch.Tensor, targets: torch.Tensor, spread: torch.Tensor) -> torch.Tensor:
-    """Return the loss of continuous actions: the squared distance, in parts of what is possible."""
+    """Return the loss of continuous actions: the squared distance, relative to the width of the action space."""
     return F.mse_loss(outputs / spread, targets / spread)

@@ -1,13 +1,12 @@
-"""Rounds of learning: play, ask the teacher, learn, look how far it is.
+"""Rounds of learning: play, ask the teacher, learn, evaluate.
 
-States come from the network's own episodes, with some of the guided policy's among them (DAgger, Ross et al. 2011):
-what a network does not do quite as its teacher leads it into states that the teacher never sees, and there, too, it
-has to know what to do.
+States come from the network's own episodes and from some of the guided policy's (DAgger, Ross et al. 2011): small
+differences lead a network into states that its teacher never sees, and it has to know what to do there, too.
 
 - `Player`: plays episodes of the guided policy and of networks.
-- `StudentLearner`: the network, what it learns from, its optimiser; `draw_weights`: which states it sees more often;
-  `learn_in_rounds` lets it learn until it has settled.
-- `RoundCheck`: how far it is after a round; `has_settled`: when that is enough; `best_round`: which network is kept.
+- `StudentLearner`: the network, its data and its optimiser; `draw_weights`: the weights of states;
+  `learn_in_rounds`: learning until the network stops improving.
+- `RoundCheck`: the evaluation after a round; `has_settled`: the stopping rule; `best_round`: the round that is kept.
 """
 
 from __future__ import annotations
@@ -28,41 +27,29 @@ from legible.evaluation import Runner
 from legible.evaluation.recorded import RECORD_EPISODES, ROWS, RecordedEpisodes
 from legible.evaluation.units import UNGUIDED, Setup, Unit, UnitResult, cut_into_units, usual_rows
 from legible.guidance import GuidedPolicy
-from legible.play import Observations, on_rows, one_thread, stage_seeds
-from legible.policies import Policy, with_choices
+from legible.play import Observations, adapt_policy, one_thread, stage_seeds
+from legible.policies import Policy
 from legible.settings import DistillationSettings, PlaySettings
 
-# A rise of agreement that is worth a round: by this part of the states in which they differ.
-_RISE = 0.02
+# Share of the states with different actions by which agreement must rise for a further round.
+_MIN_RISE = 0.02
 Progress = Callable[[str, int, int], None]
 """Called as ``progress(stage, done, of)``."""
 
 
 @dataclass(frozen=True)
 class RoundCheck:
-    """How far the network is after a round, on held-out seeds.
+    """The evaluation of the network after a round, on held-out seeds."""
 
-    Parameters
-    ----------
-    number
-        Of the round, from 1.
-    mean, error
-        Its mean return, with its standard error.
-    agreement
-        Share of the states of its episodes in which it does what the guided policy would.
-    steps
-        Environment steps that were played so far.
-    """
-
-    number: int
-    mean: float
-    error: float
-    agreement: float
-    steps: int
+    number: int  # of the round, from 1
+    mean: float  # mean return
+    error: float  # its standard error
+    agreement: float  # share of states in which it takes the action of the guided policy
+    steps: int  # environment steps so far
 
     @classmethod
     def of(cls, number: int, saved: SavedRound) -> RoundCheck:
-        """Look at what a round left."""
+        """Return the evaluation of a saved round."""
         played = saved.returns[np.isfinite(saved.returns)]
         error = float(played.std(ddof=1) / np.sqrt(len(played))) if len(played) > 1 else float("nan")
         return cls(number, float(played.mean()), error, saved.agreement, saved.steps)
@@ -70,43 +57,30 @@ class RoundCheck:
 
 @dataclass(frozen=True)
 class Player:
-    """Plays episodes of the guided policy, of its network alone, and of others.
-
-    Parameters
-    ----------
-    guided
-        The guided policy.
-    environment, play
-        Where, and how.
-    run
-        How units are run.
-    """
+    """Player of episodes of the guided policy and of networks without rules."""
 
     guided: GuidedPolicy
     environment: EnvironmentSpec
     play: PlaySettings
-    run: Runner
+    run: Runner  # runs units
 
     def setup(self, policy: Policy | None = None) -> Setup:
-        """What units share: a policy without rules; without one, the guided policy is treatment 0."""
-        rows = usual_rows(self.play)
-        if policy is not None:
-            return Setup(self._player(policy), self.environment, (), self.play, rows)
-        return Setup(self._player(self.guided.policy), self.environment, (self.guided.rules,), self.play, rows)
-
-    def _player(self, policy: Policy) -> Policy:
-        return with_choices(on_rows(policy, self.environment), self.guided.space)
+        """Return the set-up of units: a policy without rules, or the guided policy (None) as treatment 0."""
+        rules = () if policy is not None else (self.guided.rules,)
+        own = self.guided.policy if policy is None else policy
+        player = adapt_policy(own, self.environment, self.guided.space)
+        return Setup(player, self.environment, rules, self.play, usual_rows(self.play))
 
     def returns(
         self, policy: Policy | None, seeds: Sequence[int], on_episodes: Callable[[int], None] | None = None
     ) -> UnitResult:
-        """Play a policy without rules, or the guided one (None), and return how that went."""
+        """Play a policy without rules, or the guided one (None), and return its results."""
         units = self._units(policy, seeds, self.play.unit_episodes)
         result: UnitResult = self.run(self.setup(policy), units, on_episodes=on_episodes)
         return result
 
     def record(self, policy: Policy | None, seeds: Sequence[int]) -> RecordedEpisodes:
-        """Play a policy without rules, or the guided one (None), and keep what it saw."""
+        """Play a policy without rules, or the guided one (None), and record its episodes."""
         units = self._units(policy, seeds, min(RECORD_EPISODES, self.play.unit_episodes))
         recorded: RecordedEpisodes = self.run(self.setup(policy), units, kept=ROWS)
         return recorded
@@ -117,18 +91,18 @@ class Player:
 
 
 class StudentLearner:
-    """A network that learns what a guided policy does.
+    """A network that learns the actions of a guided policy.
 
     Parameters
     ----------
     teacher
         The guided policy.
     settings
-        How it learns.
+        Settings of learning.
     seed
-        Decides which states are drawn.
+        Seed of the batches.
     greedy
-        Whether the best choice is what is done.
+        Whether the network acts greedily.
     """
 
     def __init__(self, teacher: Teacher, settings: DistillationSettings, seed: int, *, greedy: bool) -> None:
@@ -140,7 +114,7 @@ class StudentLearner:
         self._margin = 1.0
 
     def see(self, observations: Observations) -> None:
-        """Ask the teacher about states, and remember what it says; the oldest are forgotten when there are too many."""
+        """Label states with the teacher's actions and add them to the data; the oldest are dropped if necessary."""
         labels = self.teacher.label(observations)
         rows = labels.clear
         observations, labels = observations[rows], labels.rows(rows)
@@ -153,9 +127,9 @@ class StudentLearner:
         self._observations, self._labels = observations[kept], labels.rows(kept)
 
     def learn(self, number: int, on_step: Callable[[int], None]) -> None:
-        """Take the gradient steps of a round, smaller and smaller; `on_step` is told how many there were in all rounds.
+        """Take the gradient steps of a round; `on_step` is called with the number of steps in all rounds.
 
-        After steps of full size the last batches would decide between choices that are nearly as good.
+        The learning rate falls to 0: otherwise the last batches would decide between nearly equal choices.
         """
         assert self._labels is not None
         settings = self._settings
@@ -173,7 +147,7 @@ class StudentLearner:
 
     @property
     def learning_rate(self) -> float:
-        """How large gradient steps are at the moment."""
+        """The current learning rate."""
         return float(self._optimiser.param_groups[0]["lr"])
 
     @learning_rate.setter
@@ -194,13 +168,13 @@ class StudentLearner:
         return actions_loss(outputs, targets, torch.from_numpy(student.spread))
 
     def saved(self, returns: NDArray[np.float64], agreement: float, steps: int) -> SavedRound:
-        """Return what the next round needs."""
+        """Return the state after a round, with the results of its evaluation."""
         states = [self._optimiser.state[parameter] for parameter in self.student.parameters]
         moments = [[state[name].numpy().copy() for state in states] for name in ("exp_avg", "exp_avg_sq")]
         return SavedRound(self.student.weights(), (moments[0], moments[1]), returns, agreement, steps)
 
     def restore(self, saved: SavedRound, number: int) -> None:
-        """Be as after a round."""
+        """Restore the state after a round."""
         self.student.load(saved.weights)
         for i, parameter in enumerate(self.student.parameters):
             self._optimiser.state[parameter] = {
@@ -211,7 +185,7 @@ class StudentLearner:
 
 
 def draw_weights(changed: NDArray[np.bool_], most: float) -> NDArray[np.float64]:
-    """Return how often states are drawn: those in which rules change what is done so often that they are half of all.
+    """Return the weights of states in batches: states in which rules change the action are half of a batch.
 
     They are never drawn less often than the others, and at most `most` times as often.
 
@@ -232,31 +206,27 @@ def learn_in_rounds(
     progress: Progress,
     on_round: Callable[[RoundCheck], None],
 ) -> list[SavedRound]:
-    """Let a network learn until it has settled, and return what every round left.
+    """Let a network learn until it stops improving, and return a snapshot of it after every round.
 
-    Parameters
-    ----------
-    learner, player
-        The network, and who plays.
-    checkpoint
-        Rounds that are there are not learned again; their episodes are played again for their states.
-    settings, seed
-        How many episodes and steps, and which.
-    progress, on_round
-        Who is told how many gradient steps are taken, and how far the network is.
+    Rounds of the checkpoint are not learnt again, but their episodes are played again, because later rounds also learn
+    from their observations. `progress` is
+    called with the gradient steps taken, and `on_round` with the evaluation of each round.
     """
     rounds: list[SavedRound] = []
     known = checkpoint.rounds()
-    of = settings.rounds * settings.steps
+    total = settings.rounds * settings.steps
+    held_out = stage_seeds(seed, "distillation check", 0, settings.check_episodes)
     while len(rounds) < settings.rounds and not has_settled(rounds, settings.patience):
         number = len(rounds) + 1
-        steps = _see_round(learner, player, settings, seed, number)
+        env_steps = _collect_episodes(learner, player, settings, seed, number)
         if number <= len(known):
             saved = known[number - 1]
             learner.restore(saved, number)
         else:
-            learner.learn(number, lambda step: progress("distillation", step, of))
-            saved = _checked(learner, player, settings, seed, steps + (rounds[-1].steps if rounds else 0))
+            learner.learn(number, lambda step: progress("distillation", step, total))
+            recorded = player.record(learner.student.policy(), held_out)
+            env_steps += int(recorded.result.lengths.sum()) + (rounds[-1].steps if rounds else 0)
+            saved = learner.saved(recorded.result.returns, agreement(learner.teacher, recorded), env_steps)
             checkpoint.save_round(number, saved)
         rounds.append(saved)
         on_round(RoundCheck.of(number, saved))
@@ -264,8 +234,10 @@ def learn_in_rounds(
     return rounds
 
 
-def _see_round(learner: StudentLearner, player: Player, settings: DistillationSettings, seed: int, number: int) -> int:
-    """Play the episodes of a round, and let the learner see their states; returns how many steps that took."""
+def _collect_episodes(
+    learner: StudentLearner, player: Player, settings: DistillationSettings, seed: int, number: int
+) -> int:
+    """Play the episodes of a round, add their states to the learner's data, and return the number of steps."""
     seeds = stage_seeds(seed, "distillation", (number - 1) * settings.episodes, settings.episodes)
     own = 0 if number == 1 else round((1.0 - settings.guided_share) * settings.episodes)
     parts: list[tuple[Policy | None, list[int]]] = [(learner.student.policy(), seeds[:own]), (None, seeds[own:])]
@@ -278,39 +250,29 @@ def _see_round(learner: StudentLearner, player: Player, settings: DistillationSe
     return steps
 
 
-def _checked(
-    learner: StudentLearner, player: Player, settings: DistillationSettings, seed: int, steps: int
-) -> SavedRound:
-    """Look how far the network is, on held-out seeds."""
-    seeds = stage_seeds(seed, "distillation check", 0, settings.check_episodes)
-    recorded = player.record(learner.student.policy(), seeds)
-    share = agreement(learner.teacher, recorded)
-    return learner.saved(recorded.result.returns, share, steps + int(recorded.result.lengths.sum()))
-
-
 def agreement(teacher: Teacher, recorded: RecordedEpisodes) -> float:
-    """Return the share of recorded states in which the policy does what the guided policy would."""
+    """Return the share of recorded states in which the policy takes the action of the guided policy."""
     labels = teacher.label(recorded.observations)
     same = (best_choices(recorded.scores, teacher.starts) == labels.choices).all(axis=1)
     return float(same[labels.clear].mean()) if labels.clear.any() else 1.0
 
 
 def has_settled(rounds: Sequence[SavedRound], patience: int) -> bool:
-    """Whether neither return nor agreement rose for so many rounds."""
+    """Return whether neither mean return nor agreement rose in the last `patience` rounds."""
     best, agreed, idle = -np.inf, 0.0, 0
     for saved in rounds:
         mean = float(np.nanmean(saved.returns))
-        agrees_more = saved.agreement > agreed + _RISE * (1.0 - agreed)
+        agrees_more = saved.agreement > agreed + _MIN_RISE * (1.0 - agreed)
         idle = 0 if mean > best or agrees_more else idle + 1
         best, agreed = max(best, mean), saved.agreement if agrees_more else agreed
     return idle >= patience
 
 
 def best_round(rounds: Sequence[SavedRound]) -> int:
-    """Return the place of the round to keep.
+    """Return the index of the round to keep.
 
-    The best return on held-out seeds; of those whose return is not worse than that by more than the standard error of
-    the difference, the one that agrees most with the guided policy.
+    Among the rounds whose mean return on held-out seeds is within a standard error of the difference to the best one,
+    this is the one that agrees most with the guided policy.
     """
     returns = np.stack([saved.returns for saved in rounds])
     returns = returns[:, np.isfinite(returns).all(axis=0)]

@@ -1,7 +1,7 @@
-"""The network that learns: a policy's own network, as PyTorch sees it and as a policy again.
+"""The network that learns, as a PyTorch module and as a policy.
 
-- `Student`: its inputs, its outputs with gradients, and the policy that it is at the moment.
-- `why_not_distilled`: what keeps a policy from it.
+- `Student`: its inputs, its outputs with gradients, and its current policy.
+- `why_not_distilled`: the reason why a policy cannot be distilled.
 """
 
 from __future__ import annotations
@@ -24,26 +24,18 @@ from legible.policies.actors.observations import batch_of, normalised_batch, ten
 from legible.policies.policy_file import why_not_saved
 
 Outputs = Literal["values", "log-probabilities", "actions"]
-"""What a network's outputs mean: Q-values, log-probabilities of choices, or continuous actions."""
+"""Kinds of outputs: Q-values, log-probabilities of choices, or continuous actions."""
 
 
 def why_not_distilled(policy: Policy) -> str | None:
-    """Return what keeps a policy from being distilled, None when nothing does."""
+    """Return the reason why a policy cannot be distilled, None where it can."""
     if not isinstance(policy, NetworkPolicy | ActorPolicy):
-        return (
-            "it is no network that legible knows (a function, a table or code), so there are no weights to start from"
-        )
+        return "it is no network (but a function, a table or code), so there are no weights to start from"
     return why_not_saved(policy)
 
 
 class Student:
-    """A network that learns, started from a policy's weights.
-
-    Parameters
-    ----------
-    policy
-        The policy; it stays as it is.
-    """
+    """A network that learns, with the weights of a policy as the start."""
 
     def __init__(self, policy: NetworkPolicy | ActorPolicy) -> None:
         self._policy = policy
@@ -56,7 +48,7 @@ class Student:
 
     @property
     def kind(self) -> Outputs:
-        """What the outputs mean."""
+        """The kind of outputs."""
         if isinstance(self._policy, NetworkPolicy):
             return "values" if self._policy.kind == "values" else "log-probabilities"
         if isinstance(self._policy.head, QValues):
@@ -65,14 +57,14 @@ class Student:
 
     @property
     def parameters(self) -> list[nn.Parameter]:
-        """What is learned; how widely actions are drawn around their mean is not."""
+        """The parameters that learn, without those of the spread of actions."""
         head = self._parts[-1]
         outputs = head.mean if isinstance(head, Gaussian) else head
         modules: list[nn.Module] = [*self._parts[:-1], outputs]
         return [parameter for module in modules for parameter in module.parameters()]
 
     def inputs(self, observations: Observations) -> torch.Tensor:
-        """Return what the first layer reads of observations ``float32[n, features]``."""
+        """Return the input of the first layer for observations ``float32[n, features]``."""
         policy = self._policy
         if isinstance(policy, NetworkPolicy):
             if policy.normalisation is not None:
@@ -87,7 +79,7 @@ class Student:
         return read
 
     def outputs(self, inputs: torch.Tensor) -> torch.Tensor:
-        """Return Q-values, log-probabilities of all choices, or actions before they are stretched to their bounds."""
+        """Return Q-values, log-probabilities of all choices, or actions before they are scaled to their bounds."""
         if isinstance(self._policy, NetworkPolicy):
             values: torch.Tensor = self._parts[0](inputs)
             return values if self.kind == "values" else values.log_softmax(dim=1)
@@ -103,7 +95,7 @@ class Student:
         return head.scores(latent, None)
 
     def as_outputs(self, actions: NDArray[Any]) -> NDArray[np.float32]:
-        """Return continuous actions ``[n, parts]`` as the outputs that become them."""
+        """Return the outputs for continuous actions ``[n, parts]``."""
         policy = self._policy
         assert isinstance(policy, ActorPolicy)
         assert isinstance(policy.action_space, spaces.Box)
@@ -122,7 +114,7 @@ class Student:
         return np.where(np.isfinite(half) & (half > 0), half, 1.0).astype(np.float32)
 
     def policy(self) -> NetworkPolicy | ActorPolicy:
-        """Return the policy that the network is at the moment."""
+        """Return the current policy."""
         policy = self._policy
         if isinstance(policy, NetworkPolicy):
             linear = [module for module in self._parts[0].modules() if isinstance(module, nn.Linear)]
@@ -136,11 +128,11 @@ class Student:
         return replace(policy, body=body, head=head)  # type: ignore[arg-type]  # a deep copy is what it was
 
     def weights(self) -> list[NDArray[np.float32]]:
-        """Return a copy of what was learned."""
+        """Return a copy of the weights."""
         return [parameter.detach().numpy().copy() for parameter in self.parameters]
 
     def load(self, weights: list[NDArray[np.float32]]) -> None:
-        """Take over what `weights` returned."""
+        """Set the weights that `weights` returned."""
         with torch.no_grad():
             for parameter, values in zip(self.parameters, weights, strict=True):
                 parameter.copy_(torch.from_numpy(np.array(values)))

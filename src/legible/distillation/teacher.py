@@ -1,7 +1,6 @@
-"""What a guided policy says about states: what a network without rules is to do there.
+"""Labels of a guided policy, from which a network without rules learns.
 
-- `Teacher`: labels observations.
-- `Labels`: what it says.
+- `Teacher`: labels observations with `Labels`.
 - `best_choices`: the best choice of each group.
 """
 
@@ -20,7 +19,7 @@ from legible.play import Observations, Scores
 from legible.policies import ActorPolicy, NetworkPolicy
 from legible.rules import RuleSet
 
-_AT_ONCE = 4096
+_BATCH = 4096
 
 
 def best_choices(scores: Scores, starts: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -34,7 +33,7 @@ def best_choices(scores: Scores, starts: NDArray[np.int64]) -> NDArray[np.int64]
 
 
 class Labels(NamedTuple):
-    """What the teacher says about states, a row each.
+    """Labels of states, one row per state.
 
     Parameters
     ----------
@@ -42,11 +41,11 @@ class Labels(NamedTuple):
         ``float32[n, outputs]``: the policy's own Q-values; the guided policy's log-probabilities; or the outputs that
         become its continuous actions.
     choices
-        ``int64[n, groups]``, what it does.
+        ``int64[n, groups]``, the guided policy's choices.
     changed
-        Where rules change what the policy does.
+        Where rules change the action.
     clear
-        Where it says anything: not where rules block every choice.
+        Where the label is valid: rules do not block every choice.
     """
 
     targets: NDArray[np.float32]
@@ -55,28 +54,17 @@ class Labels(NamedTuple):
     clear: NDArray[np.bool_]
 
     def rows(self, chosen: NDArray[np.bool_] | slice) -> Labels:
-        """Return those of some states."""
+        """Return the labels of some states."""
         return Labels(self.targets[chosen], self.choices[chosen], self.changed[chosen], self.clear[chosen])
 
     @classmethod
     def concatenate(cls, parts: Sequence[Labels]) -> Labels:
-        """Put them one after the other."""
-        return cls(
-            np.concatenate([part.targets for part in parts]),
-            np.concatenate([part.choices for part in parts]),
-            np.concatenate([part.changed for part in parts]),
-            np.concatenate([part.clear for part in parts]),
-        )
+        """Return the labels of all parts."""
+        return cls(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
 class Teacher:
-    """A guided policy that is asked what to do.
-
-    Parameters
-    ----------
-    guided
-        The guided policy; it may have been guided several times.
-    """
+    """A guided policy, possibly with several layers of rules, that labels states."""
 
     def __init__(self, guided: GuidedPolicy) -> None:
         network = guided.network
@@ -87,18 +75,18 @@ class Teacher:
         self._untaught = Student(network)
 
     def own_scores(self, observations: Observations) -> Scores:
-        """Return what the policy alone thinks of all choices."""
+        """Return the unguided policy's scores of all choices."""
         return self._unguided.scores(observations)
 
     def shown(self, observations: Observations) -> Observations:
-        """Return what the network reads of states, where rules see more than that."""
+        """Return the network's own observations, where rules see more than these."""
         features = self.guided.features
         return observations if features is None else np.ascontiguousarray(observations[:, features.shown])
 
     def label(self, observations: Observations) -> Labels:
-        """Say what to do in states."""
-        starts = range(0, max(len(observations), 1), _AT_ONCE)
-        return Labels.concatenate([self._label(observations[i : i + _AT_ONCE]) for i in starts])
+        """Return the labels of states."""
+        starts = range(0, max(len(observations), 1), _BATCH)
+        return Labels.concatenate([self._label(observations[i : i + _BATCH]) for i in starts])
 
     def _label(self, observations: Observations) -> Labels:
         own, guided = self.own_scores(observations), self.guided.scores(observations)
@@ -106,15 +94,11 @@ class Teacher:
         moved = before != choices
         best = np.take_along_axis(guided, choices, axis=1)
         clear: NDArray[np.bool_] = np.all(np.isfinite(best), axis=1)
-        targets = {"values": own, "log-probabilities": guided}.get(self._untaught.kind)
-        if targets is None:
-            targets = self._actions(observations, moved)
-        return Labels(np.asarray(targets, np.float32), choices, moved.any(axis=1), clear)
-
-    def _actions(self, observations: Observations, moved: NDArray[np.bool_]) -> NDArray[np.float32]:
-        """The outputs that become the guided actions: the policy's own but for the parts that rules move."""
         student = self._untaught
-        with torch.no_grad():
-            own = student.outputs(student.inputs(self.shown(observations))).numpy()
-        done, _ = self.guided.predict(observations, rng=np.random.default_rng(0))
-        return np.where(moved, student.as_outputs(done.reshape(len(observations), -1)), own)
+        targets = own if student.kind == "values" else guided
+        if student.kind == "actions":  # the policy's own outputs, except for the parts that rules move
+            with torch.no_grad():
+                outputs = student.outputs(student.inputs(self.shown(observations))).numpy()
+            taken, _ = self.guided.predict(observations, rng=np.random.default_rng(0))
+            targets = np.where(moved, student.as_outputs(taken.reshape(len(observations), -1)), outputs)
+        return Labels(np.asarray(targets, np.float32), choices, moved.any(axis=1), clear)

@@ -1,17 +1,17 @@
-"""Where units of work run. An engine knows nothing of what the work is, and has no influence on what comes out.
+"""Engines that run units of work. The choice of the engine never changes the results.
 
 - `InProcess`: this process, one unit after the other.
-- `LocalProcesses`: processes of this machine, by default one for every core.
+- `LocalProcesses`: processes of this machine, by default one per core.
 - `RayEngine`: Ray, on this machine or on a cluster.
-- `make_engine`: one of these by name; `register_engine` adds a name.
-- `run_one`: one unit, and its result or its error.
+- `make_engine`: makes an engine by name; `register_engine` adds a name.
+- `run_one`: runs one unit and returns its result or raises its error.
 
-Every engine reports a unit as `Finished` or `Failed` as soon as that is known. A unit that raises is run once more, a
-unit whose worker dies twice more, a unit that takes too long is not run again; the other units go on.
-Every unit has one thread for its linear algebra: more would fight over cores, and could change the last bit.
+Every engine reports a unit as `Finished` or `Failed` as soon as it ends. A unit that raises is retried once, a unit
+whose worker dies twice, a unit that exceeds its time limit never; the other units continue. Linear algebra uses one
+thread per unit: more would compete for cores, and could change the last bit.
 
-`base` is what an engine is, `attempts` one attempt at a unit, `workers` what the engines with workers share; then there
-is one module for each engine: `inline`, `processes`, `ray`.
+Modules: `base` (the protocol), `attempts` (one attempt at a unit), `workers` (shared by the engines with workers), and
+one module per engine: `inline`, `processes`, `ray`.
 """
 
 from __future__ import annotations
@@ -30,28 +30,10 @@ from legible.engines.base import (
     register_engine,
     run_one,
 )
-from legible.engines.inline import InProcess, make_inline
+from legible.engines.inline import InProcess
 from legible.engines.processes import LocalProcesses
 from legible.engines.ray import RayEngine
 
-register_engine("inline", make_inline)
+register_engine("inline", InProcess)
 register_engine("processes", LocalProcesses)
 register_engine("ray", RayEngine)
-
-__all__ = [
-    "Engine",
-    "EngineFactory",
-    "Failed",
-    "Finished",
-    "InProcess",
-    "LocalProcesses",
-    "R",
-    "RayEngine",
-    "Shared",
-    "Unit",
-    "UnitFailedError",
-    "engine_names",
-    "make_engine",
-    "register_engine",
-    "run_one",
-]

@@ -1,8 +1,8 @@
-"""One attempt at a unit, and what follows from it: the same on every engine.
+"""Attempts at units and their retries, the same on every engine.
 
-- `attempt`: calls the function with one thread and within the time limit; gives a result or a `FailedAttempt`.
-- `AttemptQueue`: which units are still to be tried, and whether one that failed is tried again.
-- `limit_time`, `can_limit_time`: the time limit, by a signal that interrupts Python code.
+- `attempt`: calls the function with one thread and within the time limit; returns a result or a `FailedAttempt`.
+- `AttemptQueue`: the units that wait, and whether a failed one is retried.
+- `limit_time`, `can_limit_time`: time limits, by a signal that interrupts Python code.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from legible.engines.base import Failed, Finished, R, Shared, Unit
 from legible.engines.threads import one_thread
 from legible.errors import LegibleError
 
-GRACE_SECONDS = 5.0  # what code has to stop by itself after the first signal, before there is a second one or a kill
+GRACE_SECONDS = 5.0  # time to stop after the first signal, before the next signal or a kill
 
 
 @dataclass(frozen=True)
 class FailedAttempt:
-    """An attempt that gave no result, and how many attempts a unit may have in all when one ends like this.
+    """An attempt without a result, and how many attempts a unit has in total after such a failure.
 
-    `was_interrupted`: in the middle of whatever it did, such as compiling, so that its process may be left unsound.
+    `was_interrupted`: stopped at any point, for example while compiling, so that its process may be in a bad state.
     """
 
     error: str
@@ -49,7 +49,7 @@ def raised(error: BaseException) -> FailedAttempt:
     text = "".join(traceback.format_exception(error))
     exception = None
     if isinstance(error, LegibleError):
-        with suppress(Exception):  # an exception with arguments of its own need not survive being sent
+        with suppress(Exception):  # an exception with special arguments may not survive pickling
             exception = error if type(pickle.loads(pickle.dumps(error))) is type(error) else None
     return FailedAttempt(f"{type(error).__name__}: {error}".removesuffix(": "), text, 2, exception)
 
@@ -65,20 +65,20 @@ def worker_died(how: str) -> FailedAttempt:
 
 
 class AttemptQueue:
-    """The units of a run that wait to be tried, and how often each has been."""
+    """The waiting units of a run, and the number of attempts at each unit."""
 
     def __init__(self, count: int) -> None:
         self.waiting = deque(range(count))
         self.attempts = [0] * count
 
     def take(self) -> int:
-        """Return the unit to try now."""
+        """Return the next unit to try."""
         index = self.waiting.popleft()
         self.attempts[index] += 1
         return index
 
     def settle(self, index: int, outcome: R | FailedAttempt) -> list[Finished[R] | Failed]:
-        """Return the report of a unit; none when it is to be tried again."""
+        """Return the report of a unit in a list; an empty list if the unit is retried."""
         if not isinstance(outcome, FailedAttempt):
             return [Finished(index, outcome)]
         if self.attempts[index] < outcome.allowed_attempts:
@@ -90,7 +90,7 @@ class AttemptQueue:
 def attempt(
     function: Callable[[Shared, Unit], R], shared: Shared, unit: Unit, time_limit: float | None
 ) -> R | FailedAttempt:
-    """Call the function once."""
+    """Call the function once; return its result or the failed attempt."""
     try:
         with one_thread(), _thread_pools(len(sys.modules)).limit(limits=1), limit_time(time_limit):
             return function(shared, unit)
@@ -101,26 +101,26 @@ def attempt(
 
 
 @functools.lru_cache(maxsize=1)
-def _thread_pools(modules: int) -> ThreadpoolController:  # noqa: ARG001 (another number of modules: look again)
-    """Find the libraries that have threads: milliseconds, which is long for a small unit."""
+def _thread_pools(modules: int) -> ThreadpoolController:  # noqa: ARG001 (cached until modules are loaded)
+    """Find the libraries with thread pools; this takes milliseconds, which is long for a small unit."""
     return ThreadpoolController()
 
 
 class _TimeUpError(BaseException):
-    """The unit's time is over. Not an Exception, so that an environment's ``except Exception`` does not swallow it."""
+    """The end of a unit's time. Not an Exception, so that an environment's ``except Exception`` does not catch it."""
 
 
 def can_limit_time() -> bool:
-    """Return whether `limit_time` works here: on Unix, in the main thread."""
+    """Return whether `limit_time` works: on Unix, in the main thread."""
     return hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
 
 
 @contextmanager
 def limit_time(seconds: float | None) -> Iterator[None]:
-    """Interrupt the body when it lasts longer, and again every `GRACE_SECONDS` if it does not stop.
+    """Interrupt the body after some seconds, and again every `GRACE_SECONDS` until it stops.
 
-    Only Python code is interrupted: not C code that runs without end, and not code that catches ``BaseException`` and
-    goes on. Limits may be nested; one that passes while an inner one is set counts when the inner one ends.
+    Only Python code is interrupted, but not C code or code that catches ``BaseException`` and continues. Limits may be
+    nested; an outer limit that passes inside an inner one takes effect when the inner one ends.
     """
     if seconds is None or not can_limit_time():
         yield
@@ -138,7 +138,7 @@ def limit_time(seconds: float | None) -> Iterator[None]:
         try:
             yield
         finally:
-            over = True  # a signal that comes from here on is late
+            over = True  # ignore later signals
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, outer_handler)
@@ -148,6 +148,8 @@ def limit_time(seconds: float | None) -> Iterator[None]:
 
 
 def check_time_limit(time_limit: float | None) -> None:
-    """Refuse a time limit that is none."""
+    """Raise unless a time limit is valid."""
     if time_limit is not None and not 0 < time_limit < math.inf:
-        raise LegibleError(f"the time limit of a unit is a number of seconds above 0, or None; got {time_limit!r}.")
+        raise LegibleError(
+            f"the time limit of a unit must be a number of seconds above 0, or None; got {time_limit!r}."
+        )

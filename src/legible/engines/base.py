@@ -1,8 +1,8 @@
-"""What an engine is, engines by name, and one unit alone.
+"""The protocol of engines, and engines by name.
 
-- `Engine`: what every engine does; `Finished` and `Failed` are its reports.
+- `Engine`: the protocol; `Finished` and `Failed` are its reports.
 - `register_engine`, `make_engine`, `engine_names`: engines by name.
-- `run_one`: one unit, and its result or its error (`UnitFailedError`).
+- `run_one`: runs one unit and returns its result, or raises its error (`UnitFailedError`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Finished(Generic[R]):
-    """A unit that gave a result."""
+    """A unit with a result."""
 
     index: int
     result: R
@@ -29,9 +29,9 @@ class Finished(Generic[R]):
 
 @dataclass(frozen=True)
 class Failed:
-    """A unit that gave none: its own error, where that was raised, and how often the unit was tried.
+    """A unit without a result: its error, the traceback, and the number of attempts.
 
-    `exception` is the error itself where legible raised it on purpose; it can be raised again.
+    `exception` is the error itself if it is a `LegibleError`; it can be raised again.
     """
 
     index: int
@@ -42,14 +42,14 @@ class Failed:
 
 
 class Engine(Protocol):
-    """Something that runs units of work.
+    """Protocol of engines, which run units of work.
 
-    Used as a context manager, it keeps its workers from one run to the next; otherwise they last for one run.
+    As a context manager, an engine keeps its workers from one run to the next; otherwise they last for one run.
     """
 
     @property
     def workers(self) -> int | None:
-        """How many units run at a time; None where that is not known before the run."""
+        """Number of units that run at a time; None if unknown before the run."""
         ...
 
     def run(
@@ -65,14 +65,14 @@ class Engine(Protocol):
         Parameters
         ----------
         function
-            A function of a module, so that another process can import it. What it returns must depend on its arguments
-            alone, and it must leave ``shared`` as it is.
+            A function of a module, so that another process can import it. Its result must depend on its arguments
+            alone, and it must not change ``shared``.
         shared
-            What all units need. It is sent once to every worker.
+            Data that all units need. It is sent once to every worker.
         units
-            What is to be done; ``index`` in a report is the place in this sequence.
+            The units; ``index`` in a report is the position in this sequence.
         time_limit
-            Seconds that one unit may take, not counting the start of a worker; None for no limit.
+            Maximum seconds per unit, not counting the start of a worker; None for no limit.
         """
         ...
 
@@ -82,27 +82,23 @@ class Engine(Protocol):
 
 
 class UnitFailedError(LegibleError):
-    """A unit that gave no result, with its own error."""
+    """A unit without a result, with the unit's error."""
 
     exit_code = 1
 
 
 def run_one(
-    engine: Engine,
-    function: Callable[[Shared, Unit], R],
-    shared: Shared,
-    unit: Unit,
-    time_limit: float | None = None,
+    engine: Engine, function: Callable[[Shared, Unit], R], shared: Shared, unit: Unit, time_limit: float | None = None
 ) -> R:
     """Run one unit and return its result; raise its error if it fails.
 
-    An engine that is used as a context manager keeps its worker, and the worker keeps ``shared``: another unit with the
-    same function and the same ``shared`` costs about a millisecond.
+    An engine that is used as a context manager keeps its worker and the worker's copy of ``shared``: another unit with
+    the same function and the same ``shared`` costs about a millisecond.
 
     Raises
     ------
     LegibleError
-        The unit's own one, if legible raised it on purpose; otherwise `UnitFailedError`.
+        The unit's own error if it is a `LegibleError`; otherwise `UnitFailedError`.
 
     >>> from legible.engines import InProcess
     >>> run_one(InProcess(), pow, 2, 5)
@@ -117,21 +113,16 @@ def run_one(
 
 
 EngineFactory = Callable[..., Engine]
-"""Makes an engine: a class or a function with the parameters ``workers`` and ``address``, or those that it has."""
+"""Makes an engine: a class or function with the parameters ``workers`` and ``address``, or one of them, or none."""
 
 _factories: dict[str, EngineFactory] = {}
 
 
 def register_engine(name: str, factory: EngineFactory) -> None:
-    """Let `make_engine` find an engine by a name.
+    """Register an engine under an unused name, for `make_engine`.
 
-    Parameters
-    ----------
-    name
-        A name that no other engine has.
-    factory
-        What makes the engine. It is called with those of ``workers`` and ``address`` that the user gives; an option
-        for which it has no parameter is refused.
+    The factory is called with those of ``workers`` and ``address`` that the user gives; an option for which it has no
+    parameter is refused.
     """
     if name in _factories:
         raise LegibleError(f"there is already an engine {name!r}: choose another name.")
@@ -139,21 +130,21 @@ def register_engine(name: str, factory: EngineFactory) -> None:
 
 
 def engine_names() -> tuple[str, ...]:
-    """Return the names that `make_engine` knows."""
+    """Return the names of all registered engines."""
     return tuple(_factories)
 
 
 def make_engine(name: str, workers: int | None = None, address: str | None = None) -> Engine:
-    """Return the engine of that name: ``"inline"``, ``"processes"``, ``"ray"``, or one that was registered.
+    """Return a new engine: ``"inline"``, ``"processes"``, ``"ray"``, or another registered one.
 
     Parameters
     ----------
     name
         One of `engine_names`.
     workers
-        How many units run at a time; by default the engine decides.
+        Number of units that run at a time; by default the engine decides.
     address
-        Of a running cluster, for engines that have one.
+        Address of a running cluster, for engines that use one.
 
     >>> with make_engine("inline") as engine:
     ...     [report.result for report in engine.run(pow, 2, [3, 4])]

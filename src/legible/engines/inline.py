@@ -1,4 +1,4 @@
-"""The process that asks: `InProcess` runs one unit after the other."""
+"""`InProcess`: an engine that runs units in this process, one after the other."""
 
 from __future__ import annotations
 
@@ -12,14 +12,18 @@ from legible.errors import LegibleError
 
 
 class InProcess:
-    """The process that asks: one unit after the other, in order, each when its report is asked for.
+    """An engine that runs units in this process, one after the other, each when its report is requested.
 
-    A time limit stops Python code only, and only on Unix where the main thread runs it: elsewhere there is a warning
-    and no limit. Code that hangs inside a C library, or that catches every exception and goes on, is stopped by an
-    engine with workers alone, because those can be killed.
+    A time limit stops Python code only, and only on Unix in the main thread; elsewhere there is a warning and no limit.
+    Code that hangs in a C library, or that catches every exception and continues, is only stopped by engines with
+    workers, because workers can be killed.
     """
 
     workers = 1
+
+    def __init__(self, workers: int | None = None) -> None:
+        if workers not in {None, 1}:
+            raise LegibleError(f"the engine 'inline' has one process, not {workers} workers: choose 'processes'.")
 
     def run(
         self,
@@ -32,7 +36,7 @@ class InProcess:
         """Call ``function(shared, unit)`` for every unit: see `Engine.run`."""
         check_time_limit(time_limit)
         if time_limit is not None and not can_limit_time():
-            warnings.warn("outside the main thread the engine 'inline' cannot keep a time limit.", stacklevel=2)
+            warnings.warn("the engine 'inline' cannot apply a time limit outside the main thread.", stacklevel=2)
         queue = AttemptQueue(len(units))
         while queue.waiting:
             index = queue.take()
@@ -42,10 +46,3 @@ class InProcess:
         return self
 
     def __exit__(self, *error: object) -> None: ...
-
-
-def make_inline(workers: int | None = None) -> InProcess:
-    """Make the engine, unless more than one worker is asked for."""
-    if workers not in {None, 1}:
-        raise LegibleError(f"the engine 'inline' is one process, not {workers} workers: choose 'processes'.")
-    return InProcess()

@@ -1,9 +1,9 @@
-"""Processes of this machine: `LocalProcesses`.
+"""`LocalProcesses`: an engine with worker processes on this machine.
 
-A worker is a spawned process with a pipe. It reads a request (which work, one unit, its time limit), asks for the work
-if it has not loaded that, and answers with the messages of `legible.engines.workers.perform`; an empty request ends it.
-The process that has the workers waits for all pipes at once: no thread and no file lies in between, a death has one
-suspect and no other victim, and whatever hangs can be killed.
+A worker is a spawned process with a pipe. It reads a request (work, unit, time limit), requests the work if it has not
+loaded it, and answers with the messages of `legible.engines.workers.perform`; an empty request ends it. The main
+process waits for all pipes at once, without threads or files in between: the death of a worker concerns one unit, and
+every worker that hangs can be killed.
 """
 
 from __future__ import annotations
@@ -25,23 +25,17 @@ from legible.engines.workers import Dispatcher, EngineWithWorkers, Message, Task
 from legible.errors import LegibleError
 
 _STOP = b""
-_CHECK_SECONDS = 1.0  # how often to look whether workers live whose pipes are kept open by processes that they started
-_THREAD_VARIABLES = (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "VECLIB_MAXIMUM_THREADS",
-    "NUMEXPR_NUM_THREADS",
-    "NUMBA_NUM_THREADS",
-)
+_CHECK_SECONDS = 1.0  # interval of checks for dead workers whose pipes are kept open by their child processes
+_LIBRARIES = ("OMP_NUM", "OPENBLAS_NUM", "MKL_NUM", "VECLIB_MAXIMUM", "NUMEXPR_NUM", "NUMBA_NUM")
+_THREAD_VARIABLES = tuple(f"{library}_THREADS" for library in _LIBRARIES)
 
 
-# In a worker.
+# --- In a worker ---
 
 
 def _serve(pipe: Connection) -> None:
-    """Answer requests until the last one."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then stops its workers
+    """Answer requests until the empty one."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C and stops its workers
 
     def exit_with_parent() -> None:
         parent = multiprocessing.parent_process()
@@ -66,11 +60,11 @@ def _serve(pipe: Connection) -> None:
                 pipe.send_bytes(packed)
 
 
-# In the process that has the workers.
+# --- In the main process ---
 
 
 class _Worker:
-    """A process, and our end of its pipe."""
+    """A worker process and this end of its pipe."""
 
     def __init__(self) -> None:
         spawn = multiprocessing.get_context("spawn")
@@ -80,24 +74,23 @@ class _Worker:
             self.process.start()
         other_end.close()
         self.has_answered = False
-        atexit.register(self.kill)  # a program may end without having left the engine
+        atexit.register(self.kill)  # a program may end without leaving the engine
 
     def send(self, data: bytes) -> None:
-        with suppress(OSError):  # it has died; that will be noticed where its answer is waited for
+        with suppress(OSError):  # a dead worker is noticed when its answer is read
             self.pipe.send_bytes(data)
 
     def receive(self) -> Message | None:
-        """Return what the worker says; None if it has died."""
-        try:
+        """Return the worker's message; None if it has died."""
+        data = None
+        with suppress(EOFError, OSError):
             data = self.pipe.recv_bytes() if self.pipe.poll() else None
-        except (EOFError, OSError):
-            data = None
         if data is None:
             return None
         self.has_answered = True
         try:
             message: Message = pickle.loads(data)
-        except Exception as error:  # a result that can be sent but not made again
+        except Exception as error:  # a result that can be pickled but not unpickled
             return Message("ended", raised(error))
         return message
 
@@ -108,8 +101,8 @@ class _Worker:
         atexit.unregister(self.kill)
 
     def how_it_died(self) -> str:
-        """Return how the worker died; raises an error where it died because a script starts workers when imported."""
-        _stop([self], GRACE_SECONDS)  # it may still be at its end
+        """Return how the worker died; raise if it could not start because a script starts workers on import."""
+        _stop([self], GRACE_SECONDS)  # it may still be ending
         code = self.process.exitcode
         if not self.has_answered and code == 1:
             raise LegibleError(
@@ -119,12 +112,12 @@ class _Worker:
             )
         if code is None or code >= 0:
             return f"exit code {code}"
-        hint = ": perhaps too little memory for so many workers" if code == -signal.SIGKILL else ""
+        hint = ": perhaps too little memory; try fewer workers" if code == -signal.SIGKILL else ""
         return f"signal {-code}, {signal.Signals(-code).name}{hint}"
 
 
 def _stop(workers: Iterable[_Worker], seconds: float) -> None:
-    """Let workers end, and kill those that have not when the time is over."""
+    """Ask workers to end, and kill those that are still running after some seconds."""
     workers = list(workers)
     over = time.monotonic() + seconds
     for worker in workers:
@@ -136,11 +129,11 @@ def _stop(workers: Iterable[_Worker], seconds: float) -> None:
 
 @contextmanager
 def _environment_of_workers() -> Iterator[None]:
-    """Let processes that start here have one thread each, and not hear Ctrl-C while they still import."""
+    """Give processes that are started in the body one thread each, and block Ctrl-C while they import."""
     variables = {name: os.environ.get(name) for name in _THREAD_VARIABLES}
     mask = None
     if hasattr(signal, "pthread_sigmask"):
-        resource_tracker.ensure_running()  # or the first worker would start it, which unblocks signals
+        resource_tracker.ensure_running()  # otherwise the first worker would start it, which unblocks signals
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     os.environ.update(dict.fromkeys(_THREAD_VARIABLES, "1"))
     try:
@@ -156,7 +149,7 @@ def _environment_of_workers() -> Iterator[None]:
 
 
 class _LocalDispatcher(Dispatcher):
-    """Gives units to local workers; those that are idle are the engine's, and last longer than a run."""
+    """A dispatcher of units to local workers. Idle workers belong to the engine and outlive a run."""
 
     def __init__(self, work: object, time_limit: float | None, workers: int, idle: list[_Worker]) -> None:
         self.packed_work = pickled(work, "the work")
@@ -167,7 +160,7 @@ class _LocalDispatcher(Dispatcher):
         return self.workers
 
     def send(self, task: Task) -> None:
-        while self.idle and not self.idle[-1].process.is_alive():  # not the fault of any unit
+        while self.idle and not self.idle[-1].process.is_alive():  # no unit caused this
             self.idle.pop().kill()
         task.worker = self.idle.pop() if self.idle else _Worker()
         task.worker.send(pickle.dumps((self.work_key, task.packed_unit, self.time_limit)))
@@ -199,11 +192,10 @@ class _LocalDispatcher(Dispatcher):
 
 
 class LocalProcesses(EngineWithWorkers):
-    """Processes of this machine, one thread each; by default as many as this process may use cores.
+    """An engine with worker processes on this machine, one thread each; by default one per available core.
 
-    A time limit stops whatever a unit does: Python code is interrupted, and a worker that has not stopped five seconds
-    later is killed. Limits hold in every thread. A worker that was interrupted runs nothing else, for it may have been
-    compiling: another takes its place.
+    A time limit stops every unit: Python code is interrupted, and a worker that is still running five seconds later is
+    killed. An interrupted worker is replaced, because it may have been compiling.
     """
 
     def __init__(self, workers: int | None = None) -> None:
@@ -214,6 +206,6 @@ class LocalProcesses(EngineWithWorkers):
     def _dispatcher(self, work: object, time_limit: float | None) -> _LocalDispatcher:
         return _LocalDispatcher(work, time_limit, self.workers, self._idle)
 
-    def _stop(self) -> None:
-        _stop(self._idle, GRACE_SECONDS)
+    def _stop(self, *, in_a_hurry: bool) -> None:
+        _stop(self._idle, 0.0 if in_a_hurry else GRACE_SECONDS)
         self._idle.clear()

@@ -1,4 +1,4 @@
-"""Ray: `RayEngine`, on this machine or on a cluster. Ray itself is imported when the engine is made."""
+"""`RayEngine`: Ray on this machine or on a cluster. Ray is imported when the engine is made."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from legible.engines.workers import Dispatcher, EngineWithWorkers, Message, Task
 from legible.errors import LegibleError
 from legible.imports import optional_package
 
-_interruptions: list[Message] = []  # in a worker: what was said of units that a time limit interrupted here
+_interruptions: list[Message] = []  # in a worker: messages about units that a time limit interrupted
 
 
 def _import_ray() -> Any:
@@ -25,9 +25,9 @@ def _import_ray() -> Any:
 def _perform_on_ray(
     work_key: str, boxed_work: list[Any], import_path: list[str], packed_unit: bytes, time_limit: float | None
 ) -> Iterator[Message]:
-    """Run one unit in a worker of Ray's; the work is boxed, or Ray would unpack it again for every unit."""
+    """Run one unit in a Ray worker; the work is boxed, because otherwise Ray would unpack it for every unit."""
     if _interruptions:
-        os._exit(1)  # it may be unsound; the unit is tried again in another
+        os._exit(1)  # this process may be in a bad state; the unit is retried in another one
     sys.path += [place for place in import_path if place not in sys.path]
     (work,) = boxed_work
     for message in perform(work_key, lambda: _import_ray().get(work), packed_unit, time_limit):
@@ -37,7 +37,7 @@ def _perform_on_ray(
 
 
 class _RayDispatcher(Dispatcher):
-    """Gives units to Ray; the worker of a task is the stream of messages that Ray hands out for it."""
+    """A dispatcher of units to Ray; the worker of a task is the stream of its messages."""
 
     def __init__(self, work: object, time_limit: float | None, workers: int | None) -> None:
         self.ray = _import_ray()
@@ -45,11 +45,11 @@ class _RayDispatcher(Dispatcher):
         super().__init__(packed_work, time_limit, self.ray.cloudpickle.dumps)
         self.workers = workers
         self.boxed_work = [self.ray.put(packed_work)]
-        # Every message comes as soon as it is yielded. What fails is tried again by our own rule.
+        # Messages arrive as soon as they are yielded. Retries follow the rules of `AttemptQueue`.
         self.perform = self.ray.remote(num_cpus=1, max_retries=0, num_returns="streaming")(_perform_on_ray)
 
     def capacity(self) -> int:
-        # Two for every CPU, so that none waits for the driver. Nodes may come and go.
+        # Two per CPU, so that none waits for the driver. The number of nodes may change.
         return self.workers or 2 * max(1, int(self.ray.cluster_resources().get("CPU", 1)))
 
     def send(self, task: Task) -> None:
@@ -58,14 +58,14 @@ class _RayDispatcher(Dispatcher):
     def wait(self, seconds: float) -> list[Task]:
         tasks = {task.worker: task for task in self.tasks}
         ready, others = self.ray.wait(list(tasks), num_returns=1, timeout=None if seconds == math.inf else seconds)
-        if others and self.time_limit is not None:  # whoever else is ready must not be taken for late
+        if others and self.time_limit is not None:  # other tasks that are ready must not count as late
             ready += self.ray.wait(others, num_returns=len(others), timeout=0)[0]
         return [tasks[stream] for stream in ready]
 
     def receive(self, task: Task) -> Message | None:
         try:
             message: Message = self.ray.get(next(task.worker))
-        except self.ray.exceptions.RayTaskError as error:  # not the unit's own error, which would be its outcome
+        except self.ray.exceptions.RayTaskError as error:  # not an error of the unit, which would be its outcome
             return Message("ended", raised(error.cause))
         except self.ray.exceptions.RayError as error:
             return Message("ended", worker_died(raised(error).error))
@@ -77,16 +77,16 @@ class _RayDispatcher(Dispatcher):
 
 
 class RayEngine(EngineWithWorkers):
-    """Ray: the cluster at an address, or one of its own on this machine. If Ray is connected already, that is used.
+    """An engine that uses Ray: an existing connection, the cluster at an address, or a new one on this machine.
 
-    A time limit stops whatever a unit does, as with `LocalProcesses`.
+    A time limit stops every unit, as with `LocalProcesses`.
 
     Parameters
     ----------
     address
-        Of a running cluster, as for ``ray.init``; by default that in ``RAY_ADDRESS``; without it, Ray starts here.
+        Address of a running cluster, as for ``ray.init``; by default ``RAY_ADDRESS``. Without it, Ray starts here.
     workers
-        How many units run at a time; by default one for every CPU that Ray has.
+        Number of units that run at a time; by default one per CPU of Ray.
     """
 
     def __init__(self, address: str | None = None, workers: int | None = None) -> None:
@@ -102,17 +102,17 @@ class RayEngine(EngineWithWorkers):
         options = {"num_cpus": self.workers, "include_dashboard": False} if address == "local" else {}
         host, colon, port = address.rpartition(":")
         try:
-            if colon and port.isdigit() and "/" not in host:  # where nothing answers, Ray itself would try for minutes
+            if colon and port.isdigit() and "/" not in host:  # without an answer, Ray would try for minutes
                 socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
             _import_ray().init(address, log_to_driver=False, logging_level=logging.ERROR, **options)
         except OSError as error:
             raise LegibleError(f"there is no Ray cluster at {address!r}: {error}") from error
-        except Exception as error:  # Ray raises plain ones, for instance when a busy machine starts it too slowly
-            what = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        except Exception as error:  # Ray raises plain exceptions, for example if it starts too slowly
+            what = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise LegibleError(f"Ray did not start: {what} Try again, or use '--engine processes'.") from error
         self._started = True
 
-    def _stop(self) -> None:
+    def _stop(self, *, in_a_hurry: bool) -> None:  # noqa: ARG002 (Ray has its own ways)
         if self._started:
             self._started = False
             _import_ray().shutdown()

@@ -1,4 +1,4 @@
-"""One thread for code whose results must not depend on how many there are: `one_thread`."""
+"""`one_thread`: a single thread for code whose results must not depend on the number of threads."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Let torch, where it is loaded, use one thread inside the block.
+    """Limit torch, if it is loaded, to one thread inside the block.
 
-    A policy's matrices are too small to gain from more, threads that wait for each other are slow on a busy machine,
-    and sums that are split differently differ in the last bit.
+    The matrices of a policy are too small for more, threads that wait for each other are slow on a busy machine, and
+    sums that are split differently differ in the last bit.
     """
     torch = sys.modules.get("torch")
     if torch is None:

@@ -1,8 +1,8 @@
-"""What the engines with workers share: the work in a worker, and the run in the process that has the workers.
+"""Shared code of the engines with workers.
 
-- `perform`: in a worker: loads the work unless it is loaded, runs one unit, and yields a `Message` about each.
-- `Dispatcher`: gives the units of one run to workers, stops those that take too long, and reports what came of each.
-- `EngineWithWorkers`: an engine whose workers last while it is entered.
+- `perform`: in a worker, loads the work if necessary, runs one unit, and yields a `Message` about each step.
+- `Dispatcher`: gives the units of one run to workers, stops those that take too long, and reports the results.
+- `EngineWithWorkers`: base class of engines that keep their workers while they are entered.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from legible.engines.attempts import (
 from legible.engines.base import Failed, Finished, R, Shared, Unit
 from legible.errors import LegibleError
 
-# In a worker.
+# --- In a worker ---
 
 
 class Message(NamedTuple):
-    """What a worker says: that it needs the work, has started the unit, cannot load the work, or how the unit ended.
+    """A message of a worker: it needs the work, has started the unit, cannot load the work, or has ended the unit.
 
-    The work is the function and what is shared. The content is the outcome of a unit that ended, and a `FailedAttempt`
-    where the work cannot be loaded.
+    The work is the function and its shared data. The content is the outcome of an ended unit, or a `FailedAttempt` if
+    the work cannot be loaded.
     """
 
     kind: Literal["needs work", "started", "cannot load", "ended"]
@@ -43,7 +43,7 @@ class Message(NamedTuple):
 
     @property
     def leaves_unsound(self) -> bool:
-        """Whether the worker was interrupted, so that it is not to run anything else."""
+        """Return whether the worker was interrupted, so that it must not run another unit."""
         return isinstance(self.content, FailedAttempt) and self.content.was_interrupted
 
 
@@ -53,27 +53,25 @@ _loaded: dict[str, tuple[Callable[[Any, Any], Any], Any]] = {}  # one work at mo
 def perform(
     work_key: str, read_work: Callable[[], bytes], packed_unit: bytes, time_limit: float | None
 ) -> Iterator[Message]:
-    """Load the work unless it is loaded, and run one unit; only then its time begins."""
+    """Load the work if necessary, then run one unit; loading does not count towards its time limit."""
     try:
         if work_key not in _loaded:
-            _loaded.clear()  # first, to make room
+            _loaded.clear()  # first, to free memory
             _loaded[work_key] = pickle.loads(read_work())
     except Exception as error:
         yield Message("cannot load", raised(error))
         return
     function, shared = _loaded[work_key]
     yield Message("started")
-    yield Message(
-        "ended",
-        attempt(lambda shared, packed: function(shared, pickle.loads(packed)), shared, packed_unit, time_limit),
-    )
+    outcome = attempt(lambda shared, packed: function(shared, pickle.loads(packed)), shared, packed_unit, time_limit)
+    yield Message("ended", outcome)
 
 
-# In the process that has the workers.
+# --- In the main process ---
 
 
 def pickled(thing: object, what: str, dumps: Callable[[object], bytes] = pickle.dumps) -> bytes:
-    """Return a thing as bytes, or say what cannot be sent."""
+    """Return an object as bytes; raise an error with its description if it cannot be pickled."""
     try:
         return dumps(thing)
     except Exception as error:
@@ -85,33 +83,33 @@ def pickled(thing: object, what: str, dumps: Callable[[object], bytes] = pickle.
 
 
 def check_workers(workers: int | None) -> int | None:
-    """Refuse a number of workers that is none."""
+    """Return the number of workers; raise if it is below 1."""
     if workers is not None and workers < 1:
-        raise LegibleError(f"the number of workers is at least 1, got {workers}.")
+        raise LegibleError(f"the number of workers must be at least 1, got {workers}.")
     return workers
 
 
 @dataclass(eq=False)
 class Task:
-    """A unit that a worker has been given."""
+    """A unit that was given to a worker."""
 
     index: int
     packed_unit: bytes
-    worker: Any = None  # whatever the dispatcher knows the worker by
-    deadline: float = math.inf  # when the worker is stopped; known once it has started the unit
+    worker: Any = None  # the dispatcher's handle of the worker
+    deadline: float = math.inf  # time at which the worker is stopped; set when it has started the unit
 
 
 class Dispatcher(ABC):
-    """Gives the units of one run to workers and reports what came of each.
+    """Base class of dispatchers, which give the units of one run to workers and report the results.
 
     Parameters
     ----------
     packed_work
-        The function and what is shared, as bytes.
+        The function and its shared data, as bytes.
     time_limit
-        Seconds that a unit may take.
+        Maximum seconds per unit.
     dumps
-        How things are packed to be sent.
+        Pickles objects.
     """
 
     def __init__(
@@ -119,12 +117,12 @@ class Dispatcher(ABC):
     ) -> None:
         self.time_limit = time_limit
         self.dumps = dumps
-        self.work_key = hashlib.sha256(packed_work).hexdigest()  # a worker keeps what it loaded for an earlier run
+        self.work_key = hashlib.sha256(packed_work).hexdigest()  # a worker keeps the work of an earlier run
         self.tasks: list[Task] = []
 
     @abstractmethod
     def capacity(self) -> int:
-        """Return how many tasks there may be at a time."""
+        """Return the maximum number of simultaneous tasks."""
 
     @abstractmethod
     def send(self, task: Task) -> None:
@@ -132,18 +130,18 @@ class Dispatcher(ABC):
 
     @abstractmethod
     def wait(self, seconds: float) -> list[Task]:
-        """Return the tasks whose workers have said something or have died; none when the time is over."""
+        """Return the tasks whose workers have sent a message or have died; an empty list after the given time."""
 
     @abstractmethod
     def receive(self, task: Task) -> Message | None:
-        """Return what the worker says; a death is an end, too. None: nothing that concerns the unit."""
+        """Return the worker's message, "ended" if it has died; None if the message does not concern the unit."""
 
     @abstractmethod
     def stop(self, task: Task) -> None:
         """Kill the worker."""
 
     def reports(self, units: Sequence[Any]) -> Iterator[Finished[Any] | Failed]:
-        """Run the units."""
+        """Run the units and yield their reports."""
         queue = AttemptQueue(len(units))
         reports: list[Finished[Any] | Failed] = []
         while True:
@@ -152,7 +150,7 @@ class Dispatcher(ABC):
                 task = Task(index, pickled(units[index], f"unit {index}", self.dumps))
                 self.tasks.append(task)
                 self.send(task)
-            yield from reports  # meanwhile no worker is idle
+            yield from reports  # after new tasks were sent, so that no worker is idle meanwhile
             if not self.tasks:
                 return
             reports = [report for index, outcome in self._outcomes() for report in queue.settle(index, outcome)]
@@ -164,13 +162,13 @@ class Dispatcher(ABC):
             self.tasks.pop()
 
     def _outcomes(self) -> Iterator[tuple[int, Any]]:
-        """Wait until something happens; yield the outcomes of the units that came to an end by it."""
+        """Wait for a message, a death or a deadline; yield the outcomes of the units that ended."""
         first_deadline = min(task.deadline for task in self.tasks)
         ready = self.wait(max(0.0, first_deadline - time.monotonic()))
         late = [task for task in self.tasks if task.deadline <= time.monotonic() and task not in ready]
         for task in late:
             self.stop(task)
-            self.tasks.remove(task)  # not earlier: whatever is interrupted, the worker must be found and stopped
+            self.tasks.remove(task)  # only now, so that `stop_all` finds the worker if this is interrupted
             yield task.index, took_too_long(self.time_limit)
         message = self.receive(ready[0]) if ready else None
         if message is None:
@@ -183,15 +181,15 @@ class Dispatcher(ABC):
         self.tasks.remove(task)
         if message.kind == "cannot load":
             raise LegibleError(
-                f"a worker cannot load the work ({message.content.error}). What it uses must be defined in a module "
-                "that the worker can import, not in an interactive session. The engine 'inline' runs everything in "
-                f"this process.\n{message.content.traceback}"
+                f"a worker cannot load the work ({message.content.error}). Functions and classes must be defined in "
+                "a module that the worker can import, not in an interactive session. The engine 'inline' runs "
+                f"everything in this process.\n{message.content.traceback}"
             )
         yield task.index, message.content
 
 
 class EngineWithWorkers(ABC):
-    """An engine whose workers start where it is first entered and stop where it is last left; a run enters it too."""
+    """Base class of engines whose workers start on the first enter and stop on the last exit; a run enters, too."""
 
     _entered = 0
 
@@ -204,7 +202,7 @@ class EngineWithWorkers(ABC):
     def __exit__(self, *error: object) -> None:
         self._entered -= 1
         if self._entered == 0:
-            self._stop()
+            self._stop(in_a_hurry=bool(error and error[0] is not None))
 
     def run(
         self,
@@ -223,11 +221,12 @@ class EngineWithWorkers(ABC):
             finally:
                 dispatcher.stop_all()
 
-    def _start(self) -> None:  # noqa: B027 (workers may be started when they are needed)
+    def _start(self) -> None:  # noqa: B027 (workers may be started on demand)
         """Start what all workers need."""
 
     @abstractmethod
-    def _stop(self) -> None: ...
+    def _stop(self, *, in_a_hurry: bool) -> None:
+        """Stop all workers; in a hurry, after an error or Ctrl-C, without waiting for them."""
 
     @abstractmethod
     def _dispatcher(self, work: object, time_limit: float | None) -> Dispatcher: ...

@@ -1,11 +1,10 @@
-"""Gymnasium environments over episodes in arrays: what PAC-Man and driving share.
+"""Base classes of Gymnasium environments whose episodes are rows of arrays, such as PAC-Man and driving.
 
 - `Batch`: episodes in arrays, stepped by a compiled kernel.
-- `save_rows`, `restore_rows`, `reseed_rows`: whole states of some of them, copied out and back, with other futures.
 - `ArrayEnv`: one episode of a batch as a Gymnasium environment; `ArrayVectorEnv`: all of them as a vector environment.
-- `Window`: where an episode can be watched.
+- `Window`: a window that shows an episode.
 
-A domain adds what an episode looks like (`Drawing`) and how its step goes.
+A domain adds how an episode is drawn (`Drawing`) and stepped.
 """
 
 from __future__ import annotations
@@ -32,26 +31,26 @@ RENDER_MODES = ("rgb_array", "ansi", "human")
 
 
 class Batch(Protocol[State]):
-    """Episodes in arrays, a row each."""
+    """Episodes in arrays, one row per episode."""
 
     feature_space: FeatureSpace
     observations: NDArray[np.float32]
 
     def observation_box(self) -> spaces.Space[NDArray[np.float32]]:
-        """The bounds of an observation."""
+        """Return the bounds of an observation."""
 
     def start(self, mask: NDArray[np.bool_], seeds: Sequence[int | None]) -> None:
-        """Begin new episodes where `mask` is set; without a seed the row's own stream moves on."""
+        """Begin new episodes where `mask` is set; without a seed the random stream of the row continues."""
 
     def state(self, i: int) -> State:
-        """Read the whole state of row i."""
+        """Return the whole state of row i."""
 
     def set_state(self, i: int, state: State) -> None:
         """Put row i into a state."""
 
     @property
     def arrays(self) -> tuple[NDArray[Any], ...]:
-        """All arrays that the course of the episodes depends on, and what they show; a row is an episode."""
+        """All arrays that determine the future of the episodes, and their observations; one row per episode."""
 
     @property
     def keys(self) -> NDArray[np.uint64]:
@@ -62,40 +61,24 @@ SavedRows = tuple[NDArray[Any], ...]
 """Rows of the arrays of a `Batch`."""
 
 
-def save_rows(batch: Batch[Any], rows: NDArray[np.intp]) -> SavedRows:
-    """Copy the whole states of some rows."""
-    return tuple(array[rows] for array in batch.arrays)
-
-
-def restore_rows(batch: Batch[Any], rows: NDArray[np.intp], saved: SavedRows) -> None:
-    """Put rows into saved states."""
-    for array, values in zip(batch.arrays, saved, strict=True):
-        array[rows] = values
-
-
-def reseed_rows(batch: Batch[Any], rows: NDArray[np.intp], seeds: Sequence[int]) -> None:
-    """Let what is random in some rows from here on come from the streams of seeds."""
-    batch.keys[rows] = [key_of_seed(np.uint64(check_seed(seed) % 2**64)) for seed in seeds]
-
-
 class Picture(Protocol):
-    """Draws scenes as pixels."""
+    """A drawer of scenes as pixels."""
 
     def draw(self, scene: Any, /) -> NDArray[np.uint8]:
         """Return a scene as ``uint8[height, width, 3]``."""
 
 
 class Drawing:
-    """What a domain says about its episodes: what they are called, and what they look like."""
+    """Drawing of episodes, and messages about them."""
 
     error: ClassVar[type[LegibleError]]
-    an_episode: ClassVar[str]  # "an episode", or what else it is called
+    an_episode: ClassVar[str]  # "an episode", or the domain's word for it
     render_mode: str | None
     _picture: Picture | None = None
 
     @abstractmethod
     def scene(self, i: int) -> Any:
-        """Return what is drawn of row i."""
+        """Return the scene of row i."""
 
     @abstractmethod
     def to_text(self, scene: Any) -> str:
@@ -103,10 +86,10 @@ class Drawing:
 
     @abstractmethod
     def new_picture(self) -> Picture:
-        """Return what draws scenes as pixels."""
+        """Return a drawer of scenes."""
 
     def draw(self, i: int) -> Any:
-        """Draw row i as the render mode asks: a text, or pixels."""
+        """Draw row i as text or pixels, as the render mode says."""
         if self.render_mode == "ansi":
             return self.to_text(self.scene(i))
         if self._picture is None:
@@ -114,13 +97,13 @@ class Drawing:
         return self._picture.draw(self.scene(i))
 
     def check_render_mode(self, render_mode: str | None, known: Sequence[str]) -> str | None:
-        """Return a render mode, or say which there are."""
+        """Return a render mode, or raise if it is not known."""
         if render_mode is not None and render_mode not in known:
             raise self.error(f"render_mode {render_mode!r} is not known; use one of {', '.join(known)}.")
         return render_mode
 
     def check_actions(self, actions: NDArray[Any], n: int, space: FeatureSpace) -> NDArray[np.int64]:
-        """Return n actions as int64, or name the first one that is none."""
+        """Return n actions as int64, or raise and name the first one that does not exist."""
         if actions.shape != (n,):
             raise self.error(f"{n} actions are expected, one {self.an_episode}; got an array of shape {actions.shape}.")
         if actions.dtype.kind not in "iu":
@@ -138,7 +121,7 @@ def _known_actions(space: FeatureSpace) -> str:
 
 
 class Window:
-    """A window of pygame's, opened with the first frame."""
+    """A pygame window, opened with the first frame."""
 
     def __init__(self) -> None:
         self._pygame: Any = optional_package("pygame", "human", "windows")
@@ -164,18 +147,12 @@ class Window:
             self._surface = None
 
 
-class ArrayEnv(Drawing, gymnasium.Env[NDArray[np.float32], np.int64], Generic[State]):
-    """One episode of a batch that holds nothing else.
+def _stream_key(seed: int) -> np.uint64:
+    return key_of_seed(np.uint64(check_seed(seed) % 2**64))
 
-    Parameters
-    ----------
-    batch
-        The batch.
-    render_mode
-        One of `RENDER_MODES`, or None.
-    caption
-        Of the window.
-    """
+
+class ArrayEnv(Drawing, gymnasium.Env[NDArray[np.float32], np.int64], Generic[State]):
+    """The only episode of a batch; `render_mode` is one of `RENDER_MODES` or None, `caption` that of the window."""
 
     metadata = {"render_modes": list(RENDER_MODES), "render_fps": 2}  # noqa: RUF012
 
@@ -200,15 +177,16 @@ class ArrayEnv(Drawing, gymnasium.Env[NDArray[np.float32], np.int64], Generic[St
 
     def clone_state(self) -> SavedRows:
         """Copy the whole state of the episode, with its random stream."""
-        return save_rows(self._batch, np.zeros(1, np.intp))
+        return tuple(array[[0]] for array in self._batch.arrays)
 
     def restore_state(self, state: SavedRows) -> None:
-        """Go on from a copied state."""
-        restore_rows(self._batch, np.zeros(1, np.intp), state)
+        """Continue from a copied state."""
+        for array, values in zip(self._batch.arrays, state, strict=True):
+            array[[0]] = values
 
     def reseed(self, seed: int) -> None:
-        """Let what is random from here on come from the stream of a seed."""
-        reseed_rows(self._batch, np.zeros(1, np.intp), [seed])
+        """Draw all random numbers from here on from the stream of a seed."""
+        self._batch.keys[0] = _stream_key(seed)
 
     def reset(
         self,
@@ -224,7 +202,7 @@ class ArrayEnv(Drawing, gymnasium.Env[NDArray[np.float32], np.int64], Generic[St
         return self._batch.observations[0].copy(), self.info()
 
     def info(self) -> dict[str, Any]:
-        """Return what the environment tells besides the observation."""
+        """Return the info of a step."""
         return {}
 
     def render(self) -> Any:
@@ -245,20 +223,9 @@ class ArrayEnv(Drawing, gymnasium.Env[NDArray[np.float32], np.int64], Generic[St
 
 
 class ArrayVectorEnv(Drawing, VectorEnv[NDArray[np.float32], NDArray[np.int64], NDArray[Any]], Generic[State]):
-    """All episodes of a batch.
+    """All episodes of a batch; `render_mode` is "rgb_array", "ansi" or None.
 
-    Parameters
-    ----------
-    batch
-        The batch.
-    num_envs
-        How many episodes it holds.
-    render_mode
-        "rgb_array", "ansi" or None.
-    autoreset_mode
-        When an episode that is over is followed by the next.
-    copy
-        Whether observations are copied out. Without copies the array you got is overwritten by the next step.
+    Without `copy`, observations are not copies, and the next step overwrites them.
     """
 
     seeds_each_episode = True
@@ -278,7 +245,7 @@ class ArrayVectorEnv(Drawing, VectorEnv[NDArray[np.float32], NDArray[np.int64], 
     ) -> None:
         self.num_envs = num_envs
         self.autoreset_mode = AutoresetMode(autoreset_mode)
-        # Until they are reset, stepping leaves episodes that are over as they are.
+        # Until they are reset, stepping does not change finished episodes.
         self.leaves_finished = self.autoreset_mode is AutoresetMode.DISABLED
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
         self.render_mode = self.check_render_mode(render_mode, self.metadata["render_modes"])
@@ -292,13 +259,13 @@ class ArrayVectorEnv(Drawing, VectorEnv[NDArray[np.float32], NDArray[np.int64], 
 
     @classmethod
     def check_number(cls, num_envs: int) -> int:
-        """Return a number of environments, or say what is wrong with it."""
+        """Return a number of environments, or raise if it is not positive."""
         if num_envs < 1:
             raise cls.error(f"num_envs must be at least 1, got {num_envs}.")
         return num_envs
 
     def state(self, i: int) -> State:
-        """Read the state of episode i."""
+        """Return the state of episode i."""
         return self._batch.state(i)
 
     def set_state(self, i: int, state: State) -> NDArray[np.float32]:
@@ -308,15 +275,16 @@ class ArrayVectorEnv(Drawing, VectorEnv[NDArray[np.float32], NDArray[np.int64], 
 
     def save_rows(self, rows: NDArray[np.intp]) -> SavedRows:
         """Copy the whole states of some episodes, with their random streams."""
-        return save_rows(self._batch, rows)
+        return tuple(array[rows] for array in self._batch.arrays)
 
     def restore_rows(self, rows: NDArray[np.intp], saved: SavedRows) -> None:
         """Put episodes into copied states."""
-        restore_rows(self._batch, rows, saved)
+        for array, values in zip(self._batch.arrays, saved, strict=True):
+            array[rows] = values
 
     def reseed_rows(self, rows: NDArray[np.intp], seeds: Sequence[int]) -> None:
-        """Let what is random in some episodes from here on come from the streams of seeds."""
-        reseed_rows(self._batch, rows, seeds)
+        """Draw all random numbers of some episodes from here on from the streams of seeds."""
+        self._batch.keys[rows] = [_stream_key(seed) for seed in seeds]
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
@@ -330,25 +298,25 @@ class ArrayVectorEnv(Drawing, VectorEnv[NDArray[np.float32], NDArray[np.int64], 
             raise self.error(f"reset_mask must be a boolean array of shape ({self.num_envs},), got {mask!r}.")
         if not mask.any():
             raise self.error(f"reset_mask marks no {self.an_episode.split()[-1]}.")
-        self.start(mask, self._seeds(seed))
+        seeds: Sequence[int | None]
+        if seed is None:
+            seeds = [None] * self.num_envs
+        elif isinstance(seed, (int, np.integer)):
+            first = check_seed(seed)
+            seeds = [first + i for i in range(self.num_envs)]
+        else:
+            seeds = seed
+        if len(seeds) != self.num_envs:
+            raise self.error(f"{self.num_envs} seeds are expected, one {self.an_episode}; got {len(seeds)}.")
+        self.start(mask, seeds)
         return self.observations(), {}
 
     def start(self, mask: NDArray[np.bool_], seeds: Sequence[int | None]) -> None:
         """Begin new episodes where `mask` is set."""
         self._batch.start(mask, seeds)
 
-    def _seeds(self, seed: int | Sequence[int | None] | None) -> Sequence[int | None]:
-        if seed is None:
-            return [None] * self.num_envs
-        if isinstance(seed, (int, np.integer)):
-            first = check_seed(seed)
-            return [first + i for i in range(self.num_envs)]
-        if len(seed) != self.num_envs:
-            raise self.error(f"{self.num_envs} seeds are expected, one {self.an_episode}; got {len(seed)}.")
-        return seed
-
     def restart_now(self, over: NDArray[np.bool_], final_info: dict[str, Any]) -> dict[str, Any]:
-        """Keep the last observations of finished episodes in the infos and start the next ones."""
+        """Start new episodes where `over` is set, and return infos with the last observations of the old ones."""
         final = np.full(self.num_envs, None, dtype=object)
         for i in np.flatnonzero(over):
             final[i] = self._batch.observations[i].copy()
@@ -356,7 +324,7 @@ class ArrayVectorEnv(Drawing, VectorEnv[NDArray[np.float32], NDArray[np.int64], 
         return {"final_obs": final, "_final_obs": over, "final_info": final_info, "_final_info": over}
 
     def observations(self) -> NDArray[np.float32]:
-        """Return what all episodes show."""
+        """Return the observations of all episodes."""
         return self._batch.observations.copy() if self.copy else self._batch.observations
 
     def render(self) -> tuple[Any, ...] | None:

@@ -1,4 +1,4 @@
-"""Objects of Atari games as features: where the player, the ball and the cars are.
+"""Positions of the objects of Atari games as features.
 
 - `ObjectReader`: reads them from a game's memory by the package ocatari (``--features objects``).
 """
@@ -18,23 +18,23 @@ from legible.environments.spec import Env
 from legible.features import Feature
 
 MOST_ALIKE = 12
-"""Objects of one kind of which there may be more, such as blocks of a wall, are counted, not told apart."""
+"""Kinds with more objects, such as the blocks of a wall, become one feature: their count."""
 ABSENT = -1.0
-"""Where an object is that is not there."""
+"""The position of an object that is absent."""
 
 
 @dataclass(frozen=True)
 class ObjectReader(FeatureReader):
     """The objects of an Atari game: ``ball.x``, ``ball.y``, ``car1.x``, …, in pixels from the picture's top left.
 
-    They follow from the memory of the game alone, so that copies and repetitions of an episode have the same ones.
+    They depend on the memory of the game only, so that copies and repetitions of an episode have the same ones.
 
     Parameters
     ----------
     game
-        As ocatari calls its module.
+        The name of ocatari's module.
     kinds
-        Kinds of objects, and how many of each there are at most.
+        Kinds of objects with the largest number of each.
     """
 
     game: str
@@ -43,40 +43,39 @@ class ObjectReader(FeatureReader):
 
     @classmethod
     def of(cls, env: Env) -> ObjectReader:
-        """Look up the objects of a game."""
+        """Return the reader for a game."""
         spec = env.unwrapped.spec
         game = str((spec.kwargs if spec is not None else {}).get("game", ""))
         if not game or not hasattr(env.unwrapped, "ale"):
-            raise UnfitEnvironmentError("--features objects: this is no game of the Arcade Learning Environment.")
+            raise UnfitEnvironmentError("--features objects: this is not an Atari game of ale_py.")
         name = game.replace("_", "")
         most: Mapping[str, int] = _module(name).MAX_NB_OBJECTS
         return cls(name, tuple((kind, int(n)) for kind, n in most.items()))
 
     @property
     def text(self) -> str:
-        """By what it is asked for."""
+        """The text of ``--features`` that selects it."""
         return "objects"
 
     @property
     def features(self) -> tuple[Feature, ...]:
         """The features: two for each object, one for kinds that are counted."""
-        found: list[str] = []
+        names: list[str] = []
         for kind, most in self.kinds:
-            plain = kind.lower()
             if most > MOST_ALIKE:
-                found.append(f"{plain}.count")
+                names.append(f"{kind.lower()}.count")
             else:
                 numbers = [""] if most == 1 else range(1, most + 1)
-                found += [f"{plain}{number}.{axis}" for number in numbers for axis in "xy"]
-        return tuple(Feature(name) for name in found)
+                names += [f"{kind.lower()}{number}.{axis}" for number in numbers for axis in "xy"]
+        return tuple(Feature(name) for name in names)
 
     def read(self, observation: Any, info: Mapping[str, Any], env: Env | None) -> Row:  # noqa: ARG002
-        """Return where the objects are."""
+        """Return the positions and counts of the objects."""
         assert env is not None
         unwrapped: Any = env.unwrapped
         module = _module(self.game)
-        objects = module._init_objects_ram(False)  # it has no other door without its own wrapper
-        # ocatari computes with bytes that grow beyond 255 and below 0, as they did before NumPy 2.
+        objects = module._init_objects_ram(False)  # the only access without ocatari's own wrapper
+        # ocatari relies on bytes that exceed 255 and fall below 0, as they did before NumPy 2.
         module._detect_objects_ram(objects, unwrapped.ale.getRAM().astype(np.int64), False)
         row: list[float] = []
         for kind, most in self.kinds:
@@ -90,12 +89,12 @@ class ObjectReader(FeatureReader):
 
 
 def _module(game: str) -> Any:
-    """What ocatari knows of a game."""
+    """Return ocatari's module of a game."""
     try:
         importlib.import_module("ocatari")
     except ImportError as error:
         raise UnfitEnvironmentError(
-            f"--features objects: the package ocatari finds them, which cannot be imported ({error}); "
+            f"--features objects: the package ocatari cannot be imported ({error}); "
             "pip install 'legible-rl[ocatari]', then pip install --no-deps ocatari."
         ) from error
     try:

@@ -1,8 +1,8 @@
-"""The choices that actions of any space are made of.
+"""Choices that actions of any space consist of.
 
 - `default_choices`: names for the choices of an action space that has none.
-- `fit_choices`: named choices for an action space, or why they do not fit.
-- `check_choosable`: whether rules can speak of such actions.
+- `fit_choices`: named choices with the bounds of an action space.
+- `check_action_space`: raises for action spaces that rules do not support.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from legible.features import Action, ActionGroup, FeatureSpace, Regions
 REGION_NAMES = ("low", "middle", "high")
 
 
-def check_choosable(space: spaces.Space[Any]) -> None:
-    """Raise unless rules can speak of actions of such a space."""
+def check_action_space(space: spaces.Space[Any]) -> None:
+    """Raise unless rules support an action space."""
     if isinstance(space, (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)):
         return
     if not isinstance(space, spaces.Box):
         raise UnfitEnvironmentError(
-            f"actions are a {type(space).__name__} space; rules speak of Discrete, MultiDiscrete, MultiBinary and Box "
+            f"actions are a {type(space).__name__} space; rules support Discrete, MultiDiscrete, MultiBinary and Box "
             "actions; a wrapper can turn others into one of them (--wrap)."
         )
     if 0 in space.shape or not (space.low < space.high).all():
@@ -37,16 +37,11 @@ def check_choosable(space: spaces.Space[Any]) -> None:
 def default_choices(
     space: spaces.Space[Any], part_names: Sequence[str] | None = None
 ) -> tuple[tuple[Action, ...], tuple[ActionGroup, ...]]:
-    """Return choices by number for the parts of actions: ``action0.low``, ``action0.middle`` and so on.
+    """Return the choices of an action space other than ``Discrete``: ``action0.low``, ``action0.middle`` and so on.
 
-    Parameters
-    ----------
-    space
-        The actions, of any space but ``Discrete``.
-    part_names
-        What the parts are called, where that is known.
+    The parts of actions are called by their numbers, or by `part_names` where there is one for each.
     """
-    check_choosable(space)
+    check_action_space(space)
     sizes = choice_sizes(space) or (len(REGION_NAMES),) * int(np.prod(space.shape or (1,)))
     if part_names is None or len(part_names) != len(sizes):
         part_names = [f"action{i}" for i in range(len(sizes))]
@@ -71,22 +66,16 @@ def _bounds(space: spaces.Space[Any], part: int) -> Regions | None:
 
 
 def fit_choices(named: FeatureSpace, space: spaces.Space[Any], source: str) -> FeatureSpace:
-    """Return named choices with the bounds of the environment's actions, or say why they do not fit.
+    """Return named choices with the bounds of an action space other than ``Discrete``, or raise if they do not fit.
 
-    Parameters
-    ----------
-    named
-        The names; `source` is who gave them.
-    space
-        The actions, of any space but ``Discrete``.
+    The `source` of the names is for error messages.
     """
     sizes = choice_sizes(space)
     parts = len(sizes) or int(np.prod(space.shape or (1,)))
     if named.is_discrete:
         raise UnfitEnvironmentError(
-            f"{source} names {len(named.actions)} actions, but the environment's are {space}; name the choices of "
-            f"{'each of its ' + str(parts) + ' parts' if parts > 1 else 'its part'} in a table [groups], or leave "
-            "actions out."
+            f"{source} names {len(named.actions)} actions, but the action space is {space}; name the choices of "
+            f"{f'each of its {parts} parts' if parts > 1 else 'its part'} in a table [groups], or leave actions out."
         )
     if len(named.groups) != parts:
         raise UnfitEnvironmentError(
@@ -97,9 +86,7 @@ def fit_choices(named: FeatureSpace, space: spaces.Space[Any], source: str) -> F
         bounds, given = _bounds(space, part), group.regions
         if bounds is not None:
             if given is None and group.count < 2:
-                raise UnfitEnvironmentError(
-                    f"{source} names one region of group {group.name!r}; at least two are needed to choose between."
-                )
+                raise UnfitEnvironmentError(f"{source} names one region of group {group.name!r}; name at least two.")
             given = bounds if given is None else given
             if (np.float32(given.low), np.float32(given.high)) != (np.float32(bounds.low), np.float32(bounds.high)):
                 raise UnfitEnvironmentError(

@@ -1,14 +1,14 @@
-"""Domain records, and the plug-ins that bring them.
+"""Domain records, and the plug-ins that provide them.
 
-- `Domain`: what is known about a family of environments; `RelationsFile`: a relations file of a domain.
+- `Domain`: the record of a family of environments; `RelationsFile`: a relations file of a domain.
 - `register_domain`, `all_domains`: add a domain; list all of them.
 - `register_plugin`, `load_plugins`: domains and environments of other packages.
 - `load_by_name`: the object behind ``module:attribute``.
 
 A package ships a domain through an entry point of the group ``legible.domains``, which names a module with a `Domain`
-called ``DOMAIN`` and, for environments of its own, a mapping ``ENVIRONMENTS`` from ids to the arguments of
-`gymnasium.register`. The module is imported to list domains, so it should be light: everything else is named by a
-text and imported when it is used.
+called ``DOMAIN`` and, if the package has environments, a mapping ``ENVIRONMENTS`` from ids to the arguments of
+`gymnasium.register`. The module is imported to list domains, so it should be light: it names everything else by a text
+that is imported when it is used.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class RelationsFile(NamedTuple):
     Parameters
     ----------
     ids
-        A regular expression for the environments that the file is for, matched against ids without their version;
-        ``.*`` for all of the domain, also those that were made without an id.
+        A regular expression for the ids of its environments, without their version; ``.*`` for all environments of the
+        domain, including those without an id.
     path
         The TOML file.
     default
-        Whether a study uses it unless another is asked for; if not, it is offered by its name.
+        Whether a study uses it by default; otherwise it is offered by its name.
     """
 
     ids: str
@@ -52,52 +52,55 @@ class RelationsFile(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What it is called: the file's name."""
+        """The name of the file, without its suffix."""
         return self.path.stem
 
 
 def relations_files(folder: Path, *rows: tuple[str, str, bool]) -> tuple[RelationsFile, ...]:
-    """Return the files ``relations/NAME.toml`` of a folder, each row being its ids, its name and its default."""
+    """Return the files ``relations/NAME.toml`` of a folder; a row is a file's ids, name and default."""
     return tuple(RelationsFile(ids, folder / "relations" / f"{name}.toml", default) for ids, name, default in rows)
 
 
 @dataclass(frozen=True)
 class Domain:
-    """What is known about the environments of one kind.
+    """The record of a family of environments.
 
     Parameters
     ----------
     name
-        What it is called.
+        The name of the domain.
     ids
         A regular expression for the ids of its environments, without their version: ``legible/Pacman.*``.
     classes
-        The classes of its environments, each as ``module:Class``, or packages, which stand for all classes in them. An
-        environment that was made belongs to the domain when it is of such a class, or of one that inherits from it.
-        Without classes, its id decides.
+        The classes of its environments, each as ``module:Class``, or packages, which stand for all their classes.
+        Subclasses belong to the domain, too. Without classes, the id of an environment decides.
     actions
-        The class of the space of actions, such as "Box", where environments of one class have several; else any.
+        The class of the action space, such as "Box", where environments of one class have several; "" for any.
     names
-        Where names of features and actions come from, for environments that bring none: the path of a TOML file, or
-        a text ``module:function`` that takes the environment and returns a `FeatureSpace` or None; by a regular
-        expression for ids, as in `RelationsFile`.
+        Names of features and actions, for environments that have none: the path of a TOML file, or a text
+        ``module:function`` that takes the environment and returns a `FeatureSpace` or None; by a regular expression
+        for ids, as in `RelationsFile`.
     relations
         The relations files.
     groups
-        Groups of features that are of interest together, by their names; ``*`` stands for any text.
+        Patterns of feature names by group; ``*`` stands for any text.
     scene
-        How the report draws a replay: a ``module:function`` or class that takes the environment and returns a
-        `legible.report.scenes.Scene`, or None where it cannot be drawn.
+        A ``module:function`` or class that takes the environment and returns a `legible.report.scenes.Scene` for
+        replays in the report, or None where it cannot be drawn.
     checker
-        How a relation is checked: a ``module:function`` or class that takes
-        `legible.relations.check.answers.CheckInputs` and the bare environment and returns a
-        `legible.relations.check.answers.Checker`.
+        A ``module:function`` or class that takes `legible.relations.check.answers.CheckInputs` and the bare environment
+        and returns a `legible.relations.check.answers.Checker` of relations.
     success
-        What counts as success, to follow "an episode succeeds when"; by a regular expression for ids, the first that
-        fits.
+        Words that follow "an episode succeeds when", by a regular expression for ids, the first that fits.
+    endings
+        A ``module:function`` that takes a `legible.environments.endings.LastStep` and returns the text of an ending, or
+        None where it does not know it.
+    terms
+        A ``module:function`` that takes the `LastStep` of an episode, its return and its length, and returns the totals
+        of its reward terms, which add up to the return.
     training
-        How policies are trained: a ``module:function`` that takes an id and the name of an algorithm and returns a
-        `legible.training.Preset`, or None where it has none.
+        A ``module:function`` that takes an id and the name of an algorithm and returns a `legible.training.Preset`, or
+        None where it has none.
     """
 
     name: str
@@ -110,13 +113,13 @@ class Domain:
     scene: str = ""
     checker: str = ""
     success: Mapping[str, str] = field(default_factory=dict, hash=False)
+    endings: str = ""
+    terms: str = ""
     training: str = ""
 
     def covers(self, environment: str | Env) -> bool:
-        """Whether an id, or an environment that was made, belongs to the domain."""
-        if isinstance(environment, str):
-            return bool(re.fullmatch(self.ids, without_version(environment)))
-        if not self.classes:
+        """Return whether an id or an environment belongs to the domain."""
+        if isinstance(environment, str) or not self.classes:
             return bool(re.fullmatch(self.ids, id_of(environment)))
         bare = environment.unwrapped
         if self.actions and type(bare.action_space).__name__ != self.actions:
@@ -133,17 +136,11 @@ _DOMAINS: dict[str, Domain] = {}
 
 
 def register_domain(domain: Domain) -> None:
-    """Add a domain; of several that cover an environment, the one that came last counts.
+    """Add a domain; of several that cover an environment, the last one counts.
 
-    Parameters
-    ----------
-    domain
-        Its record. Another one of the same name is refused, and one whose files are not there.
+    Raises if there is another domain of the same name, or if a file of the domain is missing.
     """
-    files = [
-        *(file.path for file in domain.relations),
-        *(name for name in domain.names.values() if isinstance(name, Path)),
-    ]
+    files = [*(file.path for file in domain.relations), *(n for n in domain.names.values() if isinstance(n, Path))]
     missing = next((path for path in files if not path.is_file()), None)
     if missing is not None:
         raise LegibleError(f"domain {domain.name!r}: there is no file {missing}.")
@@ -152,7 +149,7 @@ def register_domain(domain: Domain) -> None:
 
 
 def all_domains() -> tuple[Domain, ...]:
-    """Return all domains, those of plug-ins included, in the order in which they were added."""
+    """Return all domains, including those of plug-ins, in the order in which they were added."""
     load_plugins()
     return tuple(_DOMAINS.values())
 
@@ -173,20 +170,20 @@ def load_plugins() -> None:
 
     A plug-in that cannot be loaded is left out with a warning.
     """
-    from legible.environments.gymnasium.domains import DOMAINS  # noqa: PLC0415 (it is made of records)
+    from legible.environments.gymnasium.domains import DOMAINS  # noqa: PLC0415 (it imports this module)
 
     for domain in DOMAINS:
         register_domain(domain)
     for entry in entry_points(group=PLUGIN_GROUP):
         try:
             register_plugin(entry.load())
-        except Exception as error:  # whatever another package does wrong, legible goes on without it
+        except Exception as error:  # legible works without a broken plug-in
             reason = f"{type(error).__name__}: {error}"
             warnings.warn(f"the domain {entry.name!r} ({entry.value}) could not be loaded ({reason}).", stacklevel=2)
 
 
 def load_by_name(name: str) -> Any:
-    """Return what stands behind ``module:attribute``."""
+    """Return the object behind ``module:attribute``."""
     module, _, attribute = name.partition(":")
     try:
         return getattr(importlib.import_module(module), attribute)
@@ -195,14 +192,11 @@ def load_by_name(name: str) -> Any:
 
 
 def id_of(environment: str | Env) -> str:
-    """Return the id without its version, or nothing where there is none."""
-    if isinstance(environment, str):
-        return without_version(environment)
-    spec = environment.unwrapped.spec
-    return "" if spec is None else without_version(spec.id)
+    """Return the id without its version and the module that registers it, or "" where there is none.
 
-
-def without_version(env_id: str) -> str:
-    """Take off the version, and the module that registers the id; a factory behind a module has no version."""
+    A ``module:factory`` has no version and stays as it is.
+    """
+    spec = None if isinstance(environment, str) else environment.unwrapped.spec
+    env_id = environment if isinstance(environment, str) else "" if spec is None else spec.id
     plain, versions = re.subn(r"-v\d+$", "", env_id)
     return plain.rpartition(":")[2] if versions else plain

@@ -1,10 +1,10 @@
-"""What the domain of an environment brings along: names, relations, groups of features, words.
+"""Names, relations, groups of features and words that the domain of an environment provides.
 
 - `domain_of`: the domain of an environment, or None.
-- `shipped_relations`: the relations files that come with the domain for an environment, each a `RelationsFile`.
-- `shipped_features`: the names that come with it.
-- `domain_groups`: the groups of features that the domain of an environment names.
-- `success_words`: what counts as success in it.
+- `shipped_relations`: its relations files for an environment, each a `RelationsFile`.
+- `shipped_features`: its names of features and actions.
+- `domain_groups`: its groups of features.
+- `success_words`: its definition of success.
 
 No other module asks whether an environment is PAC-Man.
 """
@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import cast
 
 from legible.environments.domain_registry import Domain, RelationsFile, all_domains, id_of, load_by_name
 from legible.environments.spec import Env, EnvironmentSpec
@@ -25,11 +26,8 @@ from legible.features.patterns import match_pattern
 def domain_of(environment: str | EnvironmentSpec | Env) -> Domain | None:
     """Return the domain that an environment belongs to, or None.
 
-    Parameters
-    ----------
-    environment
-        An environment, which is judged by its class; a spec, of which one is made for the purpose; or an id, which is
-        all that there is to judge by, so that no ``module:factory`` has a domain by its name alone.
+    The class of an environment decides; one is made from a spec. For a name, the id decides, so that a
+    ``module:factory`` has no domain.
 
     Examples
     --------
@@ -41,7 +39,7 @@ def domain_of(environment: str | EnvironmentSpec | Env) -> Domain | None:
 
 
 def shipped_relations(environment: str | EnvironmentSpec | Env) -> list[RelationsFile]:
-    """Return the relations files that come with the domain for an environment, see `domain_of`.
+    """Return the relations files of the domain for an environment, see `domain_of`.
 
     >>> [(file.name, file.default) for file in shipped_relations("legible/PacmanSmall-v0")][:2]
     [('turn', True), ('mirror-east-west', False)]
@@ -52,21 +50,21 @@ def shipped_relations(environment: str | EnvironmentSpec | Env) -> list[Relation
 
 
 def success_words(environment: str | EnvironmentSpec | Env) -> str:
-    """Return what counts as success in an environment, to follow "an episode succeeds when"; nothing where unknown.
+    """Return the words that follow "an episode succeeds when" for an environment; nothing where they are unknown.
 
     >>> success_words("legible/Roundabout-v0")
     'ego has not crashed by its end'
     """
     with _made(environment) as known:
         domain, env_id = domain_of(known), id_of(known)
-    told = {} if domain is None else domain.success
-    return next((words for ids, words in told.items() if re.fullmatch(ids, env_id)), "")
+    success = {} if domain is None else domain.success
+    return next((words for ids, words in success.items() if re.fullmatch(ids, env_id)), "")
 
 
 def domain_groups(environment: str | EnvironmentSpec | Env, space: FeatureSpace) -> dict[str, tuple[str, ...]] | None:
     """Return the names of features by the groups of the environment's domain.
 
-    None where the domain names no groups, or where features have other names than it knows.
+    None where the domain has no groups, or where it does not know the names of the features.
     """
     domain = domain_of(environment)
     if domain is None or not domain.groups:
@@ -82,9 +80,9 @@ def domain_groups(environment: str | EnvironmentSpec | Env, space: FeatureSpace)
 
 
 def shipped_features(environment: str | Env) -> FeatureSpace | None:
-    """Return the names and words that come with the domain for an environment, or None where there are none.
+    """Return the names and words of the domain for an environment, or None where there are none.
 
-    Of an id only those are known that are a file; some are made for the environment.
+    For an id, names must be a file; names that a function returns need the environment.
     """
     domain, env_id = domain_of(environment), id_of(environment)
     names = {} if domain is None else domain.names
@@ -93,13 +91,12 @@ def shipped_features(environment: str | Env) -> FeatureSpace | None:
         return FeatureSpace.from_toml(source)
     if source is None or isinstance(environment, str):
         return None
-    made: FeatureSpace | None = load_by_name(source)(environment)
-    return made
+    return cast("FeatureSpace | None", load_by_name(source)(environment))
 
 
 @contextmanager
 def _made(environment: str | EnvironmentSpec | Env) -> Iterator[str | Env]:
-    """Make the environment of a spec, for as long as it is looked at; ids and environments stay what they are."""
+    """Make the environment of a spec and close it afterwards; yield ids and environments as they are."""
     if not isinstance(environment, EnvironmentSpec):
         yield environment
         return

@@ -1,10 +1,10 @@
-"""Environments that show rows of features, with a memory of each episode.
+"""Environments whose observations are rows of features, with a memory of each episode.
 
 - `FeatureEnv`: a wrapper around one environment; `FeatureVectorEnv`: around a native batch.
 - `FeaturedSpec`: an `EnvironmentSpec` whose environments are wrapped so; `with_features`: the spec for a map.
-- `plain_environment`: an environment without the rows of features; `feature_map_of`: what rules see of one.
+- `without_features`: an environment without the rows of features; `find_feature_map`: the map of an environment.
 
-A policy is shown its own columns of the rows by `legible.play.RowPolicy`.
+`legible.play.AdaptedPolicy` shows a policy its own columns of the rows.
 """
 
 from __future__ import annotations
@@ -22,32 +22,22 @@ from numpy.typing import NDArray
 from legible.environments.array_envs import SavedRows
 from legible.environments.feature_map import FeatureMap, is_flat
 from legible.environments.feature_readers import ObservationReader, flatten_observation, is_named_code
+from legible.environments.spaces import to_environment_actions
 from legible.environments.spec import Env, EnvironmentSpec
 
 _ONE = np.zeros(1, np.bool_)
 
 
 class FeatureEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """An environment that shows rows of features; see `legible.environments.FeatureMap`.
+    """An environment whose observations are rows of features; see `legible.environments.FeatureMap`.
 
-    At the end of an episode, where nothing is decided any more, features keep their last values.
-
-    Parameters
-    ----------
-    env
-        The environment.
-    features
-        What rules see of it.
-
-    Attributes
-    ----------
-    shown
-        The observation itself.
+    At the end of an episode, when no decision follows, features keep their last values. The attribute ``shown`` is the
+    environment's own observation.
     """
 
     def __init__(self, env: Env, features: FeatureMap) -> None:
         super().__init__(env)
-        # What never changes is not copied with the state of the episode (see `legible.play.branching.own_state`).
+        # Constants are not copied with the state of an episode (see `legible.play.branching.own_state`).
         self._cached_map = features
         self.observation_space = features.row_space
         derived = features.space.derived
@@ -57,7 +47,7 @@ class FeatureEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     @property
     def feature_map(self) -> FeatureMap:
-        """What rules see."""
+        """The features that rules see."""
         return self._cached_map
 
     @property
@@ -89,20 +79,14 @@ class FeatureEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
             row[:own] = mapped.reader.read(observation, info, self.env)
         if not over and self._memory is not None and mapped.space.derived is not None:
             row[own : len(mapped.space)] = mapped.space.derived.compute(row[None, :own], self._memory, _ONE | fresh)[0]
+        if not over and mapped.masks is not None:
+            row[mapped.masked] = mapped.masks.read(observation, info, self.env)
         self._row, self.shown = row, observation
         return row.copy()
 
 
 class FeatureVectorEnv(VectorEnv[Any, Any, Any]):
-    """A native batch that shows its observations with derived features after them.
-
-    Parameters
-    ----------
-    envs
-        The batch, as `EnvironmentSpec.make_batch` makes it.
-    features
-        What rules see of it: the observation and derived features.
-    """
+    """A native batch (see `EnvironmentSpec.make_batch`) whose observations are followed by derived features."""
 
     seeds_each_episode = True
 
@@ -150,12 +134,17 @@ class FeatureVectorEnv(VectorEnv[Any, Any, Any]):
         self._rows[rows, self._own :] = self._derived.compute(own[rows], memory, np.full(len(memory), fresh))
         self._memory[rows] = memory
 
+    @property
+    def bare(self) -> VectorEnv[Any, Any, Any]:
+        """The batch without features."""
+        return self._envs.unwrapped
+
     def observations(self) -> NDArray[np.float32]:
-        """Return what all episodes show."""
+        """Return the rows of all episodes."""
         return self._rows
 
     def save_rows(self, rows: NDArray[np.intp]) -> SavedRows:
-        """Copy the whole states of some episodes, with their random streams and what is remembered of them."""
+        """Copy the whole states of some episodes, with their random streams and the memory of derived features."""
         inner = cast("Any", self._envs.unwrapped).save_rows(rows)
         return (*inner[:-1], self._memory[rows], self._rows[rows])
 
@@ -167,7 +156,7 @@ class FeatureVectorEnv(VectorEnv[Any, Any, Any]):
         self._rows[rows] = shown
 
     def reseed_rows(self, rows: NDArray[np.intp], seeds: Sequence[int]) -> None:
-        """Let what is random in some episodes from here on come from the streams of seeds."""
+        """Draw all random numbers of some episodes from here on from the streams of seeds."""
         cast("Any", self._envs.unwrapped).reseed_rows(rows, seeds)
 
     def close_extras(self, **options: Any) -> None:
@@ -177,24 +166,18 @@ class FeatureVectorEnv(VectorEnv[Any, Any, Any]):
 
 @dataclass(frozen=True)
 class FeaturedSpec(EnvironmentSpec):
-    """What it takes to make an environment that shows rows of features.
-
-    Parameters
-    ----------
-    features
-        What rules see of it.
-    """
+    """A description from which an environment with rows of `features` can be made."""
 
     features: FeatureMap | None = None
 
     @property
     def plain(self) -> EnvironmentSpec:
-        """The environment as it is."""
+        """The specification without features."""
         return EnvironmentSpec(**{f.name: getattr(self, f.name) for f in fields(EnvironmentSpec)})
 
     @property
     def named_code(self) -> tuple[str, ...]:
-        """What would be imported because this spec names it."""
+        """Names of code that making this environment imports because the spec names it."""
         assert self.features is not None
         text = self.features.reader.text
         return (*super().named_code, *((text,) if is_named_code(text) else ()))
@@ -205,33 +188,41 @@ class FeaturedSpec(EnvironmentSpec):
         return FeatureEnv(self.plain.make(**more), self.features)
 
     def make_batch(self, n: int) -> VectorEnv[Any, Any, Any] | None:
-        """Make n environments in one, where features are computed from the observation alone."""
+        """Make a batch of n environments, or return None where rows hold more than the observation tells."""
         assert self.features is not None
-        if not isinstance(self.features.reader, ObservationReader):
+        if not isinstance(self.features.reader, ObservationReader) or self.features.masks is not None:
             return None
         envs = self.plain.make_batch(n)
         return None if envs is None else FeatureVectorEnv(envs, self.features)
 
 
 def with_features(spec: EnvironmentSpec, features: FeatureMap) -> EnvironmentSpec:
-    """Return the spec of an environment whose rows rules can read: as it is, where rules see the observation itself."""
-    if is_flat(features):
-        return spec
-    return FeaturedSpec(spec.name, spec.arguments, spec.wrappers, features)
+    """Return the spec with rows of features; unchanged where rules see the observation itself."""
+    return spec if is_flat(features) else FeaturedSpec(spec.name, spec.arguments, spec.wrappers, features)
 
 
-def plain_environment(environment: EnvironmentSpec | Env) -> EnvironmentSpec | Env:
+def without_features(environment: EnvironmentSpec | Env) -> EnvironmentSpec | Env:
     """Return an environment without the rows of features around it."""
     if isinstance(environment, FeaturedSpec):
         return environment.plain
     return environment.env if isinstance(environment, FeatureEnv) else environment
 
 
-def feature_map_of(environment: EnvironmentSpec | Env) -> FeatureMap | None:
-    """Return what rules see of an environment that shows rows of features; None for any other."""
+def find_feature_map(environment: EnvironmentSpec | Env) -> FeatureMap | None:
+    """Return the feature map of an environment with rows of features; None for any other."""
     if isinstance(environment, FeaturedSpec):
         return environment.features
     if isinstance(environment, gymnasium.Env) and environment.has_wrapper_attr("feature_map"):
-        found: FeatureMap = environment.get_wrapper_attr("feature_map")
-        return found
+        return cast("FeatureMap", environment.get_wrapper_attr("feature_map"))
     return None
+
+
+def allowed_action(env: Env, row: NDArray[np.float32], rng: np.random.Generator) -> Any:
+    """Return a random action within the mask that a row of features holds; None for rows without a mask."""
+    features = find_feature_map(env)
+    if features is None or features.masks is None:
+        return None
+    parts = np.split(row[features.masked] > 0, np.cumsum(features.masks.sizes)[:-1])
+    values = np.array([int(rng.choice(np.flatnonzero(part))) for part in parts])
+    action = values.reshape((1, *(env.action_space.shape or ())))
+    return to_environment_actions(env.action_space, action)[0]

@@ -1,11 +1,11 @@
-"""What rules see of an environment: the features, and the rows of numbers that hold them in play.
+"""Features that rules see of an environment, and the rows of numbers that hold them in play.
 
-- `FeatureMap`: the features of rules, how they are read and computed, and where a policy's own observation stands.
-- `map_features`: the map of an environment, from the user's names and from what the user says rules see.
+- `FeatureMap`: the features of rules, how they are read and computed, and the columns of a policy's own observation.
+- `map_features`: the map of an environment, from the user's names and ``--features``.
 - `is_flat`: whether rules see the observation itself, so that nothing has to be mapped.
 
-A row of play begins with the features, derived ones last. After them come the numbers of the observation, where a
-policy needs it and the features do not hold it: only those who ask the policy look at them, and no record keeps them.
+A row begins with the features, derived ones last. The numbers of the observation follow where a policy needs it and the
+features do not hold it: only the policy reads them, and records leave them out. Action masks come last.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ import numpy as np
 from gymnasium import spaces
 
 from legible.environments.feature_readers import EntryReader, FeatureReader, ObservationReader, flat_width, reader_of
-from legible.environments.names import NOBODY, NamedSpace, fit_actions, read_names, resolve_names
+from legible.environments.masks import ENTRY, MaskReader, find_masks
+from legible.environments.names import UNNAMED, NamedSpace, fit_actions, read_names, resolve_names
 from legible.environments.spaces import UnfitEnvironmentError
 from legible.environments.spec import Env
 from legible.errors import did_you_mean
@@ -28,35 +29,39 @@ from legible.features import FeatureSpace
 
 @dataclass(frozen=True)
 class FeatureMap:
-    """What rules see of an environment.
+    """The features that rules see of an environment.
 
     Parameters
     ----------
     space
         The features, derived ones last, and the actions.
     reader
-        Where those that are not derived are read from.
+        Reads the features that are not derived.
     observation_space
-        What the policy is shown.
+        The space of the policy's observations.
     named_by
-        Who named them, see `legible.environments.NamedSpace`.
+        The source of the names, see `legible.environments.NamedSpace`.
+    masks
+        Reads the action masks; None if the environment has none.
     """
 
     space: FeatureSpace
     reader: FeatureReader
     observation_space: spaces.Space[Any] = field(hash=False, repr=False)
-    named_by: str = NOBODY
+    named_by: str = UNNAMED
+    masks: MaskReader | None = None
 
     def __deepcopy__(self, _: dict[int, Any]) -> FeatureMap:
         return self  # it never changes, and environments are copied often
 
     def __repr__(self) -> str:
         derived = {f.name: f.expression for f in self.space.features if f.expression}
-        return f"FeatureMap({self.reader.text!r}, {self.space.own.names!r}, {derived!r})"
+        masks = "" if self.masks is None else f", {self.masks!r}"
+        return f"FeatureMap({self.reader.text!r}, {self.space.own.names!r}, {derived!r}{masks})"
 
     @property
     def n_features(self) -> int:
-        """How many columns of a row are features."""
+        """The number of columns of a row that are features."""
         return len(self.space)
 
     @cached_property
@@ -67,22 +72,28 @@ class FeatureMap:
 
     @property
     def width(self) -> int:
-        """How many columns a row has."""
-        return len(self.space) if self.reader.holds_observation else self.shown.stop
+        """The number of columns of a row."""
+        return self.masked.stop
+
+    @cached_property
+    def masked(self) -> slice:
+        """The columns of a row that hold the action mask; there are none without masks."""
+        first: int = len(self.space) if self.reader.holds_observation else self.shown.stop
+        return slice(first, first + (0 if self.masks is None else self.masks.width))
 
     @property
     def row_space(self) -> spaces.Box:
-        """The rows as observations of an environment."""
+        """The space of the rows."""
         return spaces.Box(-np.inf, np.inf, (self.width,), np.float32)
 
     @property
     def needs(self) -> str:
-        """What features are read from besides the observation, in words; "" for nothing."""
+        """The source of features besides the observation, in words; "" for nothing."""
         return self.reader.needs
 
     @property
     def names(self) -> NamedSpace:
-        """The features and actions, and who named them."""
+        """The features and actions, and the source of their names."""
         return NamedSpace(self.space, self.named_by)
 
     def with_space(self, space: FeatureSpace) -> FeatureMap:
@@ -90,8 +101,10 @@ class FeatureMap:
         return replace(self, space=space)
 
 
-def map_features(env: Env, names: str | Path | FeatureSpace | None = None, features: str | None = None) -> FeatureMap:
-    """Decide what rules see of an environment.
+def map_features(
+    env: Env, names: str | Path | FeatureSpace | None = None, features: str | None = None, *, masks: bool = True
+) -> FeatureMap:
+    """Return the features that rules see of an environment.
 
     Parameters
     ----------
@@ -100,16 +113,24 @@ def map_features(env: Env, names: str | Path | FeatureSpace | None = None, featu
     names
         The user's names, and derived features: a feature space or a TOML file.
     features
-        What rules see, if that is not the observation: see `legible.environments.feature_readers.reader_of`. Without,
-        entries of dictionaries are found by themselves.
+        The text of ``--features``, see `legible.environments.feature_readers.reader_of`; by default the observation, or
+        its entries where it is a dictionary.
+    masks
+        Whether action masks of the environment hold.
     """
     if env.has_wrapper_attr("feature_map"):
         own: FeatureMap = env.get_wrapper_attr("feature_map")
         return own
+    mask_reader = find_masks(env) if masks else None
     if features is None and not isinstance(env.observation_space, spaces.Dict):
         named = resolve_names(env, names)
-        return FeatureMap(named.space, ObservationReader(named.space.own.features), env.observation_space, named.source)
-    reader = EntryReader.of(env.observation_space) if features is None else reader_of(features, env)
+        reader: FeatureReader = ObservationReader(named.space.own.features)
+        return FeatureMap(named.space, reader, env.observation_space, named.source, mask_reader)
+    if features is None:
+        in_entry = mask_reader is not None and mask_reader.source == "entry"
+        reader = EntryReader.of(env.observation_space, left_out=ENTRY if in_entry else "")
+    else:
+        reader = reader_of(features, env)
     user_names, source = read_names(names)
     given = FeatureSpace(()) if user_names is None else user_names
     renamed = {feature.name: feature for feature in given.features[: given.n_own]}
@@ -117,15 +138,16 @@ def map_features(env: Env, names: str | Path | FeatureSpace | None = None, featu
     for name in renamed:
         if name not in known:
             hint = did_you_mean(name, known) or f" The features are {', '.join(known[:20])}."
-            raise UnfitEnvironmentError(f"{source}: there is no feature {name!r} here.{hint}")
+            raise UnfitEnvironmentError(f"{source}: there is no feature {name!r}.{hint}")
     own_features = [renamed.get(feature.name, feature) for feature in reader.features]
     derived = given.features[given.n_own :]
     space = FeatureSpace((*own_features, *derived), given.actions, given.groups if given.actions else ())
     space = fit_actions(space, env, source).with_derived_words()
     names_all = user_names is not None and given.n_own == len(own_features)
-    return FeatureMap(space, reader, env.observation_space, source if names_all else NOBODY)
+    return FeatureMap(space, reader, env.observation_space, source if names_all else UNNAMED, mask_reader)
 
 
 def is_flat(mapped: FeatureMap) -> bool:
-    """Whether rules see the observation itself, and nothing else."""
-    return isinstance(mapped.reader, ObservationReader) and mapped.space.n_own == len(mapped.space)
+    """Return whether rules see the observation itself, and nothing else, and no actions are masked."""
+    derives = mapped.space.n_own < len(mapped.space)
+    return isinstance(mapped.reader, ObservationReader) and not derives and mapped.masks is None

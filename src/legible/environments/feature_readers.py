@@ -1,9 +1,9 @@
-"""Where the features of rules are read from.
+"""Readers of the features that rules see.
 
-- `FeatureReader`: what they share: names, and how to read the numbers of a step.
+- `FeatureReader`: the base class, with names and a method that reads the numbers of a step.
 - `ObservationReader`: the flat observation itself. `EntryReader`: entries of a dictionary of observations.
-  `InfoReader`: entries of ``info``. `FunctionReader`: a function of the user's.
-- `reader_of`: the reader that a text asks for, in an environment.
+  `InfoReader`: entries of ``info``. `FunctionReader`: a user's function.
+- `reader_of`: the reader for the text of ``--features``.
 - `flat_width`, `flatten_observation`, `unflatten_observations`: observations of any space as rows of numbers, and back.
 """
 
@@ -20,36 +20,37 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from legible.environments.spaces import Batch, ObservationEncoder, UnfitEnvironmentError
+from legible.environments.faults import reset_environment
+from legible.environments.spaces import (
+    Batch,
+    ObservationEncoder,
+    UnfitEnvironmentError,
+    observation_entry,
+    observation_fault,
+)
 from legible.environments.spec import Env, UntrustedCodeError
-from legible.errors import LegibleError, did_you_mean
-from legible.features import Feature, FeatureError, Kind
+from legible.errors import LegibleError, describe_error, did_you_mean, suggest_names
+from legible.features import Feature, FeatureError
 
 MOST_NUMBERS = 512
-"""Entries of a dictionary with more numbers are pictures and the like: rules do not speak of each of their numbers."""
+"""Entries of a dictionary with more numbers, such as pictures, are no features unless they are named."""
 
 Row = NDArray[np.float32]
 
 
 class FeatureReader(ABC):
-    """Reads features from what an environment gives in a step.
+    """A reader of features from the observation, info and environment of a step."""
 
-    Attributes
-    ----------
-    needs
-        What it looks at besides the observation, in words; "" for nothing.
-    """
-
-    needs: ClassVar[str] = ""
+    needs: ClassVar[str] = ""  # what it reads besides the observation, in words
 
     @property
     def text(self) -> str:
-        """By what it is asked for; "" for the observation itself."""
+        """The text of ``--features`` that selects it; "" for the observation itself."""
         return ""
 
     @property
     def holds_observation(self) -> bool:
-        """Whether its features are all that a policy is shown, so that it can be asked about other values of them."""
+        """True where the features are the policy's whole observation, so that it can be asked about other values."""
         return False
 
     @property
@@ -63,7 +64,7 @@ class FeatureReader(ABC):
 
 
 def _checked(values: Any, features: Sequence[Feature], where: str) -> Row:
-    """Return values as float32, of which each must be a finite number."""
+    """Return values as float32, or raise unless there is a finite number for each feature."""
     try:
         row = np.asarray(values, np.float32).reshape(-1)
     except (TypeError, ValueError) as error:
@@ -93,10 +94,7 @@ class ObservationReader(FeatureReader):
         try:
             return np.asarray(observation, np.float32).reshape(len(self.names))
         except (TypeError, ValueError) as error:
-            raise UnfitEnvironmentError(
-                f"the environment gave an observation that its own space, {len(self.names)} numbers wide, does not "
-                f"hold: {error}."
-            ) from error
+            raise UnfitEnvironmentError(observation_fault(observation, f"{len(self.names)} numbers")) from error
 
 
 @dataclass(frozen=True)
@@ -106,11 +104,11 @@ class EntryReader(FeatureReader):
     Parameters
     ----------
     entries
-        Their names and shapes, and whether they hold whole numbers that name something.
+        Name and shape of each entry, and whether its numbers are categories.
     whole
-        Whether they are all that the observation holds.
+        Whether the observation has no other entries.
     text
-        By what it was asked for.
+        The text of ``--features`` that selects it.
     """
 
     entries: tuple[tuple[str, tuple[int, ...], bool], ...]
@@ -118,99 +116,84 @@ class EntryReader(FeatureReader):
     text: str = "entries"
 
     @classmethod
-    def of(cls, space: spaces.Space[Any], chosen: Sequence[str] = ()) -> EntryReader:
-        """Read some entries of a space, by default all that are no pictures."""
+    def of(cls, space: spaces.Space[Any], chosen: Sequence[str] = (), left_out: str = "") -> EntryReader:
+        """Return a reader of some entries of a space, by default of all but pictures and the one that is left out."""
         if not isinstance(space, spaces.Dict):
-            raise UnfitEnvironmentError(f"observations are {space}, which has no entries.")
+            raise UnfitEnvironmentError(
+                f"--features entries: observations are {space!s:.80}, which has no entries; leave --features out."
+            )
+        arrays = {key: part for key, part in space.spaces.items() if flat_width(part)}
+        text = f"entries:{','.join(chosen)}" if chosen else "entries"
         for name in chosen:
             if name not in space.spaces:
-                hint = did_you_mean(name, space.spaces) or f" The entries are {', '.join(space.spaces)}."
-                raise UnfitEnvironmentError(f"observations have no entry {name!r}.{hint}")
-        arrays = {key: part for key, part in space.spaces.items() if flat_width(part)}
-        small = [key for key, part in arrays.items() if flat_width(part) <= MOST_NUMBERS]
-        taken = list(chosen) or small
-        for name in taken:
+                hint = suggest_names(name, space.spaces, "entries")
+                raise UnfitEnvironmentError(f"--features {text}: observations have no entry {name!r}.{hint}")
             if name not in arrays:
                 raise UnfitEnvironmentError(f"the entry {name!r} is {space[name]}, which holds no numbers.")
+        small = [key for key, part in arrays.items() if flat_width(part) <= MOST_NUMBERS and key != left_out]
+        taken = list(chosen) or small
         if not taken:
             raise UnfitEnvironmentError(
-                f"observations are {space}, whose entries are all pictures or no numbers; say what rules see "
-                "(--features MODULE:FUNCTION)."
+                f"observations are {space}, and no entry is a small array of numbers; choose what rules see with "
+                "--features MODULE:FUNCTION."
             )
         ordered = [key for key in arrays if key in taken]
-        text = f"entries:{','.join(chosen)}" if chosen else "entries"
-        whole = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
-        described = tuple((key, tuple(arrays[key].shape or ()), isinstance(arrays[key], whole)) for key in ordered)
+        discrete = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
+        described = tuple((key, tuple(arrays[key].shape or ()), isinstance(arrays[key], discrete)) for key in ordered)
         return cls(described, ordered == list(arrays), text)
 
     @property
     def holds_observation(self) -> bool:
-        """Whether no entry was left out."""
+        """True where no entry is left out."""
         return self.whole
 
     @property
     def features(self) -> tuple[Feature, ...]:
-        """The features: an entry's name and the place in it."""
-        found = []
-        for key, shape, whole in self.entries:
-            kind: Kind = "categorical" if whole else "numeric"
-            found += [Feature(".".join([_as_name(key), *map(str, place)]), kind) for place in np.ndindex(*shape)]
-        return tuple(found)
+        """The features, named by their entry and their place in it."""
+        return tuple(
+            Feature(".".join([_as_name(key), *map(str, place)]), "categorical" if is_categorical else "numeric")
+            for key, shape, is_categorical in self.entries
+            for place in np.ndindex(*shape)
+        )
 
     def read(self, observation: Any, info: Mapping[str, Any], env: Env | None) -> Row:  # noqa: ARG002
         """Return the entries, one after the other."""
-        parts = [np.asarray(observation[key], np.float32).reshape(-1) for key, *_ in self.entries]
-        return np.concatenate(parts)
+        entries = [observation_entry(observation, key) for key, *_ in self.entries]
+        return np.concatenate([np.asarray(entry, np.float32).reshape(-1) for entry in entries])
 
 
 @dataclass(frozen=True)
 class InfoReader(FeatureReader):
-    """Entries of ``info``, each one number.
-
-    Parameters
-    ----------
-    names
-        Their names; they must be there at the start of every episode and after every step.
-    """
+    """Entries of ``info``, each one number; they must exist at the start of every episode and after every step."""
 
     names: tuple[str, ...]
     needs = "the environment's info"
 
     @property
     def text(self) -> str:
-        """By what it is asked for."""
+        """The text of ``--features`` that selects it."""
         return f"info:{','.join(self.names)}"
 
     @property
     def features(self) -> tuple[Feature, ...]:
-        """The features, called as in info."""
+        """The features, named as in info."""
         return tuple(Feature(_as_name(name)) for name in self.names)
 
     def read(self, observation: Any, info: Mapping[str, Any], env: Env | None) -> Row:  # noqa: ARG002
         """Return the entries."""
         for name in self.names:
             if name not in info:
-                known = ", ".join(map(str, info)) or "nothing"
-                raise FeatureError(
-                    f"--features {self.text}: the environment's info has no {name!r} (it holds {known})."
-                    f"{did_you_mean(name, map(str, info))}"
-                )
+                hint = suggest_names(name, map(str, info), "entries")
+                raise FeatureError(f"--features {self.text}: the environment's info has no {name!r}.{hint}")
         where = f"--features {self.text}"
         return _checked([_number(info[name], name, where) for name in self.names], self.features, where)
 
 
 @dataclass(frozen=True)
 class FunctionReader(FeatureReader):
-    """A function of the user's: from observation, info and environment to named numbers.
+    """A user's function ``module:function`` from observation, info and environment to named numbers.
 
-    Parameters
-    ----------
-    name
-        Where it is: ``module:function``.
-    names
-        What it calls its features, as the first call told.
-    trusted
-        Whether a person named the function, and no file did; only then it is imported.
+    It is `trusted` where the user named it. One that a file names is not imported.
     """
 
     name: str
@@ -220,39 +203,35 @@ class FunctionReader(FeatureReader):
 
     @classmethod
     def of(cls, name: str, env: Env) -> FunctionReader:
-        """Call the function at the start of an episode to see what it gives."""
-        function = _load_function(name)
-        observation, info = env.reset(seed=0)
-        given = _called(name, function, observation, info, env)
-        if isinstance(given, Mapping):
-            names = tuple(map(str, given))
-        else:
-            told = getattr(function, "feature_names", None)
-            names = tuple(map(str, told)) if told is not None else tuple(f"f{i}" for i in range(np.size(given)))
+        """Return a reader that calls a function; it is called at the start of an episode for the names."""
+        observation, info = reset_environment(env, 0)
+        given = _call_function(name, observation, info, env)
+        names = given if isinstance(given, Mapping) else getattr(_load_function(name), "feature_names", None)
+        names = tuple(f"f{i}" for i in range(np.size(given))) if names is None else tuple(map(str, names))
         twice = sorted({one for one in names if names.count(one) > 1})
         if twice:
             raise FeatureError(f"--features {name}: the name {twice[0]!r} is used for more than one feature.")
         if not names:
             raise FeatureError(f"--features {name}: gave no features.")
-        made = cls(name, names)
-        made.read(observation, info, env)
-        return made
+        reader = cls(name, names)
+        reader.read(observation, info, env)
+        return reader
 
     @property
     def text(self) -> str:
-        """By what it is asked for."""
+        """The text of ``--features`` that selects it."""
         return self.name
 
     @property
     def features(self) -> tuple[Feature, ...]:
-        """The features, called as the function calls them."""
+        """The features, named by the function."""
         return tuple(Feature(name) for name in self.names)
 
     def read(self, observation: Any, info: Mapping[str, Any], env: Env | None) -> Row:
         """Call the function."""
         self.check_trusted()
         where = f"--features {self.name}"
-        given = _called(self.name, _load_function(self.name), observation, info, env)
+        given = _call_function(self.name, observation, info, env)
         if isinstance(given, Mapping):
             odd = sorted(set(self.names) ^ set(map(str, given)))
             if odd:
@@ -264,12 +243,11 @@ class FunctionReader(FeatureReader):
         return _checked(given, self.features, where)
 
     def check_trusted(self) -> None:
-        """Raise where a file names the function, without a word that it may be imported."""
+        """Raise where a file names the function and the user does not trust it."""
         if not self.trusted:
             raise UntrustedCodeError(
-                f"the file of the rules names the function {self.name!r}, which would be imported. If you know where "
-                f"it comes from, name it yourself (--features {self.name}; 'legible play' and 'legible distil' have "
-                "--trust)."
+                f"the file of the rules names the function {self.name!r}, which would be imported. If you trust it, "
+                f"name it yourself (--features {self.name}; 'legible play' and 'legible distil' have --trust)."
             )
 
 
@@ -278,21 +256,24 @@ def _load_function(name: str) -> Callable[..., Any]:
     """Return the function behind ``module:function``."""
     module, _, attribute = name.partition(":")
     try:
-        found = getattr(importlib.import_module(module), attribute, None)
+        loaded = importlib.import_module(module)
+        found = getattr(loaded, attribute, None)
     except Exception as error:
         raise FeatureError(
             f"--features {name}: the module {module!r} cannot be imported ({type(error).__name__}: {error})."
         ) from error
     if not callable(found):
-        raise FeatureError(f"--features {name}: the module {module!r} has no function {attribute!r}.")
+        hint = did_you_mean(attribute, [key for key, value in vars(loaded).items() if callable(value)])
+        raise FeatureError(f"--features {name}: the module {module!r} has no function {attribute!r}.{hint}")
     return cast("Callable[..., Any]", found)
 
 
-def _called(name: str, function: Callable[..., Any], observation: Any, info: Any, env: Env | None) -> Any:
+def _call_function(name: str, observation: Any, info: Any, env: Env | None) -> Any:
+    function = _load_function(name)
     try:
         given = function(observation, info, env)
     except Exception as error:
-        raise FeatureError(f"--features {name}: raised {type(error).__name__}: {error}.") from error
+        raise FeatureError(f"--features {name}: raised {describe_error(error)}.") from error
     if given is None:
         raise FeatureError(f"--features {name}: returned nothing; it must return named numbers, as a dictionary.")
     return given
@@ -306,15 +287,15 @@ def _number(value: Any, name: str, where: str) -> float:
 
 
 def reader_of(text: str, env: Env) -> FeatureReader:
-    """Return what reads the features that a text asks for.
+    """Return the reader that a text of ``--features`` selects.
 
     Parameters
     ----------
     text
         ``entries`` or ``entries:NAME,NAME`` for entries of a dictionary of observations, ``info:NAME,NAME`` for entries
-        of info, ``objects`` for the objects of an Atari game, ``module:function`` for a function of the user's.
+        of info, ``objects`` for the objects of an Atari game, ``module:function`` for a user's function.
     env
-        The environment; its ``reset`` is called to see what a function gives.
+        The environment; it is reset once, to check what can be read.
     """
     if text == "objects":
         from legible.environments.atari import ObjectReader  # noqa: PLC0415 (it builds on this module)
@@ -327,26 +308,25 @@ def reader_of(text: str, env: Env) -> FeatureReader:
     if kind == "info" and names:
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise FeatureError(f"--features {text}: the name {twice[0]!r} stands there twice.")
+            raise FeatureError(f"--features {text}: the name {twice[0]!r} is given twice.")
         reader = InfoReader(names)
-        observation, info = env.reset(seed=0)
+        observation, info = reset_environment(env, 0)
         reader.read(observation, info, env)
         return reader
     if not colon or not rest:
         raise LegibleError(
-            f"--features {text!r}: write entries:NAME,NAME, info:NAME,NAME, objects or the MODULE:FUNCTION of a "
-            "function."
+            f"--features {text!r}: write entries:NAME,NAME, info:NAME,NAME, objects or the MODULE:FUNCTION of yours."
         )
     return FunctionReader.of(text, env)
 
 
 def is_named_code(text: str) -> bool:
-    """Whether a text asks for a function, which would be imported."""
+    """Return whether a text of ``--features`` names a function, which would be imported."""
     return ":" in text and text.partition(":")[0] not in {"entries", "info"}
 
 
 def _as_name(key: str) -> str:
-    """A key as a name that rules can hold."""
+    """Return a key as a valid name in rules."""
     plain = "".join(letter if letter.isalnum() or letter in "_.-" else "_" for letter in str(key))
     return plain if plain[:1].isalpha() or plain[:1] == "_" else f"_{plain}"
 
@@ -355,7 +335,7 @@ def _as_name(key: str) -> str:
 
 
 def flat_width(space: spaces.Space[Any]) -> int:
-    """Return how many numbers an observation holds; texts and the like hold none."""
+    """Return the count of numbers in an observation; texts and the like have none."""
     if isinstance(space, spaces.Dict):
         return sum(flat_width(part) for part in space.spaces.values())
     try:
@@ -367,19 +347,23 @@ def flat_width(space: spaces.Space[Any]) -> int:
 def flatten_observation(space: spaces.Space[Any], observation: Any) -> Row:
     """Return the numbers of an observation, entry after entry."""
     if isinstance(space, spaces.Dict):
-        parts = [flatten_observation(part, observation[key]) for key, part in space.spaces.items() if flat_width(part)]
+        parts = [
+            flatten_observation(part, observation_entry(observation, key))
+            for key, part in space.spaces.items()
+            if flat_width(part)
+        ]
         return np.concatenate(parts) if parts else np.zeros(0, np.float32)
     return np.asarray(observation, np.float32).reshape(-1)
 
 
 def unflatten_observations(space: spaces.Space[Any], rows: NDArray[np.float32]) -> Batch:
-    """Return rows of numbers as observations of a space, a dictionary of arrays where it is one."""
+    """Return rows of numbers as observations of a space: an array, or a dictionary of arrays."""
     if not isinstance(space, spaces.Dict):
         return rows.astype(space.dtype).reshape(len(rows), *(space.shape or ()))
-    found, first = {}, 0
+    entries, first = {}, 0
     for key, part in space.spaces.items():
         width = flat_width(part)
         if width:
-            found[key] = unflatten_observations(part, rows[:, first : first + width])
+            entries[key] = unflatten_observations(part, rows[:, first : first + width])
             first += width
-    return found
+    return entries

@@ -1,9 +1,9 @@
-"""Atari games that need not be loaded again: the emulator takes as long for it as for hundreds of steps.
+"""Reuse of Atari games and of their first states.
 
-- `make_or_reuse`: makes an environment; a game, or one that was closed, is in a `RememberedStarts`.
+- `make_or_reuse`: makes an environment, or reuses a closed one; an Atari game is in a `RememberedStarts`.
 
-The emulator loads a game when it is made and with every seed. Rule sets are compared on the same seeds, so that most
-starts are asked for again and again.
+The emulator loads a game when it is made and with every seed, which takes as long as hundreds of steps. Rule sets are
+compared on the same seeds, so that most starts are needed again and again.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ import numpy as np
 Env: TypeAlias = gymnasium.Env[Any, Any]
 
 MOST_STARTS = 4096
-"""Starts that a process remembers, each some 15 kB; the one that was asked for the longest ago goes first."""
+"""Starts that a process remembers, about 15 kB each; the least recently used one is dropped first."""
 MOST_IDLE = 64
-"""Games that a process keeps for those who ask next."""
+"""Closed games that a process keeps for reuse."""
 _WITHOUT_STATE = ("PassiveEnvChecker", "OrderEnforcing", "TimeLimit")  # once an episode begins
 
 
 @dataclass(frozen=True)
 class _Start:
-    """A game after a start with a seed: the emulator's state, the generator, a digest of what is shown."""
+    """A game after a start with a seed: the emulator's state, the generator, a digest of the observation."""
 
     emulator: bytes
     generator: np.random.Generator
@@ -46,15 +46,7 @@ atexit.register(_idle.clear)  # emulators do not outlive their library
 
 
 class RememberedStarts(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """A game whose starts are those of the emulator, to the bit, the second time without loading it.
-
-    Parameters
-    ----------
-    env
-        The game as Gymnasium makes it.
-    key
-        What it was made of.
-    """
+    """A game that remembers its starts by the game's key and the seed; they equal the emulator's to the bit."""
 
     def __init__(self, env: Env, key: str) -> None:
         super().__init__(env)
@@ -69,8 +61,8 @@ class RememberedStarts(gymnasium.Wrapper[Any, Any, Any, Any]):
         known = _starts.get(key)
         if known is not None:
             _starts.move_to_end(key)
-            observation, _ = self.env.reset(options=options)  # forgets the last action, which is in no copied state
-            # The screen is not copied either: where starts look different, it would be that of another.
+            observation, _ = self.env.reset(options=options)  # forgets the last action, which copied states lack
+            # Copied states lack the screen, too: where starts look different, it would be the wrong one.
             if _digest(observation) == known.shown:
                 inner.restore_state(pickle.loads(known.emulator))
                 inner._np_random, inner._np_random_seed = copy.deepcopy(known.generator), known.seed
@@ -84,7 +76,7 @@ class RememberedStarts(gymnasium.Wrapper[Any, Any, Any, Any]):
         return observation, info
 
     def close(self) -> None:
-        """Leave the game to those who ask next."""
+        """Keep the game for reuse."""
         if self._open:
             self._open = False
             idle = _idle.setdefault(self._key, [])
@@ -99,21 +91,13 @@ def _digest(observation: Any) -> bytes:
 
 
 def make_or_reuse(name: str, arguments: Mapping[str, Any]) -> Env:
-    """Make an environment that Gymnasium knows; an Atari game, of which one that was closed is taken, remembers starts.
-
-    Parameters
-    ----------
-    name
-        Its id.
-    arguments
-        For ``gymnasium.make``.
-    """
+    """Make an environment with ``gymnasium.make``; an Atari game remembers its starts and is reused once closed."""
     key = f"{name} {sorted(arguments.items())!r}"
     if _idle.get(key):
         return RememberedStarts(_idle[key].pop(), key)
     made = gymnasium.make(name, **arguments)
     inner: Any = made.unwrapped
-    around: Any = made  # what is around a game may hold nothing that an episode could leave a trace in
+    around: Any = made  # wrappers around a game must keep no state between episodes
     while isinstance(around, gymnasium.Wrapper) and type(around).__name__ in _WITHOUT_STATE:
         around = around.env
     shows_array = isinstance(inner.observation_space, gymnasium.spaces.Box)

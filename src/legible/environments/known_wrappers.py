@@ -1,11 +1,11 @@
-"""Wrappers by name: those that legible knows, and how a wrapper is written with its arguments.
+"""Wrappers that can be named without their module.
 
 - `make_known_wrapper`: puts one of them around an environment.
-- `known_name`: what a wrapper of a library is called here, by its full name; None for one that is not known.
+- `known_name`: the name of a library's wrapper, or None where it is not known.
 - `parse_wrapper`, `wrapper_text`: ``Name(argument=value)`` as data, and back.
 
-A known wrapper is written by its name alone, such as ``TimeFeatureWrapper`` or ``VecFrameStack(n_stack=4)``. Files may
-name it: what is imported for it stands in the table here, never in a file.
+A known wrapper is written as ``TimeFeatureWrapper`` or ``VecFrameStack(n_stack=4)``. Files may name it: the table here
+decides what is imported, never a file.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LONGEST_TEXT = 200_000
 
 
 class _Known(NamedTuple):
-    """A wrapper that is known: what puts it around an environment, and its modules, as a regular expression."""
+    """A known wrapper: its factory, and a regular expression for its modules."""
 
     make: Callable[..., Env]
     libraries: str
@@ -39,13 +39,13 @@ _GYM = r"gym(nasium)?\.wrappers(\.\w+)?"
 _MINIGRID = r"(gym_)?minigrid\.wrappers"
 
 
-def _nothing(env: Env, **options: Any) -> Env:  # noqa: ARG001 (whatever is recorded or checked)
-    """Return the environment: what was around it changes neither observations nor rewards."""
+def _keep(env: Env, **options: Any) -> Env:  # noqa: ARG001 (options of recording and checking)
+    """Return the environment: the wrapper changes neither observations nor rewards."""
     return env
 
 
 def _imported(module: str, name: str, **renamed: str) -> Callable[..., Env]:
-    """Return what makes a wrapper of a module; `renamed` says what arguments of older versions are called today."""
+    """Return a factory of a module's wrapper; `renamed` maps arguments of older versions to today's."""
 
     def make(env: Env, **options: Any) -> Env:
         wrapper = getattr(importlib.import_module(module), name)
@@ -59,7 +59,7 @@ _of_gymnasium = partial(_imported, "gymnasium.wrappers")
 
 
 def _resized(env: Env, shape: Any) -> Env:
-    """Make pictures smaller; one number stands for both sides, and lists for tuples, as in older versions."""
+    """Resize pictures; `shape` may be a single number or a list, as in older versions."""
     sides = (shape, shape) if isinstance(shape, int) else tuple(shape)
     return _of_gymnasium("ResizeObservation")(env, shape=sides)
 
@@ -77,9 +77,9 @@ _TABLE: Mapping[str, _Known] = {
     "TruncatedOnSuccessWrapper": _Known(wrappers.DoneOnSuccess, _ZOO),
     "YAMLCompatResizeObservation": _Known(_resized, _ZOO),
     "AtariWrapper": _Known(wrappers.AtariGame, _SB3),
-    "Monitor": _Known(_nothing, _SB3),
-    # The policy turns pictures whose channels come last by itself.
-    **{name: _Known(_nothing, _VECTOR) for name in ("VecTransposeImage", "VecMonitor", "VecCheckNan")},
+    "Monitor": _Known(_keep, _SB3),
+    # Policies transpose pictures whose channels come last.
+    **{name: _Known(_keep, _VECTOR) for name in ("VecTransposeImage", "VecMonitor", "VecCheckNan")},
     "ResizeObservation": _Known(_resized, _GYM),
     "GrayScaleObservation": _Known(_of_gymnasium("GrayscaleObservation"), _GYM),
     "GrayscaleObservation": _Known(_of_gymnasium("GrayscaleObservation"), _GYM),
@@ -100,11 +100,11 @@ _TABLE: Mapping[str, _Known] = {
 }
 
 KNOWN_WRAPPERS: tuple[str, ...] = tuple(_TABLE)
-"""The names of the wrappers that are known."""
+"""The names of the known wrappers."""
 
 
 def known_name(full_name: str) -> str | None:
-    """Return what a wrapper is called here, by its full name in a library; None when it is not known.
+    """Return the name of a wrapper by its full name in a library; None where it is not known.
 
     Examples
     --------
@@ -118,13 +118,7 @@ def known_name(full_name: str) -> str | None:
 
 
 def make_known_wrapper(env: Env, name: str, arguments: Mapping[str, Any]) -> Env:
-    """Put a known wrapper around an environment.
-
-    Raises
-    ------
-    UnfitEnvironmentError
-        When there is none of that name.
-    """
+    """Put a known wrapper around an environment, or raise if there is none of that name."""
     if name not in _TABLE:
         raise UnfitEnvironmentError(
             f"wrapper {name!r}: write it as module:class; known by name alone are {', '.join(KNOWN_WRAPPERS)}."
@@ -135,12 +129,7 @@ def make_known_wrapper(env: Env, name: str, arguments: Mapping[str, Any]) -> Env
 def parse_wrapper(text: str) -> tuple[str, dict[str, Any]]:
     """Return the name and the arguments of a wrapper that is written as ``name`` or ``name(argument=value)``.
 
-    Values are plain Python: numbers, texts, True, False, None, lists and tables of them.
-
-    Raises
-    ------
-    UnfitEnvironmentError
-        When it is not written so.
+    Values are Python literals: numbers, texts, True, False, None, lists and dictionaries of them.
 
     Examples
     --------
@@ -168,7 +157,7 @@ def parse_wrapper(text: str) -> tuple[str, dict[str, Any]]:
 
 
 def wrapper_text(name: str, arguments: Mapping[str, Any]) -> str:
-    """Return a wrapper as `parse_wrapper` reads it.
+    """Return the text of a wrapper that `parse_wrapper` reads.
 
     Examples
     --------

@@ -1,8 +1,7 @@
-"""Names of features and actions: the one place that decides who gives them.
+"""Names of features and actions, and where they come from.
 
-- `resolve_names`: the user's names, else the environment's own, else those that come with its domain, else numbers. It
-  returns a `NamedSpace`, which also says who decided.
-- `feature_space_of`: the same, for those who do not ask who decided.
+- `resolve_names`: the user's names, else the environment's own, else those of its domain, else numbers, as a
+  `NamedSpace`, which also holds their source; `feature_space_of`: the same without the source.
 - `action_words`: an action of any space in words.
 """
 
@@ -13,14 +12,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
 from gymnasium.wrappers import FlattenObservation, FrameStackObservation
 
-from legible.environments.choices import check_choosable, default_choices, fit_choices
+from legible.environments.choices import check_action_space, default_choices, fit_choices
 from legible.environments.domains import shipped_features
 from legible.environments.spaces import ObservationEncoder, UnfitEnvironmentError, count_actions
 from legible.environments.spec import Env
@@ -28,10 +27,9 @@ from legible.environments.wrappers import stacked_names
 from legible.features import Feature, FeatureError, FeatureSpace, Kind
 from legible.formatting import number
 
-ENVIRONMENT, SHIPPED, NOBODY = "the environment", "legible", "nobody"
+ENVIRONMENT, SHIPPED, UNNAMED = "the environment", "legible", "unnamed"
 
-
-# What the numbers of continuous actions are, by Gymnasium's documentation.
+# Names of the numbers of continuous actions in Gymnasium's documentation.
 _PARTS = {
     "Pendulum": ("torque",),
     "MountainCarContinuous": ("force",),
@@ -44,14 +42,14 @@ _PARTS = {
 
 
 class NamedSpace(NamedTuple):
-    """Features and actions, and who named them.
+    """Features and actions with the source of their names.
 
     Parameters
     ----------
     space
         The features and actions.
     source
-        Who named them: "the names file FILE", "the given feature space", "the environment", "legible" or "nobody".
+        "the names file FILE", "the given feature space", "the environment", "legible" or "unnamed".
     """
 
     space: FeatureSpace
@@ -59,50 +57,42 @@ class NamedSpace(NamedTuple):
 
     @property
     def is_named(self) -> bool:
-        """Whether somebody named them, and so gave their kinds as well."""
-        return self.source != NOBODY
+        """True where there are names, and therefore kinds."""
+        return self.source != UNNAMED
 
     @property
     def is_shipped(self) -> bool:
-        """Whether the names come with legible."""
+        """True where the names come with legible."""
         return self.source == SHIPPED
 
     @property
     def is_given(self) -> bool:
-        """Whether the user did."""
-        return self.source not in {ENVIRONMENT, SHIPPED, NOBODY}
+        """True where the user gave the names."""
+        return self.source not in {ENVIRONMENT, SHIPPED, UNNAMED}
 
 
 def resolve_names(env: Env, names: str | Path | FeatureSpace | None = None) -> NamedSpace:
-    """Decide what the features and actions of an environment are called.
+    """Return the names of an environment's features and actions.
 
     Names come from `names` (a feature space or a TOML file) where it is given, then from the environment's
-    ``feature_space``, or that of its outermost wrapper that has one, then from its domain; else they are ``f0, f1, …``
-    and what the environment calls its actions (Atari's meanings, MiniGrid's ``actions``) or ``action0, action1, …``.
-    Kinds that nothing tells are "numeric" for a box, "categorical" for discrete observations;
-    `FeatureSpace.guess_kinds` looks at data.
-
-    Parameters
-    ----------
-    env
-        The environment.
-    names
-        The user's names.
+    ``feature_space``, or that of its outermost wrapper that has one, then from its domain. Otherwise features are
+    ``f0, f1, …``, and actions have the environment's names (Atari's meanings, MiniGrid's ``actions``) or are
+    ``action0, action1, …``. Unknown kinds are "numeric" for a box and "categorical" for discrete observations;
+    `FeatureSpace.guess_kinds` derives them from data.
 
     Raises
     ------
     UnfitEnvironmentError
-        When the user's names or the environment's own are not as many as it has features and actions. Those of a
-        domain are passed over then: a wrapper has made something else of the observations.
+        When the number of the user's or the environment's own names does not fit. Names of a domain that do not fit
+        are ignored: a wrapper changes the observations.
     """
     if env.has_wrapper_attr("feature_map"):
-        decided: NamedSpace = env.get_wrapper_attr("feature_map").names
-        return decided
+        return cast("NamedSpace", env.get_wrapper_attr("feature_map").names)
     encoder = ObservationEncoder.of(env.observation_space)
-    check_choosable(env.action_space)
+    check_action_space(env.action_space)
     given, source = read_names(names)
     if given is not None and not given.n_own and len(given):
-        # It has derived features alone; somebody else names the others.
+        # It has derived features only; the others are named as without it.
         named = resolve_names(env)
         space = replace(named.space, features=(*named.space.features, *given.features))
         if given.actions:
@@ -121,11 +111,11 @@ def resolve_names(env: Env, names: str | Path | FeatureSpace | None = None) -> N
         return NamedSpace(fitting, SHIPPED)
     kind: Kind = "categorical" if encoder.categorical else "numeric"
     features = tuple(Feature(f.name, kind) for f in FeatureSpace.unnamed(encoder.width, 0).features)
-    return NamedSpace(FeatureSpace(features, **_own_choices(env)), NOBODY)
+    return NamedSpace(FeatureSpace(features, **_own_choices(env)), UNNAMED)
 
 
 def _stacked(env: Env, width: int) -> FeatureSpace | None:
-    """Names of the frames that Gymnasium's own wrapper stacks, where what is inside has names."""
+    """Return the names of the frames that Gymnasium's own wrapper stacks, where the environment inside has names."""
     while isinstance(env, gymnasium.Wrapper) and not isinstance(env, FrameStackObservation):
         if not isinstance(env, FlattenObservation) and env.observation_space != env.env.observation_space:
             return None
@@ -140,30 +130,24 @@ def _stacked(env: Env, width: int) -> FeatureSpace | None:
 
 
 def read_names(names: str | Path | FeatureSpace | None) -> tuple[FeatureSpace | None, str]:
-    """Return the user's names, where there are any, and what errors call them."""
+    """Return the user's names, where there are any, and their source for error messages."""
     if names is None:
-        return None, NOBODY
+        return None, UNNAMED
     if isinstance(names, FeatureSpace):
         return names, "the given feature space"
     return FeatureSpace.from_toml(names), f"the names file {names}"
 
 
 def feature_space_of(env: Env, names: str | Path | FeatureSpace | None = None) -> FeatureSpace:
-    """Return the features and actions of an environment by the names that `resolve_names` decides on."""
+    """Return the features and actions of an environment with the names that `resolve_names` finds."""
     return resolve_names(env, names).space
 
 
 def action_words(env: Env, action: Any) -> str:
-    """Return an action in words: its name where it has one, else its numbers, with what they are where that is known.
+    """Return an action in words: its name where it has one, else its numbers, with their names where they are known.
 
-    Names of numbers are the environment's ``action_names``, or those that Gymnasium's documentation has for its own.
-
-    Parameters
-    ----------
-    env
-        The environment.
-    action
-        The action; values of discrete ones are counted from 0.
+    Names of numbers are the environment's ``action_names``, or those in Gymnasium's documentation. Values of discrete
+    actions are counted from 0.
 
     Examples
     --------
@@ -193,7 +177,7 @@ def _checked(space: FeatureSpace, source: str, encoder: ObservationEncoder, env:
 
 
 def fit_actions(space: FeatureSpace, env: Env, source: str) -> FeatureSpace:
-    """Return a space with the actions of an environment: those that it names, if they fit, else their numbers."""
+    """Return a space with the actions of an environment; raise where the space names actions that do not fit."""
     if not space.actions:
         return replace(space, **_own_choices(env))
     if not isinstance(env.action_space, spaces.Discrete):
@@ -207,7 +191,7 @@ def fit_actions(space: FeatureSpace, env: Env, source: str) -> FeatureSpace:
 
 
 def _fitting(shipped: FeatureSpace, env: Env) -> FeatureSpace | None:
-    """Shipped names as far as they fit the actions; names of features serve other actions than they came with, too."""
+    """Return the shipped names with the environment's actions, or None where they do not fit."""
     if isinstance(env.action_space, spaces.Discrete):
         fits = shipped.is_discrete and len(shipped.actions) == count_actions(env.action_space)
         return shipped if fits else None
@@ -220,7 +204,7 @@ def _fitting(shipped: FeatureSpace, env: Env) -> FeatureSpace | None:
 
 
 def _own_choices(env: Env) -> dict[str, Any]:
-    """Actions, and groups of them, as the environment calls them, else by their numbers."""
+    """Return the actions and groups with the environment's own names, else with numbers."""
     if isinstance(env.action_space, spaces.Discrete):
         n_actions = count_actions(env.action_space)
         names: list[str] = []
@@ -232,7 +216,7 @@ def _own_choices(env: Env) -> dict[str, Any]:
             if [*map(int, by_number)] == [*range(len(by_number))]:
                 names = [action.name for action in by_number]
         if len(names) == n_actions:
-            with suppress(FeatureError):  # names that rules cannot hold, or the same one twice
+            with suppress(FeatureError):  # invalid or repeated names
                 return {"actions": FeatureSpace.of([], names).actions, "groups": ()}
         return {"actions": FeatureSpace.unnamed(0, n_actions).actions, "groups": ()}
     actions, groups = default_choices(env.action_space, _part_names(env))
@@ -240,7 +224,7 @@ def _own_choices(env: Env) -> dict[str, Any]:
 
 
 def _part_names(env: Env) -> Sequence[str] | None:
-    """What the parts of actions are called: the environment's ``action_names``, or Gymnasium's words for its own."""
+    """Return the names of the parts of actions: the environment's ``action_names``, or those of Gymnasium's docs."""
     names = env.get_wrapper_attr("action_names") if env.has_wrapper_attr("action_names") else None
     if names is None and env.spec is not None:
         names = _PARTS.get(env.spec.id.rpartition("-v")[0])

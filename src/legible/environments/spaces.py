@@ -1,11 +1,11 @@
-"""Observations and actions of any environment in the form that rules need, or why there is none; and as they are.
+"""Observations and actions of any space as arrays, for rules and for policies.
 
 - `ObservationEncoder`: observations as rows of float32, for rules.
-- `count_actions`, `first_action`: how many actions there are, and what number the environment gives to the first.
-- `stack_observations`, `map_arrays`: observations of any space as arrays with a row for each.
-- `choice_sizes`, `as_taken`: the choices that an action is made of, and actions with the environment's numbers.
-- `check_playable`: whether policies can act on such observations and with such actions.
-- `UnfitEnvironmentError`: an environment that legible cannot work with.
+- `count_actions`, `first_action`: the number of actions, and the environment's number of the first.
+- `stack_observations`, `map_arrays`: observations of any space as arrays with one row per observation.
+- `choice_sizes`, `to_environment_actions`: choices of each part of an action; actions in the environment's numbers.
+- `check_policy_spaces`: raises for spaces that policies do not support.
+- `UnfitEnvironmentError`: an environment that legible cannot use.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from numpy.typing import NDArray
 from legible.errors import LegibleError
 
 Batch: TypeAlias = Any
-"""Observations of any space with a row for each: an array, or a dictionary or tuple of them as the space has it."""
+"""Observations of any space, one row per observation: an array, or a dictionary or tuple of arrays."""
 
 _ARRAYS = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 
 
 class UnfitEnvironmentError(LegibleError):
-    """An environment that cannot be made, or that legible cannot work with."""
+    """An environment that cannot be made, or that legible cannot use."""
 
 
 @dataclass(frozen=True)
 class ObservationEncoder:
-    """Turns observations into rows of float32: a box is flattened, a discrete value stays the number it is."""
+    """Encoding of observations as rows of float32: a box is flattened, a discrete value stays a number."""
 
     width: int
     categorical: bool
 
     @classmethod
     def of(cls, space: spaces.Space[Any]) -> ObservationEncoder:
-        """Choose the encoding for an observation space, or say why there is none."""
+        """Return the encoding for an observation space, or raise if there is none."""
         match space:
             case spaces.Box() if 0 in space.shape:
                 raise UnfitEnvironmentError(f"observations are empty: a Box of shape {space.shape}.")
@@ -47,15 +47,13 @@ class ObservationEncoder:
                 return cls(int(np.prod(space.shape)), categorical=False)
             case spaces.Discrete():
                 return cls(1, categorical=True)
-            case spaces.MultiDiscrete():
-                return cls(int(space.nvec.size), categorical=True)
-            case spaces.MultiBinary():
+            case spaces.MultiDiscrete() | spaces.MultiBinary():
                 return cls(int(np.prod(space.shape)), categorical=True)
             case spaces.Dict() | spaces.Tuple():
                 raise UnfitEnvironmentError(
-                    f"observations are a {type(space).__name__} space; flatten them first, as for the policy, "
-                    "with the wrapper gymnasium.wrappers:FlattenObservation, minigrid.wrappers:FlatObsWrapper or one "
-                    "of your own (--wrap)."
+                    f"observations are a {type(space).__name__} space; flatten them as for the policy, with the "
+                    "wrapper gymnasium.wrappers:FlattenObservation, minigrid.wrappers:FlatObsWrapper or your own "
+                    "(--wrap)."
                 )
         raise UnfitEnvironmentError(
             f"observations are a {type(space).__name__} space; Box, Discrete, MultiDiscrete or MultiBinary is needed."
@@ -66,14 +64,40 @@ class ObservationEncoder:
         try:
             return np.asarray(observations, np.float32).reshape(len(observations), self.width)
         except (TypeError, ValueError) as error:
-            raise UnfitEnvironmentError(
-                f"the environment gave an observation that its own space, {self.width} numbers wide, does not hold: "
-                f"{error}."
-            ) from error
+            wrong = next((one for one in observations if _size(one) != self.width), observations[0])
+            raise UnfitEnvironmentError(observation_fault(wrong, f"{self.width} numbers")) from error
+
+
+def observation_fault(observation: Any, expected: str) -> str:
+    """Return the message about an observation that its space does not hold."""
+    array = isinstance(observation, (np.ndarray, list, tuple))
+    given = f"of shape {np.shape(observation)}" if array else f"of type {type(observation).__name__}"
+    return (
+        f"the environment gave an observation {given}, but its observation_space holds {expected}. Make both the same."
+    )
+
+
+def observation_entry(observation: Any, key: str | int) -> Any:
+    """Return an entry of an observation that is a dictionary or a tuple, or raise if it is missing."""
+    try:
+        return observation[key]
+    except (KeyError, IndexError, TypeError) as error:
+        raise UnfitEnvironmentError(
+            f"the environment gave an observation without the entry {key!r}, which its observation_space has. Make "
+            "both the same."
+        ) from error
+
+
+def _size(observation: Any) -> int:
+    """Return the count of numbers in an observation; -1 if it holds something else."""
+    try:
+        return np.asarray(observation, np.float32).size if observation is not None else -1
+    except (TypeError, ValueError):
+        return -1
 
 
 def count_actions(space: spaces.Space[Any]) -> int:
-    """Return the number of actions, or say why the action space is none that rules can speak of."""
+    """Return the number of actions, or raise if the space is not ``Discrete``."""
     if isinstance(space, spaces.Discrete):
         return int(space.n)
     raise UnfitEnvironmentError(
@@ -82,14 +106,14 @@ def count_actions(space: spaces.Space[Any]) -> int:
 
 
 def first_action(space: spaces.Space[Any]) -> int:
-    """The number that the environment gives to its first action (``Discrete(n, start=…)``)."""
+    """Return the environment's number of its first action (``Discrete(n, start=…)``)."""
     return int(getattr(space, "start", 0))
 
 
 def stack_observations(space: spaces.Space[Any], observations: Sequence[Any]) -> Batch:
-    """Return observations of any space with a row for each: an array in the type of the space, or several by entry.
+    """Return observations of any space as an array with the type of the space, or as several arrays by entry.
 
-    What is no array, such as a text, becomes an entry of an array of objects.
+    Observations that are no arrays, such as texts, become entries of an array of objects.
 
     Examples
     --------
@@ -99,12 +123,12 @@ def stack_observations(space: spaces.Space[Any], observations: Sequence[Any]) ->
     match space:
         case spaces.Dict():
             return {
-                key: stack_observations(part, [each[key] for each in observations])
+                key: stack_observations(part, [observation_entry(each, key) for each in observations])
                 for key, part in space.spaces.items()
             }
         case spaces.Tuple():
             return tuple(
-                stack_observations(part, [each[place] for each in observations])
+                stack_observations(part, [observation_entry(each, place) for each in observations])
                 for place, part in enumerate(space.spaces)
             )
         case _ if not isinstance(space, _ARRAYS):
@@ -115,13 +139,13 @@ def stack_observations(space: spaces.Space[Any], observations: Sequence[Any]) ->
     try:
         return np.asarray(observations, space.dtype).reshape(len(observations), *(space.shape or ()))
     except (TypeError, ValueError) as error:
-        raise UnfitEnvironmentError(
-            f"the environment gave an observation that its own space, {space}, does not hold: {error}."
-        ) from error
+        width = int(np.prod(space.shape or ()))
+        wrong = next((one for one in observations if _size(one) != width), observations[0])
+        raise UnfitEnvironmentError(observation_fault(wrong, f"{space!s:.80}")) from error
 
 
 def map_arrays(function: Callable[..., Any], *batches: Batch) -> Batch:
-    """Apply a function to the arrays of batches that are made alike, entry by entry.
+    """Apply a function to the arrays of batches of the same structure, entry by entry.
 
     Examples
     --------
@@ -136,7 +160,7 @@ def map_arrays(function: Callable[..., Any], *batches: Batch) -> Batch:
 
 
 def choice_sizes(space: spaces.Space[Any]) -> tuple[int, ...]:
-    """Return among how many values each part of an action is chosen; nothing for continuous actions.
+    """Return the number of values of each part of an action; nothing for continuous actions.
 
     Examples
     --------
@@ -153,20 +177,19 @@ def choice_sizes(space: spaces.Space[Any]) -> tuple[int, ...]:
     return ()
 
 
-def as_taken(space: spaces.Space[Any], actions: NDArray[Any]) -> NDArray[Any]:
-    """Return a batch of actions whose values are counted from 0 with the numbers that the environment gives to them.
+def to_environment_actions(space: spaces.Space[Any], actions: NDArray[Any]) -> NDArray[Any]:
+    """Return a batch of actions, whose values are counted from 0, in the environment's numbers.
 
     Rows with a number for each part take the shape of the space.
     """
     if actions.ndim == 2 and len(space.shape or ()) > 1:
         actions = actions.reshape(len(actions), *(space.shape or ()))
-    return (
-        actions + getattr(space, "start", 0) if isinstance(space, (spaces.Discrete, spaces.MultiDiscrete)) else actions
-    )
+    is_shifted = isinstance(space, (spaces.Discrete, spaces.MultiDiscrete))
+    return actions + getattr(space, "start", 0) if is_shifted else actions
 
 
-def check_playable(observation_space: spaces.Space[Any] | None, action_space: spaces.Space[Any]) -> None:
-    """Raise unless policies can act on such observations (None: they are not looked at) and with such actions."""
+def check_policy_spaces(observation_space: spaces.Space[Any] | None, action_space: spaces.Space[Any]) -> None:
+    """Raise unless policies support an observation space (None: not checked) and an action space."""
     parts = {} if observation_space is None else {"observations are": observation_space}
     if isinstance(observation_space, spaces.Dict):
         parts = {f"the entry {key!r} of the observations is": part for key, part in observation_space.spaces.items()}

@@ -1,9 +1,9 @@
-"""Environments by name: making them.
+"""Specifications of environments, and the environments made from them.
 
-- `EnvironmentSpec`: an id or ``module:factory`` with arguments and wrappers; enough to make the environment again,
+- `EnvironmentSpec`: an id or ``module:factory`` with arguments and wrappers, enough to make the environment again
   anywhere. Packages that are known to register environments are imported when one of theirs is asked for.
-- `refuse_named_code`: an environment that a file describes imports nothing by names from the file without trust.
-- `CannotDrawError`: what draws an environment is not installed.
+- `refuse_named_code`: refuses to import code that an untrusted file names.
+- `CannotDrawError`: an environment cannot be drawn on this machine.
 """
 
 from __future__ import annotations
@@ -24,43 +24,43 @@ from gymnasium.envs import registration
 from gymnasium.error import DependencyNotInstalled
 from gymnasium.vector import VectorEnv
 
+from legible.environments.faults import check_spaces, explain_not_environment
 from legible.environments.game_starts import make_or_reuse
 from legible.environments.known_wrappers import make_known_wrapper, parse_wrapper
-from legible.environments.repeatable import made_repeatable
 from legible.environments.spaces import UnfitEnvironmentError
-from legible.errors import LegibleError
+from legible.errors import LegibleError, describe_error, did_you_mean
 
 Env: TypeAlias = gymnasium.Env[Any, Any]
 
-# Arguments of gymnasium.make itself: it wraps the environment, which a vector environment knows nothing of.
-_ARGUMENTS_OF_MAKE = {"max_episode_steps", "disable_env_checker"}
-
-
-# Packages whose environments Gymnasium knows only after an import: the ids, the package, how it is installed.
+# Arguments with which gymnasium.make itself wraps the environment; vector environments do not take them.
+_MAKE_ARGUMENTS = {"max_episode_steps", "disable_env_checker"}
+_HIGHWAY_IDS = r"(highway|exit|intersection|lane-keeping|merge|parking|racetrack|roundabout|two-way|u-turn)\b.*"
+# Packages whose environments Gymnasium knows only after an import: the ids, the package, the name to install it by.
 _PACKAGES = (
-    (r"(highway|exit|intersection|lane-keeping|merge|parking|racetrack|roundabout|two-way|u-turn)\b.*", "highway_env"),
-    (r"(MiniGrid|BabyAI)-.*", "minigrid"),
-    (r"ALE/.*|\w+(NoFrameskip|Deterministic)-v[04]", "ale_py"),
+    (_HIGHWAY_IDS, "highway_env", "legible-rl[highway]"),
+    (r"(MiniGrid|BabyAI)-.*", "minigrid", "minigrid"),
+    (r"ALE/.*|\w+(NoFrameskip|Deterministic)-v[04]", "ale_py", "legible-rl[atari]"),
 )
+# BipedalWalker keeps one Box2D world for all episodes, and earlier ones leave traces in it; LunarLander makes new ones.
+_KEEPING_WORLDS = {"gymnasium.envs.box2d.bipedal_walker:BipedalWalker"}
 NO_WRAPPERS = "none"
-"""What stands among wrappers to say that there are none, not even those that a policy was trained behind."""
-_INSTALL = {"highway_env": "legible-rl[highway]", "minigrid": "minigrid", "ale_py": "legible-rl[atari]"}
+"""Wrapper name that stands for no wrappers, not even those that a policy was trained behind."""
 
 
 @dataclass(frozen=True)
 class EnvironmentSpec:
-    """What it takes to make an environment.
+    """A description from which an environment can be made.
 
     Parameters
     ----------
     name
-        An id of Gymnasium's, or ``module:factory``.
+        A Gymnasium id, or ``module:factory``.
     arguments
-        For the factory, or for ``gymnasium.make``.
+        Arguments of the factory or of ``gymnasium.make``.
     wrappers
-        Wrappers to put around it, the innermost first, each as ``module:class``, such as
-        ``gymnasium.wrappers:FlattenObservation``, or by a name that `legible.environments.known_wrappers` knows;
-        arguments may follow: ``VecFrameStack(n_stack=4)``. `NO_WRAPPERS` stands for none.
+        Wrappers, innermost first, each as ``module:class``, such as ``gymnasium.wrappers:FlattenObservation``, or by a
+        name that `legible.environments.known_wrappers` knows. Arguments may follow: ``VecFrameStack(n_stack=4)``.
+        `NO_WRAPPERS` stands for none.
 
     Examples
     --------
@@ -74,25 +74,30 @@ class EnvironmentSpec:
 
     @property
     def named_code(self) -> tuple[str, ...]:
-        """What would be imported because this spec names it, not because an installed package registered it.
+        """Names of code that making this environment imports because the spec names it.
 
-        A factory, a module that registers an id, wrappers, and arguments that are names of something importable: some
-        environments, such as highway-env's, take classes by such names. Specs that come from files need trust for them.
+        A factory, a module that registers an id, wrappers, and arguments that name something importable: some
+        environments, such as highway-env's, take classes by name. Specs that come from files need trust for them.
         """
         names = [self.name] if ":" in self.name else []
         wrappers = [parse_wrapper(text) for text in self.wrappers]
         names += [name for name, _ in wrappers if ":" in name]
-        texts = _texts([dict(self.arguments), *(arguments for _, arguments in wrappers)])
-        for text in texts:  # nothing is imported to find out
-            if re.fullmatch(r"[^\W\d]\w*([.:][^\W\d]\w*)+", text):
-                package = re.split("[.:]", text, maxsplit=1)[0]
+        values: list[Any] = [dict(self.arguments), *(arguments for _, arguments in wrappers)]
+        while values:  # nothing is imported to find out
+            value = values.pop(0)
+            if isinstance(value, Mapping):
+                values = [*value.values(), *values]
+            elif isinstance(value, (list, tuple)):
+                values = [*value, *values]
+            elif isinstance(value, str) and re.fullmatch(r"[^\W\d]\w*([.:][^\W\d]\w*)+", value):
+                package = re.split("[.:]", value, maxsplit=1)[0]
                 if package in sys.modules or importlib.util.find_spec(package) is not None:
-                    names.append(text)
+                    names.append(value)
         return tuple(names)
 
     @property
     def solved_from(self) -> float | None:
-        """The mean return from which on its makers call the environment solved; None where they do not say.
+        """The mean return from which its authors call the environment solved; None where they do not say.
 
         >>> EnvironmentSpec("CartPole-v1").solved_from
         475.0
@@ -105,7 +110,7 @@ class EnvironmentSpec:
         """Make one environment."""
         arguments = {**self.arguments, **more}
         if arguments.get("render_mode") is not None:
-            # Left alone, MuJoCo looks for a screen and fails where there is none.
+            # By default, MuJoCo looks for a screen and fails where there is none.
             screen = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
             if sys.platform.startswith("linux") and not screen:
                 os.environ.setdefault("MUJOCO_GL", "egl")
@@ -116,31 +121,30 @@ class EnvironmentSpec:
             else:
                 _import_package(self.name)
                 made = make_or_reuse(self.name, {"disable_env_checker": True, **arguments})
-        made = made_repeatable(made)
+        if any(f"{kind.__module__}:{kind.__qualname__}" in _KEEPING_WORLDS for kind in type(made.unwrapped).__mro__):
+            made = _FreshWorld(made)
         for wrapper in self.wrappers:
             if wrapper != NO_WRAPPERS:
-                made = _wrapped(made, wrapper)
-        # What draws is imported when something is first drawn.
-        return made if made.render_mode is None else _Drawn(made)
+                made = _wrap(made, wrapper)
+        check_spaces(made, self.name)
+        return made if made.render_mode is None else _DrawnEnv(made)
 
     def make_batch(self, n: int) -> VectorEnv[Any, Any, Any] | None:
-        """Make n environments in one, if this environment has a vector form in which every episode has its own seed.
+        """Make a batch of n environments, or return None where there is no vector form with one seed per episode.
 
         Vector environments that draw from one stream for the whole batch (such as Gymnasium's own CartPole) cannot be
-        used: an episode would depend on its neighbours. The class says that it fits by ``seeds_each_episode = True``;
-        it then takes ``autoreset_mode="Disabled"`` and ``copy=False``, and ``reset`` a list of seeds with a
+        used: an episode would depend on its neighbours. A suitable class has ``seeds_each_episode = True``; it then
+        takes ``autoreset_mode="Disabled"`` and ``copy=False``, and its ``reset`` takes a list of seeds with a
         ``reset_mask``. Wrappers and time limits around the single environment rule the vector form out.
         """
         if any(wrapper != NO_WRAPPERS for wrapper in self.wrappers):
             return None
         _import_package(self.name)
         spec = None if self._factory() is not None else _registered(self.name.rpartition(":")[2])
-        if spec is None or spec.vector_entry_point is None:
-            return None
-        if spec.additional_wrappers or _ARGUMENTS_OF_MAKE & self.arguments.keys():
+        entry = None if spec is None or spec.additional_wrappers else spec.vector_entry_point
+        if entry is None or _MAKE_ARGUMENTS & self.arguments.keys():
             return None
         with self._explained():
-            entry = spec.vector_entry_point
             loaded = registration.load_env_creator(entry) if isinstance(entry, str) else entry
             if not getattr(loaded, "seeds_each_episode", False):
                 return None
@@ -155,26 +159,28 @@ class EnvironmentSpec:
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Say of whatever goes wrong inside that it was the making of this environment."""
+        """Turn any exception into an `UnfitEnvironmentError` that names this environment."""
         try:
             yield
         except LegibleError:
             raise
         except gymnasium.error.Error as error:
             missing = isinstance(error, DependencyNotInstalled) and "mujoco" in str(error).lower()
-            hint = " It comes with pip install 'legible-rl[mujoco]', too." if missing else ""
+            hint = " Or: pip install 'legible-rl[mujoco]'." if missing else ""
             raise UnfitEnvironmentError(f"environment {self.name!r} cannot be made: {error}{hint}") from error
         except Exception as error:
-            way, hint = os.environ.get("MUJOCO_GL"), ""
+            backend, hint = os.environ.get("MUJOCO_GL"), ""
             files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
-            if way and any("OpenGL" in file or "mujoco" in file for file in files):
-                hint = f" MUJOCO_GL={way} asks for a way of drawing that does not work on this machine; try without it."
+            if backend and any("OpenGL" in file or "mujoco" in file for file in files):
+                hint = f" MUJOCO_GL={backend} does not work on this machine; try without it."
+            if isinstance(error, TypeError) and "argument" in str(error):
+                hint = " Arguments are given with --arg NAME=VALUE."
             raise UnfitEnvironmentError(
-                f"environment {self.name!r} cannot be made: {type(error).__name__}: {error}.{hint}"
+                f"environment {self.name!r} cannot be made: {describe_error(error)}.{hint}"
             ) from error
 
     def _factory(self) -> Callable[..., Any] | None:
-        """The callable behind ``module:factory``, or None when the name is an id of Gymnasium's."""
+        """Return the callable behind ``module:factory``, or None where the name is a Gymnasium id."""
         module_name, colon, attribute = self.name.partition(":")
         if not colon:
             return None
@@ -182,63 +188,56 @@ class EnvironmentSpec:
             module = importlib.import_module(module_name)
         except Exception as error:
             raise UnfitEnvironmentError(
-                f"environment {self.name!r}: the module {module_name!r} cannot be imported "
-                f"({type(error).__name__}: {error})."
+                f"environment {self.name!r}: the module {module_name!r} cannot be imported ({describe_error(error)})."
             ) from error
-        factory = getattr(module, attribute, None)
+        factory: Any = module
+        try:
+            for part in attribute.split("."):
+                factory = getattr(factory, part)
+        except Exception:  # modules can have a __getattr__ that raises anything
+            factory = None
         if callable(factory):
             return cast("Callable[..., Any]", factory)
         if _registered(attribute) is None:
             raise UnfitEnvironmentError(
                 f"environment {self.name!r}: the module {module_name!r} has neither a factory {attribute!r} nor "
                 "registers an environment of that id."
+                + did_you_mean(attribute, [name for name, value in vars(module).items() if callable(value)])
             )
         return None
 
 
-def _texts(value: Any) -> Iterator[str]:
-    """All texts in plain data."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for entry in value.values():
-            yield from _texts(entry)
-    elif isinstance(value, (list, tuple)):
-        for entry in value:
-            yield from _texts(entry)
-
-
 class UntrustedCodeError(UnfitEnvironmentError):
-    """A file that names code which would be imported."""
+    """An untrusted file names code that would be imported."""
 
 
 def refuse_named_code(spec: EnvironmentSpec, where: str, *, trust: bool) -> None:
-    """Refuse an environment that a file describes if making it would import what the file chose, unless it is trusted.
-
-    Parameters
-    ----------
-    spec
-        The environment.
-    where
-        The file or folder that describes it.
-    trust
-        Whether the person who opens the file trusts it.
-    """
+    """Raise if making an environment would import code that the untrusted file `where` names."""
     named = spec.named_code
     if named and not trust:
         modules = ", ".join(dict.fromkeys(name.replace(":", ".").rpartition(".")[0] for name in named))
         raise UntrustedCodeError(
-            f"{where}: its environment names {', '.join(named)}, so making it would import {modules}. If you know "
-            "where this comes from, say that you trust it (--trust)."
+            f"{where}: its environment names {', '.join(named)}, so making it would import {modules}. If you trust "
+            "the source of this file, add --trust."
         )
 
 
+class _FreshWorld(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """A wrapper that makes a new Box2D world for every episode, so that its seed alone determines an episode."""
+
+    def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
+        inner: Any = self.unwrapped
+        inner._destroy()
+        inner.world = importlib.import_module("Box2D").b2World()
+        return super().reset(**options)
+
+
 class CannotDrawError(UnfitEnvironmentError):
-    """What draws an environment is not installed, or does not work on this machine."""
+    """A package that draws an environment is not installed, or does not work on this machine."""
 
 
-class _Drawn(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Says what to install where something is missing that draws the environment."""
+class _DrawnEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Explains what to install where the environment cannot be drawn; packages are imported with the first frame."""
 
     def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
         with self._explained():
@@ -256,27 +255,27 @@ class _Drawn(gymnasium.Wrapper[Any, Any, Any, Any]):
             raise
         except Exception as error:  # whatever a machine without a screen or graphics makes of it
             hint = (
-                " MuJoCo draws by OpenGL, on a machine without a screen with MUJOCO_GL=egl (Debian's package libegl1) "
-                "or MUJOCO_GL=osmesa (libosmesa6)."
+                " MuJoCo draws with OpenGL; without a screen, set MUJOCO_GL=egl (Debian's package libegl1) or "
+                "MUJOCO_GL=osmesa (libosmesa6)."
             )
             is_mujoco = any(".mujoco" in base.__module__ for base in type(self.unwrapped).__mro__)
-            raise self._cannot(f"{type(error).__name__}: {error}", hint if is_mujoco else "") from error
+            raise self._error(f"{type(error).__name__}: {error}", hint if is_mujoco else "") from error
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
         try:
             yield
         except DependencyNotInstalled as error:
-            hint = " It comes with pip install 'legible-rl[human]', too." if "pygame" in str(error) else ""
-            raise self._cannot(str(error), hint) from error
+            hint = " Or: pip install 'legible-rl[human]'." if "pygame" in str(error) else ""
+            raise self._error(str(error), hint) from error
 
-    def _cannot(self, why: str, hint: str) -> CannotDrawError:
+    def _error(self, reason: str, hint: str) -> CannotDrawError:
         name = self.spec.id if self.spec is not None else type(self.unwrapped).__name__
-        return CannotDrawError(f"environment {name!r} cannot be drawn: {why.splitlines()[0].rstrip('.')}.{hint}")
+        return CannotDrawError(f"environment {name!r} cannot be drawn: {reason.splitlines()[0].rstrip('.')}.{hint}")
 
 
 def _registered(env_id: str) -> registration.EnvSpec | None:
-    """What Gymnasium knows by an id; the latest version where the id names none, as in ``gymnasium.make``."""
+    """Return Gymnasium's record of an id, of the latest version where the id names none, as in ``gymnasium.make``."""
     if env_id in gymnasium.registry:
         return gymnasium.registry[env_id]
     try:
@@ -289,24 +288,24 @@ def _registered(env_id: str) -> registration.EnvSpec | None:
 
 
 def _import_package(env_id: str) -> None:
-    """Import the package that registers an environment, if Gymnasium does not know it yet and the package is known."""
+    """Import the known package that registers an environment, unless Gymnasium knows the environment already."""
     plain = env_id.rpartition(":")[2]
     if _registered(plain) is not None:
         return
-    for pattern, package in _PACKAGES:
+    for pattern, package, install in _PACKAGES:
         if re.fullmatch(pattern, plain):
             try:
                 imported = importlib.import_module(package)
             except ImportError as error:
                 raise UnfitEnvironmentError(
                     f"environment {env_id!r} belongs to the package {package}, which cannot be imported ({error}); "
-                    f"pip install '{_INSTALL[package]}'."
+                    f"pip install '{install}'."
                 ) from error
-            if package == "ale_py":  # every process would greet on standard error
+            if package == "ale_py":  # by default every process prints a greeting
                 imported.ALEInterface.setLoggerMode(imported.LoggerMode.Error)
 
 
-def _wrapped(env: Env, text: str) -> Env:
+def _wrap(env: Env, text: str) -> Env:
     """Put a wrapper, named as ``module:class`` or by a known name, around an environment."""
     name, arguments = parse_wrapper(text)
     module_name, colon, attribute = name.partition(":")
@@ -324,18 +323,20 @@ def _wrapped(env: Env, text: str) -> Env:
 
 
 def as_environment(environment: str | EnvironmentSpec | Env) -> EnvironmentSpec | Env:
-    """Return the spec of a name, or the spec or the environment that was given; refuse anything else."""
+    """Return the spec of a name; return specs and environments as they are, and raise for anything else."""
     if isinstance(environment, str):
         return EnvironmentSpec(environment)
     if isinstance(environment, (EnvironmentSpec, gymnasium.Env)):
         return environment
+    if callable(getattr(environment, "reset", None)) and not isinstance(environment, type):
+        raise UnfitEnvironmentError(explain_not_environment(environment, type(environment).__name__))
     raise UnfitEnvironmentError(
-        f"a {type(environment).__name__} is no environment; give an id or module:factory, an EnvironmentSpec, or one "
+        f"a {type(environment).__name__} is no environment; give an id or module:factory, an EnvironmentSpec, or a "
         "gymnasium.Env."
     )
 
 
 def _checked(made: Any, name: str) -> Env:
     if not isinstance(made, gymnasium.Env):
-        raise UnfitEnvironmentError(f"{name!r} made a {type(made).__name__}, not a gymnasium.Env.")
+        raise UnfitEnvironmentError(explain_not_environment(made, name))
     return made

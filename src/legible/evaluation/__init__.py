@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from legible.evaluation.blocks import PlayedBlocks, Runner, play_blocks, play_on_same_seeds
-from legible.evaluation.evaluate import evaluate, notes_on
+from legible.evaluation.evaluate import evaluate
 from legible.evaluation.failures import WorstCase
 from legible.evaluation.figures import Figure, figure_rows, figures
 from legible.evaluation.objectives import (
@@ -41,7 +41,6 @@ __all__ = [
     "figure_rows",
     "figures",
     "find_objective",
-    "notes_on",
     "parse_constraints",
     "play_blocks",
     "play_on_same_seeds",

@@ -1,9 +1,9 @@
 """The paper's two baselines: random testing (RT) and random rules (RR).
 
-- `RandomTest`: blocks or enforces randomly chosen actions in about one percent of the states each; the same state
+- `RandomTest`: blocks or enforces randomly chosen actions, each in about one percent of the states; the same state
   always gets the same change.
-- `random_tests`: as many of them as asked for.
-- `random_rule_sets`: rule sets that look like the mined and generalised ones but know nothing.
+- `random_tests`: draws random tests.
+- `random_rule_sets`: draws rule sets of the same shape as the mined and generalised ones.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from legible.errors import LegibleError
 from legible.evaluation.units import Setup
 from legible.guidance import CountingChooser
+from legible.imports import njit
 from legible.play import Observations, Scores, choose_row
+from legible.policies.protocol import MASKED
 from legible.rules import Condition, Polarity, Rule, RuleSet
 from legible.streams import GOLDEN, group_key, mix
 
@@ -29,18 +30,18 @@ ATTEMPTS = 20
 
 @dataclass(frozen=True)
 class RandomTest:
-    """k changes of a policy, each in one of a hundred hashed regions of the state space.
+    """Changes of a policy, each in one of a hundred hashed regions of the state space.
 
     Parameters
     ----------
     regions
-        The regions, one for each change, all different.
+        One distinct region per change.
     actions
         The action that is blocked, or enforced, in each region.
     enforce
         Whether actions are enforced; otherwise they are blocked.
     salt
-        Decides which states lie in which region.
+        Determines which states lie in which region.
     """
 
     regions: tuple[int, ...]
@@ -49,12 +50,12 @@ class RandomTest:
     salt: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data."""
         return asdict(self)
 
     @staticmethod
     def chooser(setup: Setup, episodes: NDArray[np.int64], seeds: Sequence[int]) -> RandomTestChooser:
-        """Make the chooser that plays episodes, each with its random test."""
+        """Return the chooser that plays episodes, each with its random test."""
         return RandomTestChooser(setup, episodes, seeds)
 
 
@@ -76,7 +77,7 @@ def random_tests(n_actions: int, count: int, *, enforce: bool, seed: int, change
 
 @njit(cache=True)
 def region_of(observation: NDArray[np.float32], salt: np.uint64) -> int:
-    """The region, 0 to 99, in which an observation lies: a hash of its bits."""
+    """Return the region of an observation, 0 to 99: a hash of its bits."""
     state = mix(salt + GOLDEN)
     bits = (observation + np.float32(0.0)).view(np.uint32)  # -0 and 0 are the same state
     for i in range(bits.size):
@@ -120,8 +121,8 @@ def _test_rows(
                 first, last = starts[g], starts[g + 1]
                 wanted = choices[i, g]
                 if enforce[t]:
-                    choices[i, g] = choice
-                else:
+                    choices[i, g] = choice if scores[i, choice] != MASKED else wanted
+                elif scores[i, choice] != MASKED:
                     masked = scores[i, first:last].copy()
                     masked[choice - first] = -np.inf
                     own = choose_row(masked, group_key(keys[i], g), steps[i], guided_epsilon, sample)
@@ -131,7 +132,7 @@ def _test_rows(
 
 
 class RandomTestChooser(CountingChooser):
-    """Plays episodes, each with its random test."""
+    """Chooser that plays episodes, each with its random test."""
 
     def __init__(self, setup: Setup, episodes: NDArray[np.int64], seeds: Sequence[int]) -> None:
         tests = [test for test in setup.treatments if isinstance(test, RandomTest)]
@@ -173,14 +174,14 @@ class RandomTestChooser(CountingChooser):
 def random_rule_sets(
     mined: Sequence[Rule], generalised: Sequence[RuleSet], n_actions: int, count: int, *, seed: int
 ) -> list[RuleSet]:
-    """Draw random rule sets with the looks of the mined rules.
+    """Draw random rule sets of the same shape as the mined rules.
 
     Each set has one polarity and one rule length, both drawn by their frequency among the mined rules, and as many
-    rules as a generalised set drawn at random. A rule's features are drawn without repetition from those that mined
-    rules speak of, their intervals from those that occur there; actions are uniform.
+    rules as a generalised set drawn at random. A rule's features are drawn without repetition from those of the mined
+    rules, their intervals from those that occur there; actions are uniform.
     """
     if not mined or not generalised:
-        raise LegibleError("random rules take their looks from mined and generalised rules; there are none.")
+        raise LegibleError("random rules are modelled on mined and generalised rules, and there are none.")
     rng = np.random.default_rng(seed)
     values: dict[int, list[Condition]] = {}
     for rule in mined:

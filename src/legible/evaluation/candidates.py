@@ -1,11 +1,11 @@
-"""Which rule sets are confirmed: of those that passed the race, the best ones of each source, and different ones.
+"""Selection of the rule sets that are confirmed: of those that passed the race, the best and distinct ones per source.
 
-A search tries thousands of rule sets. Dozens that do nothing pass the race by luck, and many of those that do something
-say the same in other words. On fresh seeds all of them would be tests that the correction for many tests pays for. So
-few of them are confirmed; which ones is decided on the seeds of the race alone.
+A search tries thousands of rule sets. Dozens without effect pass the race by chance, and many others do the same in
+other words. Confirming all of them would make the correction for multiple tests too strict. So only a few are
+confirmed, selected on the seeds of the race alone.
 
-- `Contender`: a rule set that passed the race; `choose_contenders`: those that are confirmed.
-- `sameness`: how many of the episodes that two rule sets change they change in the same way.
+- `Contender`: a rule set that passed the race; `choose_contenders`: selects those that are confirmed.
+- `share_changed_alike`: the share of changed episodes that two rule sets change in the same way.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import numpy as np
 
 from legible.evaluation.pairs import Pairs
 
-ALL_CONFIRMED = ("mined", "yours")
-"""Sources whose rule sets are all confirmed: the paper's, and what the user asks for."""
+MINED, YOURS = "mined", "yours"
+"""Sources whose rule sets are all confirmed: the paper's, and rules that the user gives."""
 SAME_EPISODES_SHARE = 0.8
-"""Two rule sets that change a larger share of their episodes in the same way are one."""
+"""Rule sets that change a larger share of their episodes in the same way count as duplicates."""
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,9 @@ class Contender:
     Parameters
     ----------
     found_by
-        The sources that named it; none for treatments that no source named, which are all confirmed.
+        Names of its sources; empty for treatments without a source, which are all confirmed.
     worth
-        What it gains at least, by the race: the difference less its standard error.
+        Conservative estimate of its gain in the race: the difference minus its standard error.
     pairs
         Its episodes in the race.
     """
@@ -41,34 +41,30 @@ class Contender:
     worth: float
     pairs: Pairs
 
-    @property
-    def is_always_confirmed(self) -> bool:
-        """Whether it is confirmed whatever others do."""
-        return not self.found_by or any(name in ALL_CONFIRMED for name in self.found_by)
 
+def choose_contenders(contenders: Sequence[Contender], most: int, *, limits_mined: bool = False) -> list[int]:
+    """Return the places of the contenders that are confirmed, in their order.
 
-def choose_contenders(contenders: Sequence[Contender], most: int) -> list[int]:
-    """Return the places of those that are confirmed, in their order.
-
-    Those of the sources in `ALL_CONFIRMED` all are. Of every other source at most `most` (0: any number) are, by their
-    worth, and none that does the same as one that is chosen already.
+    The user's are, and the mined ones unless `limits_mined`. Of every other source at most `most` (0: any number) are,
+    by their worth, without duplicates of those already chosen.
     """
-    chosen = [i for i, one in enumerate(contenders) if one.is_always_confirmed]
+    always = {YOURS} if limits_mined else {MINED, YOURS}
+    chosen = [i for i, one in enumerate(contenders) if not one.found_by or always & set(one.found_by)]
     counts: dict[str, int] = {}
-    rest = [i for i in range(len(contenders)) if not contenders[i].is_always_confirmed]
+    rest = sorted(set(range(len(contenders))) - set(chosen))
     for i in sorted(rest, key=lambda i: -contenders[i].worth):
         source = contenders[i].found_by[0]
         if most and counts.get(source, 0) >= most:
             continue
-        if any(sameness(contenders[i].pairs, contenders[k].pairs) > SAME_EPISODES_SHARE for k in chosen):
+        if any(share_changed_alike(contenders[i].pairs, contenders[k].pairs) > SAME_EPISODES_SHARE for k in chosen):
             continue
         chosen.append(i)
         counts[source] = counts.get(source, 0) + 1
     return sorted(chosen)
 
 
-def sameness(one: Pairs, other: Pairs) -> float:
-    """Share of the episodes that both change in the same way among those that either changes, on their common seeds."""
+def share_changed_alike(one: Pairs, other: Pairs) -> float:
+    """Return the share of the episodes changed by either rule set that both change in the same way, on common seeds."""
     n = min(len(one), len(other))
     first, second = one.guided[:n], other.guided[:n]
     either = one.changed[:n] | other.changed[:n]

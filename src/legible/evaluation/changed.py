@@ -1,36 +1,35 @@
-"""The test for paired differences that are mostly zero: whether the mean of the changed episodes is above zero.
+"""Test for paired differences that are mostly zero: whether the mean is above zero, or a smallest effect of interest.
 
-Guidance changes few episodes, and a harm that is rare and large may not be among those that were seen: a t-test is
-sure too soon, and resampling what was seen cannot know of what was not. The test here asks how probable a t-value as
-large as the observed one is among changes that resemble the observed ones but have mean zero:
+Guidance changes few episodes, and a rare large loss may not be among those that were seen. A t-test is then
+anti-conservative, and a bootstrap cannot contain values that were not seen. The test here computes the probability of a
+t-value as large as the observed one among changes that resemble the observed ones but have mean zero:
 
-1. one invented loss, as large as the largest seen in any rule set, joins the observed changes;
+1. one invented loss, as large as the largest seen in any rule set, is added to the observed changes;
 2. they are weighted by exp(θ · change), with the θ that makes their weighted mean zero (exponential tilting): of all
-   weights with this mean they are the nearest to equal ones;
+   weights with this mean they are the closest to equal ones;
 3. p is the probability that as many draws with these weights have a t-value of at least the observed one.
 
 For changes of only two sizes this is the exact binomial test. The interval holds every mean that the test does not
-reject. Resamples are drawn once, with equal weights, and weighed by their likelihood, so that one set of them serves
-for every mean, and p is precise however small it is.
+reject. Resamples are drawn once, with equal weights, and weighted by their likelihood, so that the same resamples serve
+for every mean, and small p-values are precise.
 
-- `changed_mean_test`: the test, with effect, interval and the smallest effect that it could have shown;
-  `changed_mean_p`: its p-value alone.
-- `mcnemar_test`: the same for episodes that succeed or fail.
-- `largest_loss`: the size of the invented loss. `resamples_for`: how many resamples some tests need.
+- `changed_mean_test`: the test, with effect, interval and smallest detectable effect; `changed_mean_p`: its p-value.
+- `mcnemar_test`: the test for success of episodes.
+- `largest_loss`: the size of the invented loss. `resamples_for`: the number of resamples.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
-from scipy import optimize, stats
+from scipy.special import betainc, betainccinv, betaincinv, ndtri
 
 from legible.errors import LegibleError
 from legible.evaluation.statistics import POWER, Effect
+from legible.imports import njit
 from legible.streams import GOLDEN, check_seed, key_of_seed, mix
 
 _RESAMPLES_A_TEST = 20
@@ -40,7 +39,7 @@ _LEAST = float(np.finfo(np.float64).tiny)
 
 
 def largest_loss(differences: Iterable[ArrayLike]) -> float:
-    """Return the size of the largest loss in the differences of all rule sets; 0 where nothing was lost.
+    """Return the size of the largest loss in the differences of all rule sets; 0 without a loss.
 
     >>> largest_loss([[3.0, -2.0], [5.0], []])
     2.0
@@ -49,7 +48,7 @@ def largest_loss(differences: Iterable[ArrayLike]) -> float:
 
 
 def resamples_for(tests: int, alpha: float = 0.05) -> int:
-    """Return how many resamples each of many tests at a level needs, so that small p-values can be distinguished.
+    """Return the number of resamples that each of several tests at a level needs to resolve small p-values.
 
     >>> resamples_for(20)
     8000
@@ -65,6 +64,7 @@ def changed_mean_test(
     resamples: int,
     rng_seed: int,
     alpha: float = 0.05,
+    relevant: float = 0.0,
     confidence: float = 0.95,
 ) -> Effect:
     """Test whether guidance raises the mean return, on the episodes that it changed.
@@ -74,24 +74,23 @@ def changed_mean_test(
     changed
         Guided minus unguided return, for the episodes that guidance changed.
     seeds
-        How many paired episodes they are among; all others have a difference of exactly zero.
+        Total number of paired episodes; the unchanged ones have a difference of exactly zero.
     invented_loss
-        A loss that is counted with as if it had been seen: `largest_loss` of all rule sets that are tested together.
-        Where it is smaller than the largest loss of these episodes, that one counts; where no loss is known at all,
-        the largest change.
-    resamples
-        How many are drawn: `resamples_for`.
-    rng_seed
-        Of the resamples.
+        A loss that is treated as if it had been seen: `largest_loss` of all rule sets that are tested together. At
+        least the largest loss of these episodes; without any loss, the largest change.
+    resamples, rng_seed
+        Number of resamples (`resamples_for`), and their seed.
     alpha
-        The level at which the test is made, for `Effect.detectable`. With m tests and Benjamini-Hochberg alpha / m is
-        what a lone effect has to pass.
+        Significance level, for `Effect.detectable`. With m tests and Benjamini-Hochberg a lone effect has to pass
+        alpha / m.
+    relevant
+        Smallest effect of interest, at least 0: p is for the hypothesis that the effect is no larger.
     confidence
-        Of the interval. Its lower end is above zero exactly when p is below (1 - confidence) / 2.
+        Level of the interval. Its lower end is above `relevant` exactly when p is below (1 - confidence) / 2.
 
     Returns
     -------
-    The effect on the mean over all seeds. Nothing changed: p is 1.
+    The effect on the mean over all seeds; p is 1 if nothing was changed.
 
     >>> effect = changed_mean_test([1.0] * 8, 100, invented_loss=1.0, resamples=2000, rng_seed=0)
     >>> round(effect.mean, 2), abs(effect.p - 0.5**8) < 1e-3
@@ -110,13 +109,13 @@ def changed_mean_test(
     detectable = None
     if n > 1:
         needed = mean_changed - helps.lower_limit(alpha)
-        detectable = share * (needed + float(stats.norm.ppf(POWER)) * float(sample.std(ddof=1)) / math.sqrt(n))
+        detectable = relevant + share * (needed + float(ndtri(POWER)) * float(sample.std(ddof=1)) / math.sqrt(n))
     return Effect(
         mean=mean,
         error=_error(sample, seeds),
         low=low,
         high=high,
-        p=helps.p(0.0),
+        p=_p_above(relevant, helps.p, mean_changed, n, seeds),
         detectable=detectable,
         changed=n,
         seeds=seeds,
@@ -124,7 +123,7 @@ def changed_mean_test(
 
 
 def changed_mean_p(changed: ArrayLike, *, invented_loss: float, resamples: int, rng_seed: int) -> float:
-    """Return the p-value of `changed_mean_test` alone, which is quicker."""
+    """Return only the p-value of `changed_mean_test`, which is faster."""
     sample = _changed_sample(changed, max(2, np.size(changed)))
     return _Tilted(sample, invented_loss, resamples, rng_seed).p(0.0) if sample.size else 1.0
 
@@ -132,11 +131,11 @@ def changed_mean_p(changed: ArrayLike, *, invented_loss: float, resamples: int, 
 def _over_all_seeds(mean: float, limits: tuple[float, float], n: int, seeds: int, tail: float) -> tuple[float, float]:
     """Return the interval of the mean over all seeds, from mean and interval of the n changed episodes.
 
-    The share of changed episodes is an estimate, too; it matters as much as the mean of the changed ones is at the
-    limit (the method of variance estimates recovery), so that the interval keeps its side of zero.
+    The share of changed episodes is an estimate, too. Its error is multiplied by the mean at the limit (method of
+    variance estimates recovery), so that the interval stays on its side of zero.
     """
     share = n / seeds
-    of_share = float(stats.norm.isf(tail)) * math.sqrt(share * (1.0 - share) / seeds)
+    of_share = float(-ndtri(tail)) * math.sqrt(share * (1.0 - share) / seeds)
     low, high = limits
     return (
         share * mean - math.hypot(share * (mean - low), of_share * low),
@@ -144,14 +143,38 @@ def _over_all_seeds(mean: float, limits: tuple[float, float], n: int, seeds: int
     )
 
 
-def mcnemar_test(changed: ArrayLike, seeds: int, *, alpha: float = 0.05, confidence: float = 0.95) -> Effect:
+def _p_above(relevant: float, p: Callable[[float], float], mean: float, n: int, seeds: int) -> float:
+    """Return the p-value of an effect over all seeds of at most `relevant`.
+
+    `p` gives the p-value for a mean of the n changed episodes, whose observed mean is `mean`. The result is the tail at
+    which the lower end of the interval over all seeds equals `relevant`.
+    """
+    if relevant <= 0.0:
+        return p(0.0)
+    if n / seeds * mean <= relevant:
+        return 1.0
+
+    def lower_end(limit: float) -> float:
+        return _over_all_seeds(mean, (limit, mean), n, seeds, min(max(p(limit), _LEAST), 0.5))[0]
+
+    if lower_end(mean) <= relevant:  # barely above it
+        return max(0.5, p(mean))
+    from scipy import optimize  # noqa: PLC0415 (importing it takes longer than reading a study)
+
+    limit = optimize.brentq(lambda limit: lower_end(limit) - relevant, 0.0, mean, xtol=_ROUNDING * mean)
+    return p(float(limit))
+
+
+def mcnemar_test(
+    changed: ArrayLike, seeds: int, *, alpha: float = 0.05, relevant: float = 0.0, confidence: float = 0.95
+) -> Effect:
     """Test whether guidance raises the share of episodes that succeed, by McNemar's exact test.
 
     Parameters
     ----------
     changed
-        Guided minus unguided success of the changed episodes: 1, 0 or -1. Only those that are not 0 tell.
-    seeds, alpha, confidence
+        Guided minus unguided success of the changed episodes: 1, 0 or -1. Zeros carry no information.
+    seeds, alpha, relevant, confidence
         As for `changed_mean_test`.
 
     >>> effect = mcnemar_test([1, 1, 1, 1, -1, 0], 12)
@@ -164,16 +187,18 @@ def mcnemar_test(changed: ArrayLike, seeds: int, *, alpha: float = 0.05, confide
     if not n:
         return Effect(0.0, 0.0, 0.0, 0.0, 1.0, None, sample.size, seeds)
     tail, mean = (1.0 - confidence) / 2.0, (gained - lost) / n
-    low = 2.0 * float(stats.beta.ppf(tail, gained, lost + 1)) - 1.0 if gained else -1.0
-    high = 2.0 * float(stats.beta.isf(tail, gained + 1, lost)) - 1.0 if lost else 1.0
+    low = 2.0 * float(betaincinv(gained, lost + 1, tail)) - 1.0 if gained else -1.0
+    high = 2.0 * float(betainccinv(gained + 1, lost, tail)) - 1.0 if lost else 1.0
     low, high = _over_all_seeds(mean, (low, high), n, seeds, tail)
     return Effect(
         mean=(gained - lost) / seeds,
         error=_error(sample, seeds),
         low=low,
         high=high,
-        p=float(stats.binom.sf(gained - 1, n, 0.5)),
-        detectable=(float(stats.norm.isf(alpha)) + float(stats.norm.ppf(POWER))) * math.sqrt(n) / seeds,
+        p=_p_above(relevant, lambda m: float(betainc(gained, lost + 1, (1.0 + m) / 2.0)), mean, n, seeds)
+        if gained
+        else 1.0,
+        detectable=relevant + (float(-ndtri(alpha)) + float(ndtri(POWER))) * math.sqrt(n) / seeds,
         changed=sample.size,
         seeds=seeds,
     )
@@ -182,7 +207,7 @@ def mcnemar_test(changed: ArrayLike, seeds: int, *, alpha: float = 0.05, confide
 def _changed_sample(changed: ArrayLike, seeds: int) -> NDArray[np.float64]:
     sample = np.ascontiguousarray(changed, np.float64)
     if sample.ndim != 1 or sample.size > seeds:
-        raise LegibleError(f"{sample.size} changed episodes cannot be among {seeds} episodes.")
+        raise LegibleError(f"there are {sample.size} changed episodes, more than the {seeds} episodes in total.")
     if seeds < 2:
         raise LegibleError(f"at least two episodes are needed to compare returns, got {seeds}.")
     if not np.isfinite(sample).all():
@@ -192,27 +217,27 @@ def _changed_sample(changed: ArrayLike, seeds: int) -> NDArray[np.float64]:
 
 
 def _error(sample: NDArray[np.float64], seeds: int) -> float:
-    """Standard error of the mean over all seeds, most of which have a difference of zero."""
+    """Return the standard error of the mean over all seeds, including those with a difference of zero."""
     squares = float(sample @ sample) - float(sample.sum()) ** 2 / seeds
     return math.sqrt(max(0.0, squares) / (seeds - 1) / seeds)
 
 
 class _Tilted:
-    """Changes, one invented loss, and their resamples, to be weighed for any mean."""
+    """Changes, one invented loss, and their resamples, which can be weighted for any mean."""
 
     def __init__(self, sample: NDArray[np.float64], invented_loss: float, resamples: int, rng_seed: int) -> None:
         loss = max(0.0, float(invented_loss), -float(sample.min())) or float(np.abs(sample).max())
         self._sample = sample
-        # The mean of equal numbers may differ from them by rounding.
+        # The mean of equal numbers may differ from them due to rounding.
         self._centre = float(sample.mean() if np.ptp(sample) > 0.0 else sample[0])
-        # Around the mean, so that sums of squares lose nothing to rounding.
+        # Relative to the mean, so that sums of squares lose no precision.
         self._support = np.append(sample, -loss) - self._centre
         self._spread = float(np.abs(sample - self._centre).max()) and float(sample.std())
         key = key_of_seed(np.uint64(check_seed(rng_seed) % 2**64))
         self._means, self._spreads = _resample(self._support, sample.size, resamples, np.uint64(key))
 
     def p(self, mean: float) -> float:
-        """The probability of a t-value of at least the observed one, if the changes had this mean."""
+        """Return the probability of a t-value of at least the observed one if the changes had this mean."""
         distance = mean - self._centre
         if distance >= self._support.max():
             return 1.0
@@ -221,14 +246,16 @@ class _Tilted:
         return float(_tail(self._support, self._means, self._spreads, self._sample.size, self._spread, distance))
 
     def lower_limit(self, level: float) -> float:
-        """The mean at which p is the level: smaller ones are rejected."""
+        """Return the mean at which p equals the level; smaller means are rejected."""
         low, high = float(self._support.min()) + self._centre, self._centre
         if low >= high:
             return high
-        if low < 0.0 < high:  # so that the limit lies on the side of zero that p says
+        if low < 0.0 < high:  # put the limit on the side of zero that agrees with p
             low, high = (0.0, high) if self.p(0.0) < level else (low, 0.0)
         if self.p(high) <= level:
             return high
+        from scipy import optimize  # noqa: PLC0415 (importing it takes longer than reading a study)
+
         return float(
             optimize.brentq(
                 lambda mean: math.log(max(self.p(mean), _LEAST) / level),
@@ -243,7 +270,7 @@ class _Tilted:
 def _resample(
     support: NDArray[np.float64], n: int, resamples: int, key: np.uint64
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Means and standard deviations of n draws from the support, every value as probable as any other."""
+    """Return means and standard deviations of n draws from the support with equal probabilities."""
     means, spreads = np.empty(resamples), np.empty(resamples)
     size, count = np.uint64(support.size), np.uint64(key)
     for b in range(resamples):
@@ -261,9 +288,9 @@ def _resample(
 
 @njit(cache=True)
 def _tilting(values: NDArray[np.float64]) -> tuple[float, float]:
-    """The θ for which weights exp(θ · value) have mean zero, and the logarithm of the mean weight.
+    """Return the θ for which weights exp(θ · value) have mean zero, and the logarithm of the mean weight.
 
-    Newton's steps, kept within bounds that halve: the weighted mean grows with θ.
+    Newton's method within a bracket that is bisected; the weighted mean grows with θ.
     """
     scale = np.abs(values).max()
     scaled = values / scale
@@ -302,10 +329,9 @@ def _tail(
     spread: float,
     mean: float,
 ) -> float:
-    """The probability of a t-value of at least the observed one under the weights with this mean.
+    """Return the probability of a t-value of at least the observed one under the weights with this mean.
 
-    The observed mean is 0. Each resample counts by how much more probable the weights make it; of the two tails the one
-    is summed on which that is small.
+    The observed mean is 0. Resamples are weighted by their likelihood ratio; the tail in which it is small is summed.
     """
     theta, log_mean = _tilting(support - mean)
     total, upper = 0.0, theta <= 0.0

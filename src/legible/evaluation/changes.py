@@ -1,6 +1,6 @@
-"""What guidance would change in recorded episodes, without playing them.
+"""Changes that guidance would make in recorded episodes, without playing them.
 
-- `first_changes`: the first step of every recorded episode in which each treatment would act otherwise.
+- `first_changes`: the first step of every recorded episode in which each treatment would act differently.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from legible.evaluation.recorded import RecordedEpisodes
 from legible.evaluation.units import UNGUIDED, Setup, Treatment
 from legible.guidance import GuidedChooser
+from legible.imports import njit
 from legible.rules import RuleSet
 from legible.streams import policy_keys
 
@@ -23,11 +23,11 @@ NEVER = -1
 
 
 class Changes(NamedTuple):
-    """What treatments would change in recorded episodes, ``int64[treatments, episodes]`` each.
+    """Changes by treatments in recorded episodes, ``int64[treatments, episodes]`` each.
 
-    `first` is the first step in which the action would be another one, or −1: then guidance leaves the episode as it
-    is, to the bit. `fired` and `changed` are the numbers of steps before it in which a treatment would step in, and in
-    which that would make the action another one than the policy's own.
+    `first` is the first step with a different action, or −1: then guidance leaves the episode unchanged to the bit.
+    `fired` and `changed` are the numbers of steps before it in which a treatment would trigger, and in which it would
+    change the action of the policy.
     """
 
     first: NDArray[np.int64]
@@ -38,22 +38,20 @@ class Changes(NamedTuple):
 def first_changes(
     setup: Setup, recorded: RecordedEpisodes, seeds: Sequence[int], played: RuleSet | Treatment | None = None
 ) -> Changes:
-    """Run the chooser that plays guided episodes over the rows of recorded ones.
+    """Find the first changes by running the chooser of guided episodes over the rows of recorded ones.
 
-    It sees the same observations, scores, random keys and steps as it would in play. So random actions (`epsilon`),
-    sampled ones, and those that guidance spares the policy (`epsilon_when_guided`) are right, too. A recorded episode
-    that failed may go any way with other guidance: it counts as changed from its first step.
+    The chooser sees the same observations, scores, random keys and steps as in play, so random actions (`epsilon`,
+    `epsilon_when_guided`) and sampled ones are correct, too. A recorded episode that failed may go differently with
+    other guidance: it counts as changed from its first step.
 
     Parameters
     ----------
     setup
-        The treatments, and how episodes are played.
-    recorded
-        The episodes.
-    seeds
-        Theirs.
+        Treatments and settings of play.
+    recorded, seeds
+        The episodes and their seeds.
     played
-        What they were guided with; None: nothing.
+        Guidance of the recorded episodes; None: unguided.
     """
     starts = recorded.starts
     lengths = np.diff(starts)
@@ -91,7 +89,7 @@ def _first_and_counts(
     fired_before: NDArray[np.int64],
     changed_before: NDArray[np.int64],
 ) -> None:
-    """For every episode the first step that differs, if there is one, and how many before it fired and changed."""
+    """Write the first step that differs in every episode, and the numbers of steps before it that fired and changed."""
     for e in range(first.size):
         for row in range(starts[e], starts[e + 1]):
             if differs[row]:

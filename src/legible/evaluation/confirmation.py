@@ -1,18 +1,18 @@
-"""Confirmation of raced rule sets, on seeds that no choice has seen.
+"""Confirmation of raced rule sets, on held-out seeds.
 
-- `confirm`: plays candidates, the mined rule alone behind each of them, and the unguided policy, on as many
-  changed episodes as were fixed beforehand (`Expectation`); `Confirmed`: what came of it.
-- `Judge`: tests what was played; `least_episodes`: how many episodes the objectives need.
+- `confirm`: plays candidates, the mined rule alone behind each of them, and the unguided policy, until as many episodes
+  were changed as was fixed beforehand (`Expectation`); `Confirmed`: the results.
+- `Judge`: tests the results; `least_episodes`: the number of episodes that the objectives need.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from legible.evaluation.blocks import PlayedBlocks, Runner
-from legible.evaluation.changed import resamples_for
+from legible.evaluation.changed import changed_mean_p, resamples_for
 from legible.evaluation.failures import WorstCase
 from legible.evaluation.objectives import (
     ComparisonOptions,
@@ -22,6 +22,7 @@ from legible.evaluation.objectives import (
     parse_constraints,
 )
 from legible.evaluation.pairs import FIRST_LOOK, PairedPlay, Pairs
+from legible.evaluation.rare_losses import RareLosses, judge_rare_losses
 from legible.evaluation.recorded import EpisodeRecord, Repetition
 from legible.evaluation.statistics import Effect, benjamini_hochberg
 from legible.evaluation.units import Setup, Treatment, UnitResult
@@ -30,48 +31,53 @@ from legible.rules import RuleSet
 from legible.settings import FEWEST_CHANGES, EvaluationSettings
 
 OVERSAMPLING = 1.25
-"""A number of changed episodes is asked for if this many times as many are expected: the share is an estimate."""
+"""A number of changed episodes is required only if this many times as many are expected: the share is an estimate."""
 MOST_CHANGES_FACTOR = 4
-"""Small effects are confirmed on more changed episodes than the settings say, at most on this many times as many."""
+"""Small effects are confirmed on more changed episodes than the settings say, up to this many times as many."""
 POWER_SAFETY_FACTOR = 4
-"""Large ones on fewer: this many times as many as would show the effect of the race, which is too large at times.
+"""Multiple of the sample size that the (optimistic) race estimate implies; large effects need no more.
 
 Four times the episodes are enough for an effect half as large."""
 
 
 class Expectation(NamedTuple):
-    """What the race lets expect of a candidate.
+    """Expected results of a candidate, estimated from the race.
 
     Parameters
     ----------
     share
-        The share of the episodes that it changes.
+        Share of the episodes that the candidate changes.
     changes
-        Changed episodes that would show an effect as large as that of the race with a power of 80 %, even if no other
-        candidate had any; 0 where that is not known.
+        Number of changed episodes that would show an effect as large as that of the race with a power of 80 %, even if
+        no other candidate had an effect; 0 where that is not known.
+    excluding
+        Number of changed episodes that would exclude that rare losses cancel the effect, where that is asked for.
     """
 
     share: float
     changes: int = 0
+    excluding: int = 0
 
 
-@dataclass(frozen=True)
-class Confirmed:
-    """What fresh seeds say.
+class Confirmed(NamedTuple):
+    """Results of the confirmation.
 
     Parameters
     ----------
     confirmations
-        Of every candidate.
+        One confirmation per candidate.
     steps
-        Environment steps that each took, its mined rule alone included.
+        Environment steps of each candidate, including those of its mined rule alone.
     blocks
         The unguided policy on all seeds, every candidate on the seeds on which it was judged, and the mined rules.
+    repetition
+        What was known about seeds, with the episodes that were compared here.
     """
 
     confirmations: tuple[Confirmation, ...]
     steps: tuple[int, ...]
     blocks: PlayedBlocks
+    repetition: Repetition
 
 
 def confirm(
@@ -84,79 +90,102 @@ def confirm(
     settings: EvaluationSettings,
     run: Runner,
     on_episodes: Callable[[int], None] | None = None,
+    worst_loss: float = 0.0,
 ) -> Confirmed:
-    """Confirm candidates on fresh seeds.
+    """Confirm candidates on held-out seeds.
 
-    Each is played until a number of its episodes was changed that is fixed before any of them is seen: the number of
-    the settings; more if the race lets expect a small effect, fewer if a large one; or, if it lets expect fewer changes
-    on all seeds, the smallest number that the test is valid for. One that does not get there is too rare to tell: it
-    counts as a test with p = 1. Where the race lets expect even fewer, no seeds are played for its sake: those that the
-    others need tell its size.
+    Each candidate has a goal that is fixed in advance, a number of changed episodes, and is played until it is reached:
+
+    - usually `confirmation_changes`; more if the race suggests a small effect, fewer if a large one;
+    - if all seeds are expected to give fewer changes, the smallest number for which the test is valid;
+    - 0 if even that is not expected: it is only played on the seeds that are played anyway.
+
+    A candidate without a goal, or that misses it, is too rare to judge: its p is 1.
 
     Parameters
     ----------
     setup, repetition
         Policy and environment, and whether the same seed gives the same episode there.
     candidates, expected
-        Rule sets, and what the race lets expect of each.
+        Rule sets, and the expected results of each.
     seed, settings
-        Of the study.
+        Seed and settings of the study.
     run, on_episodes
         As in `legible.evaluation.evaluate`.
+    worst_loss
+        The worst loss of any rule set in the race and in searches.
     """
     record = EpisodeRecord(setup, seed, "racing confirmation", settings.confirmation_seeds, run, on_episodes)
     play = PairedPlay(setup, repetition, record, run, on_episodes)
+    # Play the candidates.
     numbers = [play.add(candidate) for candidate in candidates]
     goals = [changes_to_confirm(one, settings) for one in expected]
     play.play_changes({number: goal for number, goal in zip(numbers, goals, strict=True) if goal})
-    known = record.extend(FIRST_LOOK)
+    played_anyway = record.extend(FIRST_LOOK)
     least = min(least_episodes(settings), settings.confirmation_seeds)
-    seeds = [max(least, play.seeds_for(n, goal)) if goal else known for n, goal in zip(numbers, goals, strict=True)]
-    play.play_seeds(dict(zip(numbers, seeds, strict=True)))
-    alone = [_add_mined_rule(play, number) for number in numbers]
-    # What the mined rule adds is no claim of its own: the usual number of changes tells it.
+    counts = [
+        max(least, play.seeds_for(number, goal)) if goal else played_anyway
+        for number, goal in zip(numbers, goals, strict=True)
+    ]
+    play.play_seeds(_largest_counts(numbers, counts))
+    # Play their mined rules alone, for which the usual number of changes is enough.
+    mined = [_add_mined_rule(play, number) for number in numbers]
     usual = settings.confirmation_changes
-    fewer = [
-        min(n, max(least, play.seeds_for(number, min(goal, usual)))) if goal else n
-        for number, n, goal in zip(numbers, seeds, goals, strict=True)
+    mined_counts = [
+        min(count, max(least, play.seeds_for(number, min(goal, usual)))) if goal else count
+        for number, count, goal in zip(numbers, counts, goals, strict=True)
     ]
-    wanted: dict[int, int] = {}
-    for number, n in zip(alone, fewer, strict=True):
-        if number is not None:
-            wanted[number] = max(n, wanted.get(number, 0))
-    play.play_seeds(wanted)
-    judged = [play.pairs(number, n) for number, n in zip(numbers, seeds, strict=True)]
+    play.play_seeds(_largest_counts(mined, mined_counts))
+    # Judge.
+    judged = [play.pairs(number, count) for number, count in zip(numbers, counts, strict=True)]
     rare = [not goal or int(pairs.changed.sum()) < goal for pairs, goal in zip(judged, goals, strict=True)]
-    judge = Judge(play.results, judged, settings, seed)
-    effects = judge.effects(rare)
-    q = benjamini_hochberg([effect.p for effect in effects])
-    confirmations = [
-        Confirmation(
-            effect=effects[k],
-            q=float(q[k]),
-            of_rule=None if rule is None else judge.effect(play.pairs(rule, fewer[k])),
-            of_generalisation=None
-            if rule is None
-            else judge.effect(play.pairs(numbers[k], fewer[k]).beyond(play.pairs(rule, fewer[k]))),
-            failed=int(judged[k].guided.failed.sum()),
-            failed_unguided=int(record.result.failed[: seeds[k]].sum()),
-            is_too_rare=rare[k],
-            constraints=judge.constraints(judged[k]),
+    judge = Judge(play.results, judged, settings, seed, worst_loss)
+    effects, q = judge.effects(rare)
+    confirmations = []
+    for k, rule in enumerate(mined):
+        of_rule = of_generalisation = None
+        if rule is not None:
+            rule_pairs = play.pairs(rule, mined_counts[k])
+            of_rule = judge.effect(rule_pairs)
+            of_generalisation = judge.effect(play.pairs(numbers[k], mined_counts[k]).beyond(rule_pairs))
+        confirmations.append(
+            Confirmation(
+                effect=effects[k],
+                q=q[k],
+                of_rule=of_rule,
+                of_generalisation=of_generalisation,
+                failed=int(judged[k].guided.failed.sum()),
+                failed_unguided=int(record.result.failed[: counts[k]].sum()),
+                is_too_rare=rare[k],
+                constraints=judge.constraints(judged[k]),
+                rare_losses=judge.rare_losses(judged[k], effects[k]),
+            )
         )
-        for k, rule in enumerate(alone)
+    steps = [  # a mined rule that is the candidate itself counts once
+        play.steps(number) + (play.steps(rule) if rule not in (None, number) else 0)
+        for number, rule in zip(numbers, mined, strict=True)
     ]
-    steps = [play.steps(n) + (play.steps(a) if a not in (None, n) else 0) for n, a in zip(numbers, alone, strict=True)]
-    for number, n in zip(numbers, seeds, strict=True):
-        wanted[number] = max(n, wanted.get(number, 0))
-    guided = [play.pairs(number, wanted[number]).guided for number in range(len(play.treatments))]
+    largest = _largest_counts([*mined, *numbers], [*mined_counts, *counts])
+    guided = [play.pairs(number, largest[number]).guided for number in range(len(play.treatments))]
     base = record.result
     blocks = PlayedBlocks(play.setup, tuple(record.seeds[: len(base)].tolist()), (base, *guided))
-    return Confirmed(tuple(confirmations), tuple(steps), blocks)
+    return Confirmed(tuple(confirmations), tuple(steps), blocks, play.counted(repetition))
+
+
+def _largest_counts(numbers: Sequence[int | None], counts: Sequence[int]) -> dict[int, int]:
+    """Return the largest number of seeds that is wanted for each treatment; None is no treatment."""
+    largest: dict[int, int] = {}
+    for number, count in zip(numbers, counts, strict=True):
+        if number is not None:
+            largest[number] = max(count, largest.get(number, 0))
+    return largest
 
 
 def changes_to_confirm(expected: Expectation, settings: EvaluationSettings) -> int:
-    """Return how many changed episodes a candidate is to have; 0 where too few are to be expected."""
+    """Return the number of changed episodes that a candidate needs; 0 where too few are expected."""
     usual, changes = settings.confirmation_changes, expected.share * settings.confirmation_seeds
+    if expected.excluding and changes >= OVERSAMPLING * usual:
+        return max(usual, min(expected.excluding, int(changes / OVERSAMPLING)))
     if changes >= OVERSAMPLING * usual:
         if 0 < POWER_SAFETY_FACTOR * expected.changes < usual:
             return max(FEWEST_CHANGES, POWER_SAFETY_FACTOR * expected.changes)
@@ -165,7 +194,7 @@ def changes_to_confirm(expected: Expectation, settings: EvaluationSettings) -> i
 
 
 def _add_mined_rule(play: PairedPlay, number: int) -> int | None:
-    """Return the number of the mined rule alone behind a candidate; None where it has none."""
+    """Return the number of the mined rule alone behind a candidate; None where there is none."""
     candidate = play.treatments[number]
     if not isinstance(candidate, RuleSet) or candidate.source is None:
         return None
@@ -176,56 +205,96 @@ def _add_mined_rule(play: PairedPlay, number: int) -> int | None:
 
 
 def least_episodes(settings: EvaluationSettings) -> int:
-    """How many episodes the objectives need that are asked for."""
-    asked = (find_objective(settings.objective), *(one.objective for one in parse_constraints(settings.constraint)))
-    return max(objective.confirmation_episodes for objective in asked)
+    """Return the number of episodes that objective and constraints of the settings need."""
+    constraints = parse_constraints(settings.constraint)
+    objectives = (find_objective(settings.objective), *(constraint.objective for constraint in constraints))
+    return max(objective.confirmation_episodes for objective in objectives)
 
 
 class Judge:
-    """Tests candidates together, failed episodes at their worst.
+    """Tests of candidates that are judged together; failed episodes count as the worst case.
 
     Parameters
     ----------
     results
         All episodes of the stage.
     pairs
-        The candidates, each with the unguided policy.
+        Episodes of each candidate and of the unguided policy.
     settings
-        The objective, the constraints and the level.
+        Objective, constraints and significance level.
     seed
-        Of the study: resamples follow from it.
+        Seed of the study, from which resamples are drawn.
+    worst_loss
+        The worst loss of the objective that the study has seen elsewhere.
     """
 
     def __init__(
-        self, results: Sequence[UnitResult], pairs: Sequence[Pairs], settings: EvaluationSettings, seed: int
+        self,
+        results: Sequence[UnitResult],
+        pairs: Sequence[Pairs],
+        settings: EvaluationSettings,
+        seed: int,
+        worst_loss: float = 0.0,
     ) -> None:
+        self._worst_loss, self._known_loss = worst_loss, settings.worst_loss
         self._objective = find_objective(settings.objective)
         self._constraints = parse_constraints(settings.constraint)
         self._results, self._pairs = results, pairs
-        self._options = (resamples_for(len(pairs), settings.alpha), seed, settings.alpha / max(1, len(pairs)))
-        self._comparison = self._comparison_by(self._objective)
+        self._alpha = settings.alpha
+        tests = max(1, len(pairs))
+        self._options = (resamples_for(tests, self._alpha), seed, self._alpha / tests, settings.smallest_effect)
+        self._comparisons: dict[str, ComparisonOptions] = {}
 
     def _sides(self, pairs: Pairs, objective: Objective) -> tuple[UnitResult, UnitResult]:
         return WorstCase(self._results, objective.value).of(pairs.guided, pairs.base)
 
-    def _comparison_by(self, objective: Objective) -> ComparisonOptions:
-        loss = objective.invented_loss(self._sides(pairs, objective) for pairs in self._pairs)
-        return ComparisonOptions(loss, *self._options)
+    def _test(self, pairs: Pairs, objective: Objective, confidence: float = 0.95) -> Effect:
+        if objective.name not in self._comparisons:
+            loss = objective.invented_loss(self._sides(one, objective) for one in self._pairs)
+            if objective.name == self._objective.name:
+                loss = self._known_loss or max(loss, self._worst_loss)
+            self._comparisons[objective.name] = ComparisonOptions(loss, *self._options)
+        options = self._comparisons[objective.name]._replace(confidence=confidence)
+        return objective.test(*self._sides(pairs, objective), pairs.changed, options)
 
-    def effects(self, too_rare: Sequence[bool]) -> list[Effect]:
-        """Test every candidate; one that changes too few episodes to tell has p = 1."""
-        found = [self.effect(pairs) for pairs in self._pairs]
-        return [replace(effect, p=1.0) if rare else effect for effect, rare in zip(found, too_rare, strict=True)]
+    def rare_losses(self, pairs: Pairs, effect: Effect) -> RareLosses | None:
+        """Return what rare losses would do to an effect; None for objectives that are no means.
+
+        It is a gain, unless rare losses cancel it, if it is significant with losses no worse than those of its sample.
+        """
+        if self._objective.ranks is not None or self._objective.is_binary:
+            return None
+        guided, base = self._sides(pairs, self._objective)
+        worst = self._comparisons[self._objective.name].invented_loss
+        differences = self._objective.differences(guided, base)[pairs.changed]
+        found = judge_rare_losses(differences, worst, is_known=bool(self._known_loss))
+        alpha, resamples, seed = self._options[2], self._options[0], self._options[1]
+        if found.is_excluded or effect.p < alpha or effect.mean <= 0.0:
+            return found
+        # Without another loss, the test invents one as large as the worst of the sample.
+        p = changed_mean_p(differences, invented_loss=0.0, resamples=resamples, rng_seed=seed)
+        return replace(found, is_gain_otherwise=p < alpha)
+
+    def effects(self, too_rare: Sequence[bool]) -> tuple[list[Effect], list[float]]:
+        """Test every candidate; return the effects and Benjamini-Hochberg's q-values.
+
+        One that changes too few episodes has p = 1. The intervals of the R of m candidates that are rejected have the
+        level 1 - R · alpha / m, so that of the intervals shown at most a share alpha misses its effect on average
+        (false coverage rate, Benjamini and Yekutieli 2005).
+        """
+        effects = [self.effect(pairs) for pairs in self._pairs]
+        effects = [replace(one, p=1.0) if rare else one for one, rare in zip(effects, too_rare, strict=True)]
+        q = benjamini_hochberg([effect.p for effect in effects]).tolist()
+        selected = [k for k, value in enumerate(q) if value < self._alpha]
+        for k in selected if len(selected) < len(q) else ():
+            wider = self._test(self._pairs[k], self._objective, 1.0 - len(selected) * self._alpha / len(q))
+            effects[k] = replace(effects[k], low=wider.low, high=wider.high)
+        return effects, q
 
     def effect(self, pairs: Pairs) -> Effect:
-        """Test whether guidance raises the objective."""
-        return self._objective.test(*self._sides(pairs, self._objective), pairs.changed, self._comparison)
+        """Test whether guidance raises the objective by more than the smallest effect of interest."""
+        return self._test(pairs, self._objective)
 
     def constraints(self, pairs: Pairs) -> tuple[ConstraintCheck, ...]:
         """Check every constraint."""
-        checks = []
-        for one in self._constraints:
-            sides = self._sides(pairs, one.objective)
-            effect = one.objective.test(*sides, pairs.changed, self._comparison_by(one.objective))
-            checks.append(ConstraintCheck.of(one, effect))
-        return tuple(checks)
+        return tuple(ConstraintCheck.of(one, self._test(pairs, one.objective)) for one in self._constraints)

@@ -1,12 +1,11 @@
-"""Step 3 of the paper: guide a policy with every rule set, compare returns, and say where the policy is weak.
+"""Step 3 of the paper: guide a policy with every rule set, compare returns, and report where the policy is weak.
 
 - `evaluate`: by racing (`legible.evaluation.racing`) or by the paper's method (`legible.evaluation.screening`).
-- `notes_on`: what a reader of the verdicts should know about the policy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from legible.evaluation.blocks import Runner
@@ -14,9 +13,18 @@ from legible.evaluation.objectives import check_objectives
 from legible.evaluation.racing import race
 from legible.evaluation.screening import screen
 from legible.evaluation.units import Setup, run_units
-from legible.evaluation.verdicts import Evaluation
+from legible.evaluation.verdicts import Evaluation, Verdict
 from legible.hypotheses import Hypotheses
 from legible.settings import EvaluationSettings
+
+PROBABILITIES_NOTE = (
+    "This policy gives probabilities (PPO, A2C). Guidance masks actions and renormalises the rest. The authors of the "
+    "method found that this does not work well for such policies. Results on held-out seeds show whether it works here."
+)
+UNPAIRED_NOTE = (
+    "Seeds are not reproducible here, so guided and unguided episodes are compared as independent samples (Welch's "
+    "test). This needs many more episodes than pairs."
+)
 
 
 def evaluate(
@@ -29,54 +37,39 @@ def evaluate(
     sources: Mapping[str, Hypotheses] | None = None,
     run: Runner = run_units,
     on_episodes: Callable[[int], None] | None = None,
+    on_candidates: Callable[[Sequence[Verdict]], None] | None = None,
 ) -> Evaluation:
     """Guide the policy with every treatment of the setup and compare it with the unguided policy.
 
     Parameters
     ----------
     setup
-        Policy, environment, rule sets, and how episodes are played.
+        Policy, environment, rule sets, and settings of play.
     seed
-        Of the study; decides the seeds of all episodes.
+        Seed of the study; determines the seeds of all episodes.
     settings
-        The method, numbers of episodes and the level of the tests.
+        Method, numbers of episodes and significance level.
     stage
-        The paper's method: which block of seeds screening uses.
+        For the paper's method: the block of seeds that screening uses.
     confirm
-        Whether candidates are confirmed on fresh seeds.
+        Whether to confirm candidates on held-out seeds.
     sources
-        Sources of hypotheses, by name, whose rule sets are tested after those of the setup.
+        Sources of hypotheses by name. Their rule sets are tested after those of the setup.
     run
-        How units are run: see `legible.evaluation.units.run_units`.
+        Runs units: see `legible.evaluation.units.run_units`.
     on_episodes
-        Called with the number of episodes that became known.
+        Called with the number of episodes that have finished or were found in the store.
+    on_candidates
+        Called with the rule sets that passed the race, before they are confirmed.
     """
     settings = settings or EvaluationSettings()
     check_objectives(settings.objective, settings.constraint, setup.play)  # before anything is played
-    if settings.method == "paper":
-        found = screen(
-            setup,
-            seed=seed,
-            settings=settings,
-            stage=stage,
-            confirm=confirm,
-            sources=sources,
-            run=run,
-            on_episodes=on_episodes,
-        )
+    notes = (PROBABILITIES_NOTE,) if setup.policy.kind == "log-probabilities" else ()
+    if settings.method == "unpaired":
+        notes = (UNPAIRED_NOTE, *notes)
+    if settings.method != "racing":
+        evaluation = screen(setup, seed, settings, stage, confirm, sources, run, on_episodes)
     else:
-        found = race(
-            setup, seed=seed, settings=settings, confirmed=confirm, sources=sources, run=run, on_episodes=on_episodes
-        )
-    return replace(found, notes=notes_on(setup))
-
-
-def notes_on(setup: Setup) -> tuple[str, ...]:
-    """What a reader of the verdicts should know about the policy."""
-    if setup.policy.kind == "log-probabilities":
-        return (
-            "This policy gives probabilities (PPO, A2C). Guidance masks actions and renormalises them; the "
-            "authors of the method found that this does not work well for such policies. Figures on fresh seeds tell "
-            "whether it does for this one.",
-        )
-    return ()
+        evaluation = race(setup, seed, settings, confirm, sources, run, on_episodes, on_candidates)
+    leak = "" if evaluation.repetition is None else evaluation.repetition.describe_leak()
+    return replace(evaluation, notes=(*notes, leak) if leak else notes)

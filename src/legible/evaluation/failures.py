@@ -1,6 +1,6 @@
-"""What failed episodes count for: guidance itself may be the cause, so they are not left out but count at their worst.
+"""Worst-case treatment of failed episodes: guidance may have caused the failure, so they are not left out.
 
-- `WorstCase`: the episodes of a stage with the failed ones at their worst.
+- `WorstCase`: replaces failed episodes by the worst or the best episode of their stage.
 """
 
 from __future__ import annotations
@@ -12,30 +12,26 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from legible.environments.reward_terms import join_tables
 from legible.play.failures import TooManyFailuresError
 
 if TYPE_CHECKING:
     from legible.evaluation.units import UnitResult
 
 
-def mean_return(episodes: UnitResult) -> float:
-    """The mean of the returns: what failed episodes are judged by unless something else is asked for."""
-    return float(episodes.returns.mean())
-
-
 class WorstCase:
-    """The worst that failed episodes can mean for a claim that one block of episodes is better than another.
+    """Worst case of failed episodes for the claim that one block of episodes is better than another.
 
     Parameters
     ----------
     results
         All episodes of the stage.
     value
-        What makes an episode good.
+        Value of an episode; higher is better. The mean return by default.
     """
 
-    def __init__(self, results: Sequence[UnitResult], value: Callable[[UnitResult], float] = mean_return) -> None:
-        self._results, self._value = results, value
+    def __init__(self, results: Sequence[UnitResult], value: Callable[[UnitResult], float] | None = None) -> None:
+        self._results, self._value = results, value or (lambda episodes: float(episodes.returns.mean()))
 
     @cached_property
     def _extremes(self) -> tuple[UnitResult, UnitResult]:
@@ -48,21 +44,19 @@ class WorstCase:
         return played[low : low + 1], played[high : high + 1]
 
     def of(self, better: UnitResult, worse: UnitResult) -> tuple[UnitResult, UnitResult]:
-        """Return both blocks, a failed episode of the first as the worst of the stage, of the second as the best."""
+        """Return both blocks with failed episodes of the first as the worst of the stage, of the second as the best."""
         if not better.failed.any() and not worse.failed.any():
             return better, worse
         lowest, highest = self._extremes
-        return _filled(better, lowest), _filled(worse, highest)
+        return _fill_failed(better, lowest), _fill_failed(worse, highest)
 
 
-def _filled(result: UnitResult, episode: UnitResult) -> UnitResult:
-    """Put an episode where episodes failed."""
-    kept = {"failed", "errors", "taken"}
-    return replace(
-        result,
-        **{
-            f.name: np.where(result.failed, getattr(episode, f.name)[0], getattr(result, f.name))
-            for f in fields(result)
-            if f.name not in kept
-        },
-    )
+def _fill_failed(result: UnitResult, episode: UnitResult) -> UnitResult:
+    """Replace every failed episode by the given one."""
+    kept = {"failed", "errors", "taken", "endings", "last", "terms", "course", "first_changed"}
+    names = [f.name for f in fields(result) if f.name not in kept]
+    columns = {n: np.where(result.failed, getattr(episode, n)[0], getattr(result, n)) for n in names}
+    terms, others = join_tables([result.terms, episode.terms])
+    terms = terms.copy()
+    terms[result.failed] = others[0]
+    return replace(result, **columns, terms=terms)

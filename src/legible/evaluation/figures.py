@@ -1,12 +1,12 @@
-"""Figures of whole blocks of episodes by every objective, whichever was asked for.
+"""Figures of blocks of episodes by every objective, not only the one that was optimised.
 
-A gain in one figure may be bought with a loss in another, which one figure alone does not show.
+A gain in one figure may cost a loss in another, so all of them are reported.
 
-- `Figure`: a number with its interval; `figures`: those of some episodes; `figure_of`: one of them, by an objective;
-  `objectives_told`: by which objectives there are any.
-- `effects`: guided against unguided episodes, by every objective; `effect_by`: by one.
-- `check_constraints`: whether guidance is shown to keep to the constraints.
-- `figure_rows`: all of them as plain rows, for JSON; `figure_table`: as a table of words, for terminal and report.
+- `Figure`: a number with its confidence interval; `figures`: all figures of a block; `figure_of`: by one objective;
+  `objectives_with_data`: the objectives that blocks provide data for.
+- `effects`: guided against unguided episodes by every objective; `effect_by`: by one objective.
+- `check_constraints`: checks whether guidance keeps the constraints.
+- `figure_rows`: figures as plain rows, for JSON; `figure_table`: figures as a table of text.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import stats
+from scipy.special import betainccinv, betaincinv, stdtrit
 
 from legible.evaluation.changed import resamples_for
 from legible.evaluation.failures import WorstCase
@@ -30,61 +30,82 @@ _CONFIDENCE = 0.95
 
 
 class Figure(NamedTuple):
-    """A number of some episodes, as people read it, and its 95 % confidence interval."""
+    """A figure of a block of episodes in its usual sign, and its 95 % confidence interval."""
 
     value: float
     low: float
     high: float
 
 
-def figures(episodes: UnitResult) -> dict[str, Figure]:
-    """Return the figures of some episodes by every objective that they tell; failed episodes are left out."""
+def figures(episodes: UnitResult, also: str = "mean") -> dict[str, Figure]:
+    """Return the figures of a block by every objective that it has data for; failed episodes are left out.
+
+    `also` is the objective of the study, which may be a reward term.
+    """
     played = episodes.played
-    return {objective.name: figure_of(objective, played) for objective in objectives_told(played)}
+    return {objective.name: figure_of(objective, played) for objective in objectives_with_data(played, also=also)}
 
 
-def objectives_told(*blocks: UnitResult) -> list[Objective]:
-    """Return the objectives that blocks of episodes tell about."""
-    told = [objective for objective in OBJECTIVES.values() if min(len(block) for block in blocks) > 1]
+def objectives_with_data(*blocks: UnitResult, also: str = "mean") -> list[Objective]:
+    """Return the objectives that all blocks have data for: success and cost only where they are known.
+
+    `also` is the objective of the study, which may be a reward term.
+    """
+    if min(len(block) for block in blocks) < 2:
+        return []
+    unknown = set()
     if any(np.isnan(block.success).any() for block in blocks):
-        told = [objective for objective in told if objective.name != "success"]
+        unknown.add("success")
     if not any(np.nan_to_num(block.costs).any() for block in blocks):
-        told = [objective for objective in told if objective.name != "cost"]
-    return told
+        unknown.add("cost")
+    known = [objective for objective in OBJECTIVES.values() if objective.name not in unknown]
+    return known if also in OBJECTIVES else [*known, find_objective(also)]
 
 
 def figure_of(objective: Objective, episodes: UnitResult) -> Figure:
-    """Return the figure of some episodes, none of which failed, by an objective."""
+    """Return the figure of episodes, none of which failed, by an objective."""
     values = objective.values(episodes)
     n, tail = len(values), (1.0 - _CONFIDENCE) / 2.0
     if objective.ranks is not None:
         low, high = rank_interval(values, objective.ranks, resamples=resamples_for(1), rng_seed=0)
     elif objective.is_binary:
-        yes = int(values.sum())
-        low = float(stats.beta.ppf(tail, yes, n - yes + 1)) if yes else 0.0
-        high = float(stats.beta.isf(tail, yes + 1, n - yes)) if yes < n else 1.0
+        _, low, high = share_figure(int(values.sum()), n)
     else:
-        half = float(stats.t.isf(tail, n - 1)) * standard_error(values)
+        half = float(-stdtrit(n - 1, tail)) * standard_error(values)
         low, high = float(values.mean()) - half, float(values.mean()) + half
-    ends = sorted((objective.shown(low), objective.shown(high)))
-    return Figure(objective.shown(objective.value(episodes)), ends[0], ends[1])
+    return Figure(objective.shown(objective.value(episodes)), *sorted((objective.shown(low), objective.shown(high))))
+
+
+def share_figure(yes: int, n: int) -> Figure:
+    """Return a share with its exact interval by Clopper and Pearson."""
+    tail = (1.0 - _CONFIDENCE) / 2.0
+    low = float(betaincinv(yes, n - yes + 1, tail)) if yes else 0.0
+    high = float(betainccinv(yes + 1, n - yes, tail)) if yes < n else 1.0
+    return Figure(yes / n, low, high)
 
 
 def effect_by(
     objective: Objective, results: Sequence[UnitResult], guided: UnitResult, base: UnitResult, method: Method
 ) -> Effect:
-    """Return the effect of guidance on an objective; episodes that failed count at their worst among all results."""
-    if guided is base:  # what failed is the same on both sides
-        return objective.compare(*(WorstCase(results, objective.value).of(base, base)[:1] * 2), method=method)
-    return objective.compare(*WorstCase(results, objective.value).of(guided, base), method=method)
+    """Return the effect of guidance on an objective; failed episodes count as the worst case among all results."""
+    better, worse = WorstCase(results, objective.value).of(guided, base)
+    # An empty composition has the same failed episodes on both sides.
+    return objective.compare(better, better if guided is base else worse, method=method)
 
 
 def effects(
-    results: Sequence[UnitResult], guided: UnitResult, base: UnitResult, method: Method = "racing"
+    results: Sequence[UnitResult],
+    guided: UnitResult,
+    base: UnitResult,
+    method: Method = "racing",
+    also: str = "mean",
 ) -> dict[str, Effect]:
-    """Return the effect of guidance by every objective that the episodes tell; above 0 is better, for costs, too."""
-    told = objectives_told(guided.played, base.played)
-    return {objective.name: effect_by(objective, results, guided, base, method) for objective in told}
+    """Return the effect of guidance on every objective that has data; positive is better, also for costs.
+
+    `also` is the objective of the study, which may be a reward term.
+    """
+    known = objectives_with_data(guided.played, base.played, also=also)
+    return {objective.name: effect_by(objective, results, guided, base, method) for objective in known}
 
 
 def check_constraints(
@@ -98,70 +119,58 @@ def check_constraints(
 
 
 def figure_rows(
-    blocks: Mapping[str, UnitResult],
+    blocks: Mapping[str, Mapping[str, Figure]],
     changes: Mapping[str, Effect] | None = None,
-    references: Mapping[str, UnitResult] | None = None,
+    references: Mapping[str, Mapping[str, Figure]] | None = None,
 ) -> list[dict[str, Any]]:
-    """Return a row an objective: its name and words, and for every block of episodes value, low and high.
+    """Return one row per objective: its name and words, and value, low and high of every block of episodes.
 
     Parameters
     ----------
     blocks
-        Episodes by name, such as "base" and "guided".
+        Figures of episodes, see `figures`, by name, such as "base" and "guided".
     changes
-        Effects of guidance by objective, which become "difference" in the rows.
+        Effects of guidance by objective; they become "difference" in the rows.
     references
-        Episodes of references by name, which become "references" in the rows.
+        Figures of baselines by name; they become "references" in the rows.
     """
-    found = {name: figures(episodes) for name, episodes in blocks.items()}
-    others = {name: figures(episodes) for name, episodes in (references or {}).items()}
-    told = [one for one in OBJECTIVES.values() if all(one.name in of for of in (*found.values(), *others.values()))]
-    return [
-        {"objective": one.name, "words": one.words}
-        | {name: figure[one.name]._asdict() for name, figure in found.items()}
-        | ({"difference": _shown_effect(one, changes[one.name])} if changes else {})
-        | {"references": {name: figure[one.name]._asdict() for name, figure in others.items()}}
-        for one in told
-    ]
-
-
-def _shown_effect(objective: Objective, effect: Effect) -> dict[str, Any]:
-    ends = sorted((objective.shown(effect.low), objective.shown(effect.high)))
-    return {
-        "value": objective.shown(effect.mean),
-        "low": ends[0],
-        "high": ends[1],
-        "p": effect.p,
-        "detectable": effect.detectable,
-    }
-
-
-_COLUMNS = {"base": "the policy alone"}
+    references, rows = references or {}, []
+    names = dict.fromkeys([*OBJECTIVES, *(name for found in blocks.values() for name in found)])
+    for objective in map(find_objective, names):
+        name = objective.name
+        if not all(name in found for found in (*blocks.values(), *references.values())):
+            continue
+        row: dict[str, Any] = {"objective": name, "words": objective.words}
+        row |= {block: found[name]._asdict() for block, found in blocks.items()}
+        if changes:
+            effect = changes[name]
+            low, high = sorted((objective.shown(effect.low), objective.shown(effect.high)))
+            value = {"value": objective.shown(effect.mean), "low": low, "high": high}
+            row["difference"] = {**value, "p": effect.p, "detectable": effect.detectable}
+        row["references"] = {reference: found[name]._asdict() for reference, found in references.items()}
+        rows.append(row)
+    return rows
 
 
 def figure_table(rows: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return the columns and the lines of a table of rows as `figure_rows` makes them, with 95 % intervals."""
+    """Return the columns and the lines of a table of rows made by `figure_rows`, with 95 % confidence intervals."""
     names = [name for name in (rows[0] if rows else {}) if name not in ("objective", "words", "references")]
     others = list(rows[0]["references"]) if rows else []
-    columns = ("On fresh seeds (95 % CI)", *(_COLUMNS.get(name, name) for name in names), *others)
-    lines = [
-        (
-            capitalise(row["words"]),
-            *((_shown_change if name == "difference" else _shown)(row["objective"], row[name]) for name in names),
-            *(_shown(row["objective"], row["references"][name]) for name in others),
-        )
-        for row in rows
-    ]
+    columns = ("On held-out seeds (95 % CI)", *("unguided" if name == "base" else name for name in names), *others)
+    lines = []
+    for row in rows:
+        cells = [_format_cell(row, row[name], is_difference=name == "difference") for name in names]
+        cells += [_format_cell(row, row["references"][name]) for name in others]
+        lines.append((capitalise(row["words"]), *cells))
     return columns, lines
 
 
-def _shown(objective: str, cell: Mapping[str, Any]) -> str:
-    write = percent if find_objective(objective).is_binary else number
-    return f"{write(cell['value'])} ({write(cell['low'])} to {write(cell['high'])})"
-
-
-def _shown_change(objective: str, cell: Mapping[str, Any]) -> str:
-    """Return a difference in words; one of shares in percentage points."""
-    is_share = find_objective(objective).is_binary
-    value, low, high = (signed(100.0 * cell[name] if is_share else cell[name]) for name in ("value", "low", "high"))
-    return f"{value}{' points' if is_share else ''} ({low} to {high})"
+def _format_cell(row: Mapping[str, Any], cell: Mapping[str, Any], *, is_difference: bool = False) -> str:
+    """Format a figure with its interval; shares in percent, differences of shares in percentage points."""
+    is_share = find_objective(row["objective"]).is_binary
+    ends = [cell[name] for name in ("value", "low", "high")]
+    if is_difference:
+        value, low, high = (signed(100.0 * end if is_share else end) for end in ends)
+        return f"{value}{' points' if is_share else ''} ({low} to {high})"
+    value, low, high = (percent(end) if is_share else number(end) for end in ends)
+    return f"{value} ({low} to {high})"

@@ -1,18 +1,18 @@
-"""Racing: rule sets are compared with the unguided policy on the same seeds, and those that do badly are dropped early.
+"""Racing: compare rule sets with the unguided policy on the same seeds, and drop early those that do badly.
 
-- *One unguided episode a seed* (`legible.evaluation.recorded`), kept step by step. What guidance cannot change is not
-  played (`legible.evaluation.pairs`): most rule sets change few episodes.
+- *One unguided episode per seed* (`legible.evaluation.recorded`), recorded step by step. Episodes that guidance cannot
+  change are not played (`legible.evaluation.pairs`): most rule sets change few episodes.
 - *Rungs*: every rule set plays until enough of its episodes were changed; each rung has twice as many as the one
-  before. Episodes that stay as they are say nothing, so only changed ones count: a rare rule set looks at more seeds.
-- *Dropping* (`is_dropped`): a rule set goes on while it does well enough to be worth it.
-- *Confirmation* (`legible.evaluation.confirmation`) on fresh seeds, of those that are worth them
-  (`is_worth_confirming`), and of few rule sets of a search, which differ (`legible.evaluation.candidates`).
+  before. Unchanged episodes carry no information, so rare rule sets use more seeds.
+- *Dropping* (`is_dropped`): a rule set continues while it does well enough.
+- *Confirmation* (`legible.evaluation.confirmation`) on held-out seeds: of rule sets that are worth the seeds they need
+  (`is_worth_confirming`), and of only a few distinct rule sets per search (`legible.evaluation.candidates`).
 
-Rule sets are judged one by one, never against each other, so that it does not matter what else is tested, in which
-order, and how many are good. Equal rule sets are played once, whoever named them.
+Every rule set is judged on its own, never against the others. So results do not depend on what else is tested, in which
+order, or how many rule sets are good. Equal rule sets are played once, even if several sources propose them.
 
-- `race`: does it all. `Rung`: what a rule set shows on a rung.
-- `Exploration`: tries rule sets for sources that search, on seeds of their own.
+- `race`: runs a race and the confirmation. `Rung`: the result of a rule set on a rung.
+- `make_explore`: trials of rule sets for sources that search, on separate seeds.
 """
 
 from __future__ import annotations
@@ -24,161 +24,129 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import NamedTuple
 
-from scipy import stats
+from scipy.special import ndtr, ndtri
 
 from legible.evaluation.blocks import Runner
 from legible.evaluation.candidates import Contender, choose_contenders
-from legible.evaluation.confirmation import Expectation, confirm
+from legible.evaluation.changed import largest_loss
+from legible.evaluation.confirmation import OVERSAMPLING, Expectation, confirm
 from legible.evaluation.failures import WorstCase
 from legible.evaluation.objectives import find_objective
 from legible.evaluation.pairs import PairedPlay, Pairs
+from legible.evaluation.rare_losses import WorstLoss, judge_rare_losses
 from legible.evaluation.recorded import EpisodeRecord, Repetition, find_repetition
 from legible.evaluation.statistics import POWER, Standing, benjamini_hochberg
 from legible.evaluation.units import Setup, Treatment, UnitResult, run_units
 from legible.evaluation.verdicts import Evaluation, Sample, Verdict
-from legible.hypotheses import Hypotheses, MeasuredEffect, Named, Trial, ask_sources
+from legible.hypotheses import Hypotheses, MeasuredEffect, Named, Trial, run_sources
 from legible.play.stages import SEARCH_SEEDS
 from legible.rules import Rule, RuleSet
 from legible.settings import FEWEST_CHANGES, FEWEST_RUNG_CHANGES, EvaluationSettings
 
-# Standard errors above zero; the first two come from the simulation in `is_dropped`.
-TARGET_Z = 2.2
-"""Where a rule set that is worth finding stands on the last rung."""
-DROP_MARGIN_Z = 0.7
-"""How far below that, for its rung, a rule set may lie without being dropped."""
-ACCEPT_Z = 3.3
-"""Where a rule set goes to the confirmation at once."""
+_DEFAULTS = EvaluationSettings()
 SELECTION_ERROR_FACTOR = 1.5
-"""What trials have shown counts as if its standard error were that many times as large: it was picked for it."""
+"""Inflation of the standard error of search trials: rule sets were selected by them."""
 CHEAP_SEEDS, Z_PER_DOUBLING = 250, 0.5
-"""See `is_worth_confirming`, which names the benchmark that they were chosen by."""
+"""See `is_worth_confirming`, which names the benchmark behind them."""
 SEARCH_STAGE = "search"
 
 
 class Rung(NamedTuple):
-    """What a rule set shows on a rung.
+    """Result of a rule set on a rung; z is the mean difference of its changed episodes, in standard errors."""
 
-    Parameters
-    ----------
-    changes
-        Changed episodes that the rung has.
-    changed
-        How many of them there were.
-    z
-        Mean of their differences, in standard errors.
-    """
-
-    changes: int
-    changed: int
+    changes: int  # number of changed episodes that the rung asks for
+    changed: int  # number that were played
     z: float
 
 
-def is_dropped(rung: Rung, last: int) -> bool:
-    """Whether a rule set is dropped after a rung; `last` is the number of changed episodes of the last one.
+def is_dropped(rung: Rung, last: int, settings: EvaluationSettings = _DEFAULTS) -> bool:
+    """Return whether a rule set is dropped after a rung; `last` is the number of changed episodes of the last one.
 
-    A rule set is worth finding if it would stand `TARGET_Z` standard errors above zero on the last rung. On a rung with
-    a quarter of the episodes such a set stands half as high on average. It is dropped when it lies more than
-    `DROP_MARGIN_Z` standard errors below that, which befalls a quarter of the sets that are worth it at each look, and
-    most of those that are worth nothing at the first looks, which are cheap. On the last rung the same line decides who
-    is confirmed.
+    A rule set is worth finding if its expected z on the last rung is `target_z`. On a rung with a quarter of the
+    episodes, such a rule set has half that z on average. It is dropped if it lies more than `drop_margin_z` standard
+    errors below that. This happens to a quarter of the worthwhile rule sets on each rung, and to most worthless ones on
+    the first rungs, which are cheap. On the last rung the same threshold decides which rule sets are confirmed.
 
     Simulated with normal differences, 24 to 384 changed episodes in five rungs: a rule set without effect takes 99
-    changed episodes on average and is confirmed on fresh seeds in 3 of 100 cases (with Welch's test: 250 episodes, 5
+    changed episodes on average and reaches the confirmation in 3 of 100 cases (with Welch's test: 250 episodes, 5
     of 100). One whose changes have a mean of 0.1, 0.2, 0.3 standard deviations gets there in 40, 80, 94 % of the cases;
     Welch's test, for rule sets that change 47 % of the episodes of PAC-Man small, in 16, 36, 62 %.
     """
-    return rung.z < TARGET_Z * math.sqrt(rung.changes / last) - DROP_MARGIN_Z
+    return rung.z < settings.target_z * math.sqrt(rung.changes / last) - settings.drop_margin_z
 
 
-def is_sure(rung: Rung) -> bool:
-    """Whether a rule set does so well that fresh seeds are asked at once: they will be asked in any case."""
-    return rung.changed >= FEWEST_RUNG_CHANGES and rung.z >= ACCEPT_Z
+def is_sure(rung: Rung, settings: EvaluationSettings = _DEFAULTS) -> bool:
+    """Return whether a rule set does so well that it goes to the confirmation without further rungs."""
+    return rung.changed >= FEWEST_RUNG_CHANGES and rung.z >= settings.accept_z
+
+
+def is_negligible(standing: Standing, settings: EvaluationSettings) -> bool:
+    """Return whether an effect in the race lies so far below the smallest effect of interest that it cannot reach it.
+
+    The margin is the one at which an effect far above zero is accepted at once, so that the decision is as sure.
+    """
+    return standing.difference + settings.accept_z * standing.error < settings.smallest_effect
 
 
 def is_worth_confirming(z: float, share: float, settings: EvaluationSettings) -> bool:
-    """Whether a rule set did well enough in the race for the fresh seeds that it needs.
+    """Return whether a rule set did well enough in the race for the held-out seeds that it needs.
 
-    One that changes few episodes needs many, each a whole unguided episode. A rule set without effect that passed by
-    luck stands just above the line of the race; one that is worth thousands of seeds stands higher. So the line rises
-    by `Z_PER_DOUBLING` standard errors for every doubling of the seeds above `CHEAP_SEEDS`. At the default budgets as
-    many of the planted faults of ``python -m lab.bench finding`` are found, with an eighth fewer steps.
-
-    Parameters
-    ----------
-    z
-        Mean difference of the race, in standard errors.
-    share
-        Of the episodes that it changes.
-    settings
-        Numbers of episodes.
+    A rule set that changes few episodes needs many seeds, each a whole unguided episode. A rule set without effect that
+    passed by chance has a z just above the threshold of the race; one that is worth thousands of seeds has a higher z.
+    So the threshold rises by `Z_PER_DOUBLING` standard errors for every doubling of the seeds above `CHEAP_SEEDS`. At
+    the default budgets this finds as many of the planted faults of ``python -m lab.bench finding``, with an eighth
+    fewer steps. `z` is the mean difference of the race in standard errors, `share` the share of changed episodes.
     """
     if not settings.confirmation_changes:
         return True
     seeds = min(FEWEST_CHANGES / share, settings.confirmation_seeds) if share else settings.confirmation_seeds
-    return z >= TARGET_Z - DROP_MARGIN_Z + Z_PER_DOUBLING * max(0.0, math.log2(seeds / CHEAP_SEEDS))
+    extra = Z_PER_DOUBLING * max(0.0, math.log2(seeds / CHEAP_SEEDS))
+    return z >= settings.target_z - settings.drop_margin_z + extra
 
 
 @dataclass
 class _Entry:
-    """A rule set in the race.
+    """A rule set in the race."""
 
-    Parameters
-    ----------
-    number
-        Its number in play.
-    treatment
-        The first of those equal to it that were named.
-    found_by
-        Who named it.
-    equal
-        The mined rules behind other rule sets that are equal to it.
-    seeds
-        Seeds on which it was judged; 0 before the first rung.
-    passed
-        Whether it has not been dropped.
-    shown
-        What trials of a search have shown.
-    """
-
-    number: int
-    treatment: RuleSet | Treatment
-    found_by: list[str] = field(default_factory=list)
-    equal: list[Rule] = field(default_factory=list)
-    seeds: int = 0
-    passed: bool = False
-    shown: MeasuredEffect | None = None
+    number: int  # in play
+    treatment: RuleSet | Treatment  # the first of the equal ones that were proposed
+    found_by: list[str] = field(default_factory=list)  # names of sources
+    equal: list[Rule] = field(default_factory=list)  # mined rules behind other rule sets that are equal
+    seeds: int = 0  # on which it was judged; 0 before the first rung
+    passed: bool = False  # not dropped so far
+    shown: MeasuredEffect | None = None  # by search trials
 
 
 class Race:
-    """A race on the seeds of one stage; more rule sets can enter at any time.
+    """A race on the seeds of one stage; rule sets can enter at any time.
 
     Parameters
     ----------
     play
         Plays pairs of episodes.
     settings
-        Numbers of episodes and the level of the tests.
+        Numbers of episodes and significance level.
     """
 
     def __init__(self, play: PairedPlay, settings: EvaluationSettings) -> None:
-        self._play, self._most = play, settings.race_seeds
+        self._play, self._most, self._settings = play, settings.race_seeds, settings
         self._rungs = [settings.rung_changes * 2**k for k in range(settings.rungs)]
         self.objective = find_objective(settings.objective)
         self._entries: dict[object, _Entry] = {}
 
     @property
     def record(self) -> EpisodeRecord:
-        """The unguided policy."""
+        """The episodes of the unguided policy."""
         return self._play.record
 
     @property
     def entries(self) -> list[_Entry]:
-        """All different rule sets, in the order in which they were named."""
+        """All distinct rule sets, in the order in which they were proposed."""
         return list(self._entries.values())
 
     def enter(self, treatments: Sequence[RuleSet | Treatment]) -> list[_Entry]:
-        """Race treatments, those that are not known yet; returns the entry of each."""
-        entries = [self._entry(treatment) for treatment in treatments]
+        """Race the treatments that are new, and return the entry of each treatment."""
+        entries = [self._add(treatment) for treatment in treatments]
         alive = [entry for entry in self.entries if not entry.seeds]
         for changes in self._rungs if alive else ():
             self._play.play_changes({entry.number: changes for entry in alive})
@@ -186,8 +154,8 @@ class Race:
             alive = [entry for entry in alive if self._goes_on(entry, changes)]
         return entries
 
-    def _entry(self, treatment: RuleSet | Treatment) -> _Entry:
-        # Two treatments that act in the same way have one key.
+    def _add(self, treatment: RuleSet | Treatment) -> _Entry:
+        # Treatments that act in the same way share a key.
         key = (
             frozenset(treatment.rules)
             if isinstance(treatment, RuleSet)
@@ -203,56 +171,57 @@ class Race:
         return entry
 
     def _goes_on(self, entry: _Entry, changes: int) -> bool:
-        """Judge a rule set after a rung; returns whether it plays the next."""
+        """Judge a rule set after a rung, and return whether it plays the next one."""
         entry.seeds = self._seeds(entry, changes)
         changed = int(self.pairs(entry).changed.sum())
-        # Whose seeds are all used up cannot show more: this was its last rung.
+        # Without more changed episodes on the seeds of the stage, this is the last rung.
         more = changed >= changes
         rung = Rung(changes if more else self._rungs[-1], changed, self.evidence(entry).z)
         enough = rung.changed >= FEWEST_RUNG_CHANGES
-        entry.passed = is_sure(rung) or (enough and not is_dropped(rung, self._rungs[-1]))
-        return entry.passed and more and not is_sure(rung)
+        sure = is_sure(rung, self._settings)
+        entry.passed = sure or (enough and not is_dropped(rung, self._rungs[-1], self._settings))
+        if enough and is_negligible(self.evidence(entry), self._settings):
+            entry.passed = False
+            return False
+        return entry.passed and more and not sure
 
     def _seeds(self, entry: _Entry, changes: int) -> int:
-        """Return how many seeds a rung takes: those with its changed episodes, or as many as the objective needs."""
+        """Return the number of seeds of a rung: those with its changed episodes, or as many as the objective needs."""
         return max(self._play.seeds_for(entry.number, changes), min(self.objective.rung_episodes, self._most))
 
     def pairs(self, entry: _Entry) -> Pairs:
-        """Return the episodes of a rule set as they were played."""
+        """Return the episodes on which a rule set was judged."""
         return self._play.pairs(entry.number, entry.seeds)
 
     def sides(self, pairs: Pairs, *, harm: bool) -> tuple[UnitResult, UnitResult]:
-        """Return guided and unguided episodes, failed ones at their worst for the claim that guidance helps.
+        """Return guided and unguided episodes, with the worst case of failed ones for the claim that guidance helps.
 
-        With `harm` it is the claim that guidance does harm, and the sides are exchanged.
+        With `harm` the claim is that guidance does harm, and the sides are exchanged.
         """
         sides = (pairs.base, pairs.guided) if harm else (pairs.guided, pairs.base)
         if not any(side.failed.any() for side in sides):
-            return sides  # that is nearly always so, and there may be thousands of results to look through
+            return sides  # the usual case, which avoids a search through thousands of results
         return WorstCase(self._play.results, self.objective.value).of(*sides)
 
     def standing(self, entry: _Entry, *, harm: bool = False, invented_loss: float = 0.0) -> Standing:
-        """Return how a rule set does by the objective; with `harm`, how the unguided policy does."""
+        """Return the standing of a rule set by the objective; with `harm`, of the unguided policy."""
         pairs = self.pairs(entry)
         return self.objective.standing(*self.sides(pairs, harm=harm), pairs.changed, invented_loss)
 
     def evidence(self, entry: _Entry) -> Standing:
-        """Return how a rule set does in the race and did in trials before, together: what decides who is confirmed."""
+        """Return the standing of a rule set in the race combined with search trials; decides what is confirmed."""
         here, shown = self.standing(entry), entry.shown
         if shown is None or not shown.error > 0.0 or not here.error > 0.0:
             return here
         there = 1.0 / (SELECTION_ERROR_FACTOR * shown.error) ** 2
         race = 1.0 / here.error**2
         mean, error = (there * shown.mean + race * here.difference) / (there + race), 1.0 / math.sqrt(there + race)
-        return Standing(mean, error, mean / error, float(stats.norm.sf(mean / error)))
+        return Standing(mean, error, mean / error, float(ndtr(-(mean / error))))
 
     def measure(self, named: Sequence[Named]) -> list[MeasuredEffect]:
-        """Race rule sets, each with the name of its source.
-
-        Returns how each changed the objective on the seeds on which it was judged.
-        """
+        """Race rule sets of sources, and return the effect of each on the seeds on which it was judged."""
         for name, rule_set, shown in named:
-            entry = self._entry(rule_set)
+            entry = self._add(rule_set)
             entry.shown = entry.shown or shown
             if name not in entry.found_by:
                 entry.found_by.append(name)
@@ -260,12 +229,11 @@ class Race:
         return [self._effect(entry, self._play.steps(entry.number)) for entry in entries]
 
     def explore(self, trial: Trial) -> list[MeasuredEffect]:
-        """Play rule sets until as many episodes were changed as the trial says, and drop none.
+        """Play rule sets until as many episodes were changed as the trial asks for, and return their effects.
 
-        Returns how each changed the objective. The steps are those that were played for this trial; where more of the
-        unguided policy was played for it, that is counted with the first rule set.
+        Steps are those of this trial; additional steps of the unguided policy count for the first rule set.
         """
-        entries = [self._entry(rule_set) for rule_set in trial.rule_sets]
+        entries = [self._add(rule_set) for rule_set in trial.rule_sets]
         before = [self._play.steps(entry.number) for entry in entries]
         known = self._play.record.known
         self._play.play_changes({entry.number: trial.changes for entry in entries}, trial.seeds)
@@ -279,45 +247,45 @@ class Race:
     def _effect(self, entry: _Entry, steps: int) -> MeasuredEffect:
         standing, pairs = self.standing(entry), self.pairs(entry)
         changed, share = int(pairs.changed.sum()), Sample.of(pairs.guided).changed
-        return MeasuredEffect(standing.difference, standing.error, standing.p, changed, entry.seeds, steps, share)
+        worst = self.worst_loss(entry)
+        return MeasuredEffect(
+            standing.difference, standing.error, standing.p, changed, entry.seeds, steps, share, worst
+        )
 
     def steps(self, entry: _Entry) -> int:
-        """How many environment steps were played with a rule set."""
+        """Return the environment steps that were played with a rule set."""
         return self._play.steps(entry.number)
 
+    def worst_loss(self, entry: _Entry) -> float:
+        """Return the worst loss of an episode with a rule set."""
+        pairs = self.pairs(entry)
+        return largest_loss([self.objective.differences(*self.sides(pairs, harm=False))[pairs.changed]])
+
+    def changes_to_exclude(self, entry: _Entry, worst: WorstLoss, tests: int) -> int:
+        """Return how many changed episodes exclude that rare losses cancel the gain of the race, even half of it."""
+        if self.objective.ranks is not None or self.objective.is_binary:
+            return 0
+        pairs = self.pairs(entry)
+        differences = self.objective.differences(*self.sides(pairs, harm=False))[pairs.changed]
+        rate = judge_rare_losses(differences, worst.size).break_even / 2.0
+        return math.ceil(math.log(self._settings.alpha / tests) / math.log1p(-rate)) if 0.0 < rate < 1.0 else 0
+
+    def counted(self, repetition: Repetition) -> Repetition:
+        """Return what is known about seeds, with the episodes that were compared in the race."""
+        return self._play.counted(repetition)
+
     def share(self, entry: _Entry) -> float:
-        """The share of the episodes that a rule set changes."""
+        """Return the share of the episodes that a rule set changes."""
         changed, seeds = self._play.changes(entry.number)
         return changed / seeds
 
 
-def _detectable(standing: Standing, changed: int, alpha: float) -> float | None:
-    """Return the smallest effect that a test would show with a power of 80 %, by the standard error so far."""
-    return float(stats.norm.isf(alpha) + stats.norm.ppf(POWER)) * standing.error if changed > 1 else None
-
-
-class Exploration:
-    """Tries rule sets for sources that search, on seeds that nothing else is judged on; played when it is asked for.
-
-    Parameters
-    ----------
-    setup, seed, settings, run, on_episodes
-        As in `legible.evaluation.evaluate`.
-    """
-
-    def __init__(
-        self,
-        setup: Setup,
-        seed: int,
-        settings: EvaluationSettings,
-        run: Runner = run_units,
-        on_episodes: Callable[[int], None] | None = None,
-    ) -> None:
-        self._race = cache(lambda: _open_race(setup, seed, SEARCH_STAGE, settings, run, on_episodes)[0])
-
-    def __call__(self, trial: Trial) -> list[MeasuredEffect]:
-        """Try rule sets."""
-        return self._race().explore(trial)
+def make_explore(
+    setup: Setup, seed: int, settings: EvaluationSettings, run: Runner, on_episodes: Callable[[int], None] | None
+) -> Callable[[Trial], list[MeasuredEffect]]:
+    """Return a function that plays trials of sources that search, on seeds of a separate stage."""
+    opened = cache(lambda: _open_race(setup, seed, SEARCH_STAGE, settings, run, on_episodes)[0])
+    return lambda trial: opened().explore(trial)
 
 
 def _open_race(
@@ -328,7 +296,7 @@ def _open_race(
     run: Runner,
     on_episodes: Callable[[int], None] | None,
 ) -> tuple[Race, Repetition]:
-    """Open a race on the seeds of a stage, and say whether the same seed gives the same episode there."""
+    """Return a race on the seeds of a stage, and whether the same seed gives the same episode there."""
     searches = stage == SEARCH_STAGE
     repetition = find_repetition(setup, seed, stage, run)
     this = replace(setup, treatments=(), rows=repetition.rows)
@@ -338,50 +306,71 @@ def _open_race(
 
 def race(
     setup: Setup,
-    *,
     seed: int,
     settings: EvaluationSettings,
     confirmed: bool = True,
     sources: Mapping[str, Hypotheses] | None = None,
     run: Runner = run_units,
     on_episodes: Callable[[int], None] | None = None,
+    on_candidates: Callable[[Sequence[Verdict]], None] | None = None,
 ) -> Evaluation:
     """Race every treatment of the setup and every rule set of the sources; parameters as for `evaluate`."""
 
     @cache
     def begin() -> tuple[Race, Repetition]:
-        """Begin the race, when all searches are done."""
-        found, repetition = _open_race(setup, seed, "racing", settings, run, on_episodes)
-        found.enter(setup.treatments)
-        return found, repetition
+        """Begin the race, after all searches."""
+        opened, repetition = _open_race(setup, seed, "racing", settings, run, on_episodes)
+        opened.enter(setup.treatments)
+        return opened, repetition
 
-    explore = Exploration(setup, seed, settings, run, on_episodes)
-    ask_sources(sources or {}, lambda named: begin()[0].measure(named), explore)  # noqa: PLW0108 (not before it is needed)
-    found, repetition = begin()
-    this, record = replace(setup, treatments=(), rows=repetition.rows), found.record
-    record.extend(1)  # the unguided policy is measured even if there is nothing to compare it with
-    candidates = _candidates(found, settings)
-    verdicts = _verdicts(found, candidates, settings.alpha)
-    unguided_steps = repetition.steps + int(record.result.lengths.sum())
+    worst = WorstLoss(settings.worst_loss)
+    explore = make_explore(setup, seed, settings, run, on_episodes)
+    # The race begins only when it is needed.
+    run_sources(sources or {}, lambda named: begin()[0].measure(named), explore, lambda loss: worst.add([-loss]))  # noqa: PLW0108
+    finished, repetition = begin()
+    finished.record.extend(1)  # the unguided policy is measured even if there is nothing to compare it with
+    repetition = finished.counted(repetition)
+    worst.add([-finished.worst_loss(entry) for entry in finished.entries])
+    candidates = _find_candidates(finished, settings)
+    verdicts = _make_verdicts(finished, candidates, settings.alpha)
     evaluation = Evaluation(
-        Sample.of(record.result),
+        Sample.of(finished.record.result),
         tuple(verdicts),
         settings,
-        unguided_steps=unguided_steps,
+        unguided_steps=repetition.steps + int(finished.record.result.lengths.sum()),
         repetition=repetition,
+        worst_loss=worst.size,
     )
     if not confirmed or not candidates or not settings.confirmation_changes:
         return evaluation
+    if on_candidates is not None:
+        on_candidates([verdicts[i] for i in candidates])
+    expected = []
+    for i in candidates:
+        entry = finished.entries[i]
+        difference = finished.evidence(entry).difference - settings.smallest_effect
+        error = finished.standing(entry).error
+        needed = changes_for_power(
+            verdicts[i].changed_episodes or 0, difference, error, len(candidates), settings.alpha
+        )
+        excluding = finished.changes_to_exclude(entry, worst, len(candidates)) if settings.until_excluded else 0
+        expected.append(Expectation(finished.share(entry), needed, excluding))
+    most = max((math.ceil(OVERSAMPLING * one.excluding / one.share) for one in expected if one.excluding), default=0)
+    seeds = max(settings.confirmation_seeds, min(most, settings.most_excluding_seeds))
     played = confirm(
-        this,
+        replace(setup, treatments=(), rows=repetition.rows),
         repetition,
         [verdicts[i].treatment for i in candidates],
-        [_expectation(found, found.entries[i], len(candidates), settings.alpha) for i in candidates],
+        expected,
         seed=seed,
-        settings=settings,
+        settings=replace(settings, confirmation_seeds=seeds),
         run=run,
         on_episodes=on_episodes,
+        worst_loss=worst.size,
     )
+    for block in range(len(played.blocks.results) - 1):
+        guided, base = reversed(played.blocks.pair(block))
+        worst.add(finished.objective.differences(guided, base))
     for i, confirmation, steps in zip(candidates, played.confirmations, played.steps, strict=True):
         verdicts[i] = replace(
             verdicts[i],
@@ -393,54 +382,53 @@ def race(
         evaluation,
         verdicts=tuple(verdicts),
         confirmation_blocks=played.blocks,
+        repetition=played.repetition,
+        worst_loss=worst.size,
         unguided_steps=evaluation.unguided_steps + int(played.blocks.base.lengths.sum()),
     )
 
 
-def _candidates(found: Race, settings: EvaluationSettings) -> list[int]:
-    """The entries that are confirmed."""
-    passed: list[int] = []
-    contenders = []
-    for i, entry in enumerate(found.entries):
-        evidence = found.evidence(entry)
-        if entry.passed and is_worth_confirming(evidence.z, found.share(entry), settings):
+def _find_candidates(finished: Race, settings: EvaluationSettings) -> list[int]:
+    """Return the places of the entries that are confirmed."""
+    passed, contenders = [], []
+    for i, entry in enumerate(finished.entries):
+        evidence = finished.evidence(entry)
+        # Confirming what is probably smaller than the smallest effect of interest would only cost seeds.
+        is_too_small = evidence.difference + evidence.error < settings.smallest_effect
+        if entry.passed and not is_too_small and is_worth_confirming(evidence.z, finished.share(entry), settings):
             passed.append(i)
             worth = evidence.difference - evidence.error
-            contenders.append(Contender(tuple(entry.found_by), worth, found.pairs(entry)))
-    return [passed[k] for k in choose_contenders(contenders, settings.most_confirmed)]
-
-
-def _expectation(found: Race, entry: _Entry, tests: int, alpha: float) -> Expectation:
-    """What the race lets expect of a rule set on fresh seeds."""
-    here, changed = found.standing(entry), int(found.pairs(entry).changed.sum())
-    needed = changes_for_power(changed, found.evidence(entry).difference, here.error, tests, alpha)
-    return Expectation(found.share(entry), needed)
+            contenders.append(Contender(tuple(entry.found_by), worth, finished.pairs(entry)))
+    chosen = choose_contenders(contenders, settings.most_confirmed, limits_mined=settings.most_raced > 0)
+    return [passed[k] for k in chosen]
 
 
 def changes_for_power(changed: int, difference: float, error: float, tests: int, alpha: float) -> int:
-    """How many changed episodes show a difference with a power of 80 %, if no other of some tests finds anything.
+    """Return how many changed episodes show a difference with a power of 80 % if no other test finds an effect.
 
-    `error` is its standard error on as many episodes as were `changed`. 0 where there is no difference to show.
+    `error` is the standard error on as many episodes as were `changed`. The result is 0 without a positive difference.
     """
     if difference <= 0.0:
         return 0
-    wanted = float(stats.norm.isf(alpha / tests) + stats.norm.ppf(POWER))
+    wanted = float(-ndtri(alpha / tests) + ndtri(POWER))
     return math.ceil(changed * (wanted * error / difference) ** 2)
 
 
-def _verdicts(found: Race, candidates: Sequence[int], alpha: float) -> list[Verdict]:
+def _make_verdicts(finished: Race, candidates: Sequence[int], alpha: float) -> list[Verdict]:
     chosen = set(candidates)
-    helps = [found.standing(entry) for entry in found.entries]
-    changed = [int(found.pairs(entry).changed.sum()) for entry in found.entries]
+    entries = finished.entries
+    helps = [finished.standing(entry) for entry in entries]
+    changed = [int(finished.pairs(entry).changed.sum()) for entry in entries]
     # As in the confirmation: a rare large gain that has not been seen may outweigh many small losses.
-    gain = found.objective.invented_loss(found.sides(found.pairs(entry), harm=True) for entry in found.entries)
+    gain = finished.objective.invented_loss(finished.sides(finished.pairs(entry), harm=True) for entry in entries)
     p = [standing.p for standing in helps]
-    p_harm = [found.standing(entry, harm=True, invented_loss=gain).p for entry in found.entries]
+    p_harm = [finished.standing(entry, harm=True, invented_loss=gain).p for entry in entries]
     q, q_harm = benjamini_hochberg(p), benjamini_hochberg(p_harm)
+    detectable_z = float(-ndtri(alpha) + ndtri(POWER))
     return [
         Verdict(
             treatment=entry.treatment,
-            sample=Sample.of(found.pairs(entry).guided),
+            sample=Sample.of(finished.pairs(entry).guided),
             difference=helps[i].difference,
             p=p[i],
             q=float(q[i]),
@@ -451,9 +439,9 @@ def _verdicts(found: Race, candidates: Sequence[int], alpha: float) -> list[Verd
             found_by=", ".join(entry.found_by),
             equal_sources=tuple(entry.equal),
             changed_episodes=changed[i],
-            detectable=_detectable(helps[i], changed[i], alpha),
+            detectable=detectable_z * helps[i].error if changed[i] > 1 else None,
             is_set_aside=entry.passed and i not in chosen,
-            steps=found.steps(entry),
+            steps=finished.steps(entry),
         )
-        for i, entry in enumerate(found.entries)
+        for i, entry in enumerate(entries)
     ]

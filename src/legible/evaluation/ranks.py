@@ -1,12 +1,11 @@
-"""Figures that are means of some ranks (the median, the worst tenth), and their test on pairs of episodes.
+"""Figures that are means of a range of ranks (median, worst tenth), and their test on pairs of episodes.
 
-Such a figure is compared as the difference of two figures, that of the guided episodes and that of the unguided ones,
-never as a figure of the differences: half of the pairs may gain while the median falls. Whole pairs are resampled, so
-that what is common to both sides of a pair stays common.
+The effect is the difference of the guided and the unguided figure, never the figure of the differences: half of the
+pairs may gain while the median falls. Whole pairs are resampled, which preserves their correlation.
 
-- `Ranks`: which ranks; `MEDIAN`, `WORST_TENTH`.
-- `rank_test`: guided against unguided episodes of the same seeds.
-- `rank_interval`: the figure of some episodes with its interval.
+- `Ranks`: a range of ranks; `MEDIAN`, `WORST_TENTH`.
+- `rank_test`: tests guided against unguided episodes with the same seeds.
+- `rank_interval`: the confidence interval of a figure.
 """
 
 from __future__ import annotations
@@ -16,28 +15,33 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
-from scipy import stats
+from scipy.special import ndtri
 
 from legible.evaluation.statistics import POWER, Effect
+from legible.imports import njit
 from legible.streams import GOLDEN, check_seed, key_of_seed, mix
 
 
 class Ranks(NamedTuple):
-    """A range of ranks, by the number of episodes: from the first, counted from 0, up to but not including the last."""
+    """A range of ranks for a number of episodes: from the first, counted from 0, up to but not including the last."""
 
     first: Callable[[int], int]
     last: Callable[[int], int]
 
     def figure(self, values: NDArray[np.float64]) -> float:
-        """The mean of the values with these ranks, the smallest value first."""
+        """Return the mean of the values with these ranks, in ascending order."""
         n = len(values)
         return float(np.sort(values)[self.first(n) : self.last(n)].mean())
 
 
 MEDIAN = Ranks(lambda n: (n - 1) // 2, lambda n: n // 2 + 1)
 WORST_TENTH = Ranks(lambda _: 0, lambda n: math.ceil(n / 10))
+
+
+def _largest_drop(before: NDArray[np.float64], after: NDArray[np.float64], least: float) -> float:
+    """Return the largest drop, but no less than `least`; if nothing drops, the largest change."""
+    return max(0.0, least, float((before - after).max())) or float(np.abs(after - before).max())
 
 
 def rank_test(
@@ -50,24 +54,25 @@ def rank_test(
     resamples: int,
     rng_seed: int,
     alpha: float = 0.05,
+    relevant: float = 0.0,
     confidence: float = 0.95,
 ) -> Effect:
-    """Test whether the guided figure is greater, by a bootstrap of whole pairs.
+    """Test whether guidance raises a rank statistic of the returns, such as the median, by a bootstrap of whole pairs.
 
-    A resample shows no gain when its guided figure is not above its unguided one; p is the share of these. One invented
-    pair, a middling episode that guidance made worse by the largest loss, but not worse than the worst episode, is
-    resampled with the others, for harm that is too rare to have been seen (for the upper end of the interval the same
-    with both sides exchanged).
+    p is the share of resamples in which guidance raises the statistic by no more than `relevant`; 1 if it does not in
+    the sample, or if nothing changed. One invented pair is resampled with the others, to account for harm that is too
+    rare to be seen: a median episode made worse by the largest loss, but not worse than the worst episode. For the
+    upper end of the interval, guided and unguided are exchanged.
 
     Parameters
     ----------
     guided, base
-        What is compared, an entry a seed.
+        Values of the episodes, one per seed.
     changed
-        Which episodes guidance changed. Nothing changed: p is 1.
+        Which episodes guidance changed; p is 1 if none.
     ranks
-        Which figure.
-    invented_loss, resamples, rng_seed, alpha, confidence
+        The rank statistic.
+    invented_loss, resamples, rng_seed, alpha, relevant, confidence
         As for `legible.evaluation.changed.changed_mean_test`.
 
     >>> base = np.arange(40.0)
@@ -78,10 +83,10 @@ def rank_test(
     n, changes = len(base), int(changed.sum())
     mean = ranks.figure(guided) - ranks.figure(base)
     if not changes:
-        return Effect(mean, 0.0, mean, mean, 1.0, None, 0, n)
-    loss = max(0.0, invented_loss, float((base - guided).max())) or float(np.abs(guided - base).max())
+        return Effect(mean, error=0.0, low=mean, high=mean, p=1.0, detectable=None, changed=0, seeds=n)
+    loss = _largest_drop(base, guided, invented_loss)
     differences = np.sort(_with_invented_pair(guided, base, loss, ranks, resamples, rng_seed))
-    gain = max(0.0, invented_loss, float((guided - base).max())) or float(np.abs(guided - base).max())
+    gain = _largest_drop(guided, base, invented_loss)
     turned = np.sort(_with_invented_pair(base, guided, gain, ranks, resamples, rng_seed))
     tail = (1.0 - confidence) / 2.0
     error = float(differences.std(ddof=1))
@@ -91,8 +96,8 @@ def rank_test(
         error=error,
         low=min(_quantile(differences, tail), mean),
         high=max(-_quantile(turned, tail), mean),
-        p=(1 + int(np.count_nonzero(differences <= 0.0))) / (1 + resamples) if mean > 0.0 else 1.0,
-        detectable=needed + float(stats.norm.ppf(POWER)) * error,
+        p=(1 + int(np.count_nonzero(differences <= relevant))) / (1 + resamples) if mean > relevant else 1.0,
+        detectable=relevant + needed + float(ndtri(POWER)) * error,
         changed=changes,
         seeds=n,
     )
@@ -101,21 +106,21 @@ def rank_test(
 def rank_interval(
     values: NDArray[np.float64], ranks: Ranks, *, resamples: int, rng_seed: int, confidence: float = 0.95
 ) -> tuple[float, float]:
-    """Return the interval of a figure of some episodes, by their bootstrap."""
+    """Return the bootstrap confidence interval of a figure."""
     found = np.sort(_resampled_figures(values[:, None], ranks, resamples, rng_seed)[:, 0])
     tail = (1.0 - confidence) / 2.0
     return _quantile(found, tail), -_quantile(-found[::-1], tail)
 
 
 def _quantile(ascending: NDArray[np.float64], tail: float) -> float:
-    """The value that a share of at most `tail` of the resamples does not exceed, p's own way of counting."""
+    """Return the value that at most a share `tail` of the resamples does not exceed, counted as for p."""
     return float(ascending[max(0, math.floor(tail * (1 + len(ascending))) - 1)])
 
 
 def _with_invented_pair(
     better: NDArray[np.float64], worse: NDArray[np.float64], loss: float, ranks: Ranks, resamples: int, rng_seed: int
 ) -> NDArray[np.float64]:
-    """Resampled differences of the figures, of the pairs and one that lost."""
+    """Return resampled differences of the figures, with one invented pair that lost."""
     middling, worst = float(np.median(worse)), float(min(better.min(), worse.min()))
     pairs = np.stack([np.append(better, max(middling - loss, worst)), np.append(worse, middling)], axis=1)
     figures = _resampled_figures(pairs, ranks, resamples, rng_seed)
@@ -126,7 +131,7 @@ def _with_invented_pair(
 def _resampled_figures(
     columns: NDArray[np.float64], ranks: Ranks, resamples: int, rng_seed: int
 ) -> NDArray[np.float64]:
-    """Figures of the columns in every resample of the rows."""
+    """Return the figures of the columns in every resample of the rows."""
     n = len(columns)
     order = np.argsort(columns, axis=0, kind="stable")
     key = key_of_seed(np.uint64(check_seed(rng_seed) % 2**64))

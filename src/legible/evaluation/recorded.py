@@ -1,10 +1,10 @@
-"""Episodes played once a seed and kept step by step: what (other) guidance is compared with.
+"""Episodes that are played once per seed and recorded step by step, for comparison with (other) guidance.
 
-- `RecordedEpisodes`: episodes with all that decides what guidance would change in them; `STEPS` has
-  `legible.evaluation.units.run_units` keep them.
-- `EpisodeRecord`: those of a stage, unguided or all guided alike, as many as are asked for; what a study's folder holds
-  is not played again.
-- `find_repetition`, `Repetition`: whether the same seed gives the same episode, wherever it is played.
+- `RecordedEpisodes`: episodes with all data that determine what guidance would change in them; kept by
+  `legible.evaluation.units.run_units` with `STEPS`.
+- `EpisodeRecord`: recorded episodes of a stage, unguided or all with the same guidance, extended on demand; units in
+  the store of a study are not played again.
+- `find_repetition`, `Repetition`: whether the same seed gives the same episode in every unit.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from legible.errors import LegibleError
 from legible.evaluation.blocks import Runner
-from legible.evaluation.starts import UnitStarts
+from legible.evaluation.starts import KnownPart, UnitStarts
 from legible.evaluation.units import (
     UNGUIDED,
     Kept,
-    LoneEpisode,
     Setup,
     Treatment,
     Unit,
@@ -30,34 +30,36 @@ from legible.evaluation.units import (
     cut_into_units,
     play_in_slots,
     slots_for,
-    slots_for_one,
     usual_rows,
 )
 from legible.play import Observations, Recorder, Scores, Slots, StepRecord, stage_seeds
-from legible.play.packed_states import PackedStates, pack_states
+from legible.play.branching.packed import PackedStates, pack_states
 from legible.rules import RuleSet
+from legible.schemas import RECORDED, check_arrays
 
 RECORD_EPISODES = 256
-"""Episodes in a unit that is recorded: they all run side by side."""
+"""Episodes in a recorded unit, which all run at once."""
 REPEATED_EPISODES = 24
+MOST_LEAKED = 0.05
+"""Largest share of replayed episodes that may differ from their recording."""
 REMEMBERED_BYTES = 1_000_000_000
 _COLUMNS = ("observations", "scores", "rewards", "step_costs", "states")
 
 
 @dataclass(frozen=True)
 class RecordedEpisodes:
-    """Episodes with what was seen in every step.
+    """Episodes recorded step by step.
 
     Parameters
     ----------
     result
-        How they went.
+        Per-episode results.
     observations, scores
-        What the policy saw and thought, a row a step, episode after episode. Episodes that failed have no rows.
+        Observations and scores of the policy, one row per step, episode after episode. Failed episodes have no rows.
     rewards, step_costs
-        What every step earned and cost.
+        Reward and cost of every step.
     states
-        The states after every step, where they can be kept (`legible.play.packed_states`).
+        States after every step, where they can be kept (`legible.play.branching.packed`).
     """
 
     result: UnitResult
@@ -74,28 +76,28 @@ class RecordedEpisodes:
 
     @property
     def errors(self) -> NDArray[np.str_]:
-        """Why they did."""
+        """Reasons of the failures."""
         return self.result.errors
 
     @property
     def starts(self) -> NDArray[np.int64]:
-        """The first row of every episode, and the end."""
+        """First row of every episode, and the number of rows."""
         return np.concatenate([[0], np.cumsum(self.result.lengths)])
 
     @property
     def nbytes(self) -> int:
-        """Memory that it takes."""
+        """Memory in bytes."""
         return sum(getattr(self, name).nbytes for name in _COLUMNS)
 
     @classmethod
     def of_failed(cls, error: str) -> RecordedEpisodes:
-        """One episode that failed."""
+        """Return the record of one failed episode."""
         no_rows, nothing = np.empty((0, 0), np.float32), np.empty(0)
         return cls(UnitResult.of_failed(error), no_rows, no_rows, nothing, nothing, np.empty((0, 0), np.uint8))
 
     @classmethod
     def concatenate(cls, parts: Sequence[RecordedEpisodes]) -> RecordedEpisodes:
-        """Put episodes one after the other."""
+        """Concatenate records."""
         with_rows = [part for part in parts if len(part.observations)] or parts[:1]
         return cls(
             UnitResult.concatenate([part.result for part in parts]),
@@ -108,12 +110,13 @@ class RecordedEpisodes:
         return RecordedEpisodes(self.result[first:last], *(getattr(self, name)[rows].copy() for name in _COLUMNS))
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return it as arrays, for a file."""
+        """Return the columns by name, for a file."""
         return {**self.result.to_arrays(), **{name: getattr(self, name) for name in _COLUMNS}}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> RecordedEpisodes:
-        """Make it from what `to_arrays` returned."""
+        """Read what `to_arrays` returned."""
+        check_arrays(arrays, RECORDED)
         made = cls(UnitResult.from_arrays(arrays), *(arrays[name] for name in _COLUMNS))
         if any(len(getattr(made, name)) != made.starts[-1] for name in _COLUMNS):
             raise ValueError("steps are missing")
@@ -124,7 +127,7 @@ class RecordedEpisodes:
 
 
 class _StepKeeper:
-    """Keeps what happens in episodes and the states after every step."""
+    """Recorder of steps, costs and states of the episodes of a unit."""
 
     def __init__(self, slots: Slots, *, rows: bool = False) -> None:
         self._slots = slots
@@ -134,7 +137,7 @@ class _StepKeeper:
         self._order: list[NDArray[np.int64]] = []
 
     def __call__(self, step: StepRecord) -> None:
-        """Keep a step."""
+        """Record a step."""
         self._recorder(step)
         rows = np.flatnonzero(step.episodes >= 0)
         self._order.append(np.stack([step.steps[rows], step.episodes[rows]]))
@@ -142,7 +145,7 @@ class _StepKeeper:
         self._states.append(pack_states(self._slots, rows))
 
     def recorded(self, result: UnitResult) -> RecordedEpisodes:
-        """Return everything that was kept."""
+        """Return everything that was recorded."""
         steps = self._recorder.steps()
         order = np.lexsort(np.concatenate(self._order, axis=1))
         width = min(part.shape[1] for part in self._states)
@@ -151,102 +154,111 @@ class _StepKeeper:
         return RecordedEpisodes(result, steps.observations, steps.scores, steps.rewards, costs, states)
 
 
-def record_unguided_unit(setup: Setup, unit: Unit, *, rows: bool = False) -> RecordedEpisodes:
-    """Play a unit and keep its steps; with `rows` all that the policy was shown in them."""
+def record_steps(setup: Setup, unit: Unit, *, rows: bool = False) -> RecordedEpisodes:
+    """Play a unit and record its steps; with `rows` all that the policy was shown in them."""
     slots = slots_for(setup, unit)
     keeper = _StepKeeper(slots, rows=rows)
     return keeper.recorded(play_in_slots(setup, unit, slots, keeper))
 
 
-def record_unguided_alone(setup: Setup, episode: LoneEpisode, *, rows: bool = False) -> RecordedEpisodes:
-    """Play one episode of a unit that failed as a whole, and keep its steps."""
-    slots = slots_for_one(setup)
-    keeper, this = _StepKeeper(slots, rows=rows), replace(setup, rows=setup.rows or episode.rows)
-    return keeper.recorded(play_in_slots(this, Unit((episode.treatment,), (episode.seed,)), slots, keeper))
-
-
-STEPS = Kept("unguided", RecordedEpisodes, record_unguided_unit, record_unguided_alone)
-"""How episodes went, and what was seen in them."""
-ROWS = Kept(
-    "rows", RecordedEpisodes, partial(record_unguided_unit, rows=True), partial(record_unguided_alone, rows=True)
-)
-"""The same with all that the policy was shown, also where rules see something else."""
+STEPS = Kept("unguided", RecordedEpisodes, record_steps)
+"""Recorded episodes with the observations that rules see."""
+ROWS = Kept("rows", RecordedEpisodes, partial(record_steps, rows=True))
+"""Recorded episodes with all that the policy was shown, also where rules see something else."""
 
 
 @dataclass(frozen=True)
 class Repetition:
-    """Whether episodes repeat themselves.
+    """Result of a check whether the same seed gives the same episode.
 
     Parameters
     ----------
     rows
-        Rows of the batches that the policy is to see.
+        Number of rows of the batches that the policy should see.
     holds
-        Whether the same seed then gives the same episode, whatever unit it is played in.
+        Whether the same seed then gives the same episode in every unit.
     steps
-        Environment steps that it took to find out.
+        Environment steps of the check.
+    compared, differed
+        Number of episodes whose first steps were played again with the same seed later, and of those that differed.
     """
 
     rows: int
     holds: bool
     steps: int = 0
+    compared: int = 0
+    differed: int = 0
+
+    def describe_leak(self) -> str:
+        """Return what is wrong if the same seed does not always give the same episode; "" if nothing was seen.
+
+        Raises `LegibleError` if that is frequent: episodes with the same seed are then no pairs.
+        """
+        if not self.differed:
+            return ""
+        seen = (
+            f"{self.differed} of {self.compared} episodes that were played again with the same seed differ from their "
+            "recording: the environment draws random numbers that do not come from the seed"
+        )
+        if self.differed > MOST_LEAKED * self.compared:
+            raise LegibleError(
+                f"{seen}. Seed them all in reset, or compare without pairs (--set evaluation.method=paper)."
+            )
+        return f"{seen[0].upper()}{seen[1:]}. Effects are less precise than they could be, and replays may differ."
 
 
-def find_repetition(setup: Setup, seed: int, stage: str, run: Runner) -> Repetition:
-    """Play some seeds of a stage twice, in other rows and with others, and see whether all is the same to the bit.
+def find_repetition(setup: Setup, seed: int, stage: str, run: Runner, *, progress_name: str = "") -> Repetition:
+    """Play seeds of a stage twice, in other rows and units, and compare the episodes bit by bit.
 
-    Where it is not, the shape of the batch may be why: then the policy is asked about one state at a time. Where the
-    episodes still differ, the environment or the policy draws random numbers that do not come from the seed.
+    If they differ, the shape of the batch may be the reason: then the policy is asked about one state at a time. If the
+    episodes still differ, the environment or the policy draws random numbers that do not come from the seed. The name
+    of the episodes in progress is that of the stage, unless another is given.
     """
     seeds = stage_seeds(seed, stage, 0, REPEATED_EPISODES)
     wide = usual_rows(setup.play)
-    there, back = tuple(seeds), tuple(reversed(seeds))
-    # The second time with half as many side by side, so that rows are filled again by other episodes.
+    # The second time with half as many episodes at once, so that rows are refilled by other episodes.
     fewer = replace(setup.play, batch=max(1, min(setup.play.batch, len(seeds)) // 2))
     steps = 0
     for rows in (wide, 1):
         once = replace(setup, treatments=(), rows=rows)
-        first = run(once, [Unit((UNGUIDED,) * len(seeds), there)], kept=STEPS, stage=stage)
-        second = run(replace(once, play=fewer), [Unit((UNGUIDED,) * len(seeds), back)], kept=STEPS, stage=stage)
+        first = run(once, [Unit((UNGUIDED,) * len(seeds), tuple(seeds))], kept=STEPS, stage=progress_name or stage)
+        back = Unit((UNGUIDED,) * len(seeds), tuple(reversed(seeds)))
+        second = run(replace(once, play=fewer), [back], kept=STEPS, stage=progress_name or stage)
         steps += int(first.starts[-1] + second.starts[-1])
-        if _same(first, second):
+        if _is_same_reversed(first, second):
             return Repetition(rows, holds=True, steps=steps)
     return Repetition(wide, holds=False, steps=steps)
 
 
-def _same(first: RecordedEpisodes, second: RecordedEpisodes) -> bool:
-    """Whether two recordings, the second in the reversed order, are of the same episodes."""
-    n = len(first)
-    order = np.arange(n)[::-1]
+def _is_same_reversed(first: RecordedEpisodes, second: RecordedEpisodes) -> bool:
+    """Return whether two records, the second in reversed order, hold the same episodes."""
+    order = np.arange(len(first))[::-1]
     again = second.result[order]
     names = ("returns", "lengths", "truncated", "success", "costs", "failed")
     if not all(np.array_equal(getattr(first.result, f), getattr(again, f), equal_nan=True) for f in names):
         return False
-    starts = second.starts
-    rows = np.concatenate([np.arange(starts[i], starts[i + 1]) for i in order])
+    rows = np.concatenate([np.arange(second.starts[i], second.starts[i + 1]) for i in order])
     columns = ("observations", "scores", "rewards", "step_costs")
     return all(np.array_equal(getattr(first, f), getattr(second, f)[rows], equal_nan=True) for f in columns)
 
 
 class EpisodeRecord:
-    """The policy on the seeds of a stage, unguided or always guided alike.
+    """Recorded episodes of the policy on the seeds of a stage, unguided or all with the same guidance.
 
     Parameters
     ----------
     setup
         Policy and environment; its treatments are not used.
     seed, stage
-        Of the study, and the name of the stage.
+        Seed of the study, and name of the stage.
     most
-        How many seeds there are at most.
-    run
-        How units are run.
-    on_episodes
-        Called with the number of episodes that became known.
+        Maximum number of seeds.
+    run, on_episodes
+        As in `legible.evaluation.evaluate`.
     treatment
-        What the episodes are guided with; None: nothing.
+        Guidance of the episodes; None: unguided.
     first
-        How many seeds of the stage are passed over.
+        Number of seeds of the stage to skip.
     """
 
     def __init__(
@@ -274,76 +286,97 @@ class EpisodeRecord:
         self._whole: UnitResult | None = None
 
     @property
+    def setup(self) -> Setup:
+        """What its units share."""
+        return self._setup
+
+    @property
     def most(self) -> int:
-        """How many seeds there are at most."""
+        """Maximum number of seeds."""
         return len(self.seeds)
 
     @property
     def known(self) -> int:
-        """How many seeds have been played."""
+        """Number of seeds that have been played."""
         return sum(len(result) for result in self._results)
 
     @property
     def result(self) -> UnitResult:
-        """How the episodes on the seeds that have been played went."""
+        """Results of the episodes that have been played."""
         if self._whole is None:
             self._whole = UnitResult.concatenate(self._results)
         return self._whole
 
     def extend(self, seeds: int) -> int:
-        """Play at least this many seeds, whole units of them; returns how many are known now."""
+        """Play at least this many seeds, in whole units, and return how many have been played."""
         wanted = min(seeds, self.most)
         if self.known >= wanted:
             return self.known
         first = len(self._results)
         new = self._units[first : -(-wanted // len(self._units[0]))]
         played = self._run(self._setup, new, kept=STEPS, stage=self.stage, on_episodes=self._on_episodes)
-        ends = np.cumsum([len(unit) for unit in new]).tolist()
-        for i, (unit, end) in enumerate(zip(new, ends, strict=True), start=first):
-            part = played.episodes(end - len(unit), end)
+        start = 0
+        for i, unit in enumerate(new, start=first):
+            part = played.episodes(start, start + len(unit))
+            start += len(unit)
             self._results.append(part.result)
             self._remember(i, part)
         self._whole = None
         return self.known
 
     def parts(self, first: int, last: int) -> list[tuple[slice, RecordedEpisodes]]:
-        """Return what is known of the seeds from `first` up to but not including `last`, unit by unit."""
+        """Return the units that hold the seeds from `first` up to but not including `last`, and their places."""
         size = len(self._units[0])
-        found = []
-        for i in range(first // size, min(len(self._results), -(-last // size))):
-            start = i * size
-            found.append((slice(start, start + len(self._results[i])), self._part(i)))
-        return found
+        numbers = range(first // size, min(len(self._results), -(-last // size)))
+        return [(slice(i * size, i * size + len(self._results[i])), self._part(i)) for i in numbers]
 
     def starts_at(
-        self,
-        places: NDArray[np.int64],
-        steps: NDArray[np.int64],
-        fired: NDArray[np.int64],
-        changed: NDArray[np.int64],
+        self, places: NDArray[np.int64], steps: NDArray[np.int64], fired: NDArray[np.int64], changed: NDArray[np.int64]
     ) -> UnitStarts | None:
-        """Return where episodes go on from steps of recorded ones; None where states could not be kept.
+        """Return the states in which episodes part from recorded ones; None where states could not be kept.
 
         Parameters
         ----------
         places, steps
-            Of every episode, the place of its seed and the first step to be played.
+            Place of the seed of every episode, and the first step to be played.
         fired, changed
-            In how many steps before that a treatment stepped in, and changed the action.
+            Numbers of steps before it in which a treatment triggered, and in which it changed the action.
         """
         size = len(self._units[0])
-        found: list[tuple[NDArray[np.intp], UnitStarts]] = []
+        order, found = [], []
         for i in np.unique(places // size).tolist():
             part = self._part(i)
             if not part.states.shape[1]:
                 return None
             mine = np.flatnonzero(places // size == i)
-            known = (places[mine] - i * size, steps[mine], fired[mine], changed[mine])
-            found.append((mine, _starts_in(part, *known)))
-        order = np.argsort(np.concatenate([mine for mine, _ in found]))
-        return UnitStarts(
-            *(np.concatenate([getattr(starts, f.name) for _, starts in found])[order] for f in fields(UnitStarts))
-        )
+            known = steps[mine]
+            begins = part.starts[places[mine] - i * size]
+            rows = begins + known
+            # Summed one after the other, as in play, so that the bits are the same.
+            returns, costs = (
+                np.array([float(np.cumsum(c[a:b])[-1]) if b > a else 0.0 for a, b in zip(begins, rows, strict=True)])
+                for c in (part.rewards, part.step_costs)
+            )
+            # Episodes that start from the beginning get an arbitrary row, which is not used.
+            states = part.states[np.where(known > 0, rows - 1, 0)]
+            seen = part.observations[np.where(known > 0, rows, 0)]
+            order.append(mine)
+            found.append(UnitStarts(known, returns, costs, fired[mine], changed[mine], states, seen))
+        back = np.argsort(np.concatenate(order))
+        names = [f.name for f in fields(UnitStarts)]
+        return UnitStarts(*(np.concatenate([getattr(part, name) for part in found])[back] for name in names))
+
+    def known_part(self, places: NDArray[np.int64], steps: NDArray[np.int64]) -> KnownPart:
+        """Return what is recorded of the first steps of episodes."""
+        size, returns = len(self._units[0]), np.zeros(len(places))
+        for i in np.unique(places // size).tolist():
+            part = self._part(i)
+            for mine in np.flatnonzero(places // size == i).tolist():
+                begin = part.starts[places[mine] - i * size]
+                rewards = part.rewards[begin : begin + steps[mine]]
+                # Summed one after the other, as in play, so that the bits are the same.
+                returns[mine] = np.cumsum(rewards)[-1] if len(rewards) else 0.0
+        return KnownPart(steps, returns)
 
     def _part(self, i: int) -> RecordedEpisodes:
         if i not in self._parts:
@@ -351,31 +384,7 @@ class EpisodeRecord:
         return self._parts[i]
 
     def _remember(self, i: int, part: RecordedEpisodes) -> None:
-        """Keep a part in memory, unless they are too large together: then the oldest is read again when needed."""
+        """Keep a part in memory, and forget the oldest ones if all are too large; they are read again when needed."""
         self._parts[i] = part
         while len(self._parts) > 1 and sum(other.nbytes for other in self._parts.values()) > REMEMBERED_BYTES:
             del self._parts[next(iter(self._parts))]
-
-
-def _starts_in(
-    part: RecordedEpisodes,
-    episodes: NDArray[np.int64],
-    steps: NDArray[np.int64],
-    fired: NDArray[np.int64],
-    changed: NDArray[np.int64],
-) -> UnitStarts:
-    begins, rows = part.starts[episodes], part.starts[episodes] + steps
-    known = steps > 0
-    # Added up one after the other, as in play, so that the bits are the same.
-    returns = [float(np.cumsum(part.rewards[a:b])[-1]) if b > a else 0.0 for a, b in zip(begins, rows, strict=True)]
-    costs = [float(np.cumsum(part.step_costs[a:b])[-1]) if b > a else 0.0 for a, b in zip(begins, rows, strict=True)]
-    shown = np.where(known, rows, 0)  # an episode that starts anew shows what it shows
-    return UnitStarts(
-        steps=steps,
-        returns=np.array(returns),
-        costs=np.array(costs),
-        fired=fired,
-        changed=changed,
-        states=part.states[np.where(known, rows - 1, 0)],
-        observations=part.observations[shown],
-    )

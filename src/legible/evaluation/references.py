@@ -1,13 +1,15 @@
-"""References: plain ways to act that a policy should beat, and other policies to compare it with.
+"""Baselines of a study: simple ways to act that a policy should beat, and other policies to compare it with.
 
-A mean return says little by itself. Where braking all the time earns ten times as much, a policy that is guided to a
-gain of some points is not mended.
+A mean return means little without a comparison. Where braking all the time earns ten times as much, a small gain by
+guidance does not repair the policy.
 
-- `Reference`: random play, one choice throughout, or another policy; a treatment, so that it is played in units.
-- `plain_references`: random play and the constant choices of an environment.
-- `compare_references`: plays them. Which ones are the best is decided on seeds of their own; those are then quoted from
-  the seeds of the final figure.
-- `References`: what came of it: a `ReferenceResult` for each of them, a `QuotedReference` for those on the final seeds.
+- `Reference`: a baseline (random play, one choice throughout, the policy played another way, or another policy); a
+  treatment that is played in units.
+- `default_references`: random play and the constant choices of an environment; `other_way`: sampled instead of greedy
+  play, or the opposite.
+- `play_references`: plays the policy and baselines on the seeds on which baselines are chosen.
+- `compare_references`: plays baselines, selects the best on separate seeds, and plays those on the final seeds.
+- `References`: the results: a `ReferenceResult` for each baseline, a `QuotedReference` for those on the final seeds.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from legible.display import Displayed
 from legible.errors import LegibleError
 from legible.evaluation.blocks import PlayedBlocks, Runner
 from legible.evaluation.failures import WorstCase
@@ -28,33 +31,43 @@ from legible.evaluation.units import UNGUIDED, Setup, UnitResult, cut_into_units
 from legible.evaluation.verdicts import Sample
 from legible.formatting import data_frame
 from legible.guidance import CountingChooser
-from legible.guidance.chooser import Acted
+from legible.guidance.chooser import GuidedActions
 from legible.play import Observations, Scores, stage_seeds
-from legible.play.choosing import ask_policy, choose_choices, take_choices, typical_actions
+from legible.play.choosing import choices_to_actions, choose_choices, query_policy, typical_actions
 from legible.play.failures import FailureLimit, TooManyFailuresError
 from legible.policies import Policy
-from legible.settings import MOST_FAILED, ReferenceSettings
+from legible.policies.protocol import MASKED
+from legible.settings import MOST_FAILED, PlaySettings, ReferenceSettings
 
 RANDOM_PLAY = "random play"
+EXPLORING = 0.05
+"""Share of random actions with which a greedy policy without probabilities is played the other way."""
+Way = Literal["", "sampled", "greedy", "exploring"]
+_WAYS: dict[Way, str] = {
+    "sampled": "the same policy with sampled actions",
+    "greedy": "the same policy with greedy actions",
+    "exploring": f"the same policy with {100 * EXPLORING:g} % random actions",
+}
 
 
 @dataclass(frozen=True)
 class Reference:
-    """A way to act that a policy is compared with: random play unless it has choices or a policy.
+    """A baseline: random play unless it has choices, a way of playing or a policy.
 
     Parameters
     ----------
     name
-        What it is called in tables for machines: "random play", "always SLOWER", or the name that another policy was
-        given.
+        Name in JSON and data frames: "random play", "always SLOWER", or the given name of another policy.
     choices
-        For a constant choice, the choice of every group; choices are counted through all groups.
+        For a constant choice, the choice of every group; choices are numbered through all groups.
     fingerprint
-        Stands for another policy's behaviour.
+        Stands for the behaviour of another policy.
     policy
         The other policy; None where its episodes are only read.
     gerund
-        For a constant choice, what it does in words: "slowing down".
+        For a constant choice, the description "slowing down".
+    way
+        How the policy itself is played, if not as in the study.
     """
 
     name: str
@@ -62,29 +75,31 @@ class Reference:
     fingerprint: str = ""
     policy: Policy | None = field(default=None, compare=False, repr=False)
     gerund: str = field(default="", compare=False)
+    way: Way = ""
 
     @property
     def words(self) -> str:
-        """What it is called for people: "random play", "always slowing down"."""
+        """Name in sentences: "random play", "always slowing down"."""
         return f"always {self.gerund}" if self.gerund else self.name
 
     @property
-    def kind(self) -> Literal["random", "constant", "policy"]:
-        """What it is."""
-        return "constant" if self.choices else "policy" if self.fingerprint else "random"
+    def kind(self) -> Literal["random", "constant", "way", "policy"]:
+        """The kind of baseline."""
+        return "constant" if self.choices else "policy" if self.fingerprint else "way" if self.way else "random"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data that tells it from any other, whatever it is called."""
-        return {"reference": self.kind, "choices": list(self.choices), "fingerprint": self.fingerprint}
+        """Return plain data that identifies the baseline, without its name."""
+        way = {"way": self.way} if self.way else {}
+        return {"reference": self.kind, "choices": list(self.choices), "fingerprint": self.fingerprint, **way}
 
     @staticmethod
     def chooser(setup: Setup, episodes: NDArray[np.int64], seeds: Sequence[int]) -> ReferenceChooser:
-        """Make the chooser that plays episodes, each by its reference."""
+        """Return the chooser that plays episodes, each by its baseline."""
         return ReferenceChooser(setup, episodes, seeds)
 
 
 class ReferenceChooser(CountingChooser):
-    """Plays episodes by references, and those without one as the policy says."""
+    """Chooser that plays episodes by baselines, and those without one by the policy."""
 
     def __init__(self, setup: Setup, episodes: NDArray[np.int64], seeds: Sequence[int]) -> None:
         super().__init__(setup.policy, episodes, seeds, sample=setup.play.sample)
@@ -97,17 +112,17 @@ class ReferenceChooser(CountingChooser):
         treatments: NDArray[np.int64],
         keys: NDArray[np.uint64],
         steps: NDArray[np.int64],
-    ) -> Acted:
-        """Act in every row by its reference."""
-        scores, wanted = ask_policy(self._policy, observations, keys, steps, self._sample)
+    ) -> GuidedActions:
+        """Act in every row by its baseline."""
+        scores, wanted = query_policy(self._policy, observations, keys, steps, self._sample)
         choices = choose_choices(scores, self._starts, keys, steps, epsilon=self._epsilon, sample=self._draws)
-        actions = take_choices(self._policy, choices, wanted)
+        actions = choices_to_actions(self._policy, choices, wanted)
         for number in np.unique(treatments[treatments >= 0]).tolist():
-            # All rows are shown to another policy, so that the shape of its batches never changes.
-            rows, done = treatments == number, self._by(self._references[number], observations, scores, keys, steps)
+            # Another policy sees all rows, so that the shape of its batches never changes.
+            rows, done = treatments == number, self._act_by(self._references[number], observations, scores, keys, steps)
             choices[rows], actions[rows] = done[0][rows], done[1][rows]
         nowhere = np.zeros(len(choices), np.bool_)
-        return Acted(actions, choices, scores, nowhere, nowhere)
+        return GuidedActions(actions, choices, scores, nowhere, nowhere)
 
     def choose(
         self,
@@ -117,11 +132,11 @@ class ReferenceChooser(CountingChooser):
         keys: NDArray[np.uint64],
         steps: NDArray[np.int64],
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
-        """Choose for every row by its reference."""
+        """Choose for every row by its baseline."""
         done = self.act(observations, treatments, keys, steps)
         return done.choices, done.fired, done.changed
 
-    def _by(
+    def _act_by(
         self,
         reference: Reference,
         observations: Observations,
@@ -129,41 +144,49 @@ class ReferenceChooser(CountingChooser):
         keys: NDArray[np.uint64],
         steps: NDArray[np.int64],
     ) -> tuple[NDArray[np.int64], NDArray[Any]]:
-        """The choices and the actions of a reference in all rows."""
-        if reference.kind == "constant":
+        """Return the choices and the actions of a baseline in all rows."""
+        if reference.kind == "way":
+            is_drawn = reference.way == "sampled"
+            scores, wanted = query_policy(self._policy, observations, keys, steps, is_drawn)
+            epsilon = EXPLORING if reference.way == "exploring" else 0.0
+            drawn = is_drawn and self._policy.kind == "log-probabilities"
+            choices = choose_choices(scores, self._starts, keys, steps, epsilon=epsilon, sample=drawn)
+            return choices, choices_to_actions(self._policy, choices, wanted)
+        if reference.kind != "policy":
             choices = np.tile(np.array(reference.choices, np.int64), (len(steps), 1))
-            return choices, typical_actions(self._policy, choices)
-        if reference.kind == "random":
-            choices = choose_choices(np.zeros_like(scores), self._starts, keys, steps, epsilon=1.0)
+            # Where the mask forbids the constant choice, a random allowed one is taken.
+            is_random = reference.kind != "constant"
+            unfit = is_random or np.take_along_axis(scores, choices, axis=1) == MASKED
+            if np.any(unfit):
+                free = np.where(scores == MASKED, scores, np.zeros_like(scores))
+                random = choose_choices(free, self._starts, keys, steps, epsilon=1.0)
+                choices = random if is_random else np.where(unfit, random, choices)
             return choices, typical_actions(self._policy, choices)
         policy = reference.policy
         if policy is None:
-            raise LegibleError(f"the policy of the reference {reference.name!r} is not there to play.")
-        scores, wanted = ask_policy(policy, observations, keys, steps, self._sample)
+            raise LegibleError(f"the policy of the baseline {reference.name!r} is missing, so it cannot be played.")
+        scores, wanted = query_policy(policy, observations, keys, steps, self._sample)
         drawn = self._sample and policy.kind == "log-probabilities"
         choices = choose_choices(scores, self._starts, keys, steps, epsilon=self._epsilon, sample=drawn)
-        return choices, take_choices(policy, choices, wanted)
+        return choices, choices_to_actions(policy, choices, wanted)
 
 
-def plain_references(
-    group_names: Sequence[Sequence[str]],
-    most_constants: int,
-    typical: Sequence[int] = (),
-    gerunds: Sequence[str] = (),
+def default_references(
+    group_names: Sequence[Sequence[str]], most_constants: int, typical: Sequence[int] = (), gerunds: Sequence[str] = ()
 ) -> tuple[list[Reference], str]:
-    """Return random play and the constant choices, and in words what was left out.
+    """Return random play and the constant choices, and a note on choices that were left out.
 
     Parameters
     ----------
     group_names
-        The names of the choices, group by group; most environments have one group.
+        Names of the choices, group by group; most environments have one group.
     most_constants
-        How many constant choices there may be; of more, that many are taken, evenly spread.
+        Maximum number of constant choices; of more, this many are taken, evenly spread.
     typical
-        For every group, the choice at which it rests while a choice of another group is taken throughout; not needed
-        for a single group. Choices are counted through all groups.
+        For every group, the choice that is taken while a choice of another group is constant; not needed for a single
+        group. Choices are numbered through all groups.
     gerunds
-        What each choice does, in words; by default they are only called by their names.
+        Descriptions of the choices; by default only their names are used.
     """
     groups = [group for group, names in enumerate(group_names) for _ in names]
     names = [name for names in group_names for name in names]
@@ -177,27 +200,42 @@ def plain_references(
         for choice in spread
     ]
     left_out = (
-        f"Of the {len(names)} constant choices {len(constants)}, evenly spread, were played as references."
+        f"{len(constants)} of the {len(names)} constant choices, evenly spread, were played as baselines."
         if len(constants) < len(names)
         else ""
     )
     return [Reference(RANDOM_PLAY), *constants], left_out
 
 
+def other_way(policy: Policy, play: PlaySettings) -> Reference | None:
+    """Return the policy played the other way: sampled if the study is greedy, greedy if it samples or explores.
+
+    None for a policy that has only one way to play: continuous actions without a distribution.
+    """
+    way: Way = "exploring"
+    if play.sample or play.epsilon:
+        way = "greedy"
+    elif policy.kind == "log-probabilities" or getattr(policy, "stochastic", False):
+        way = "sampled"
+    elif policy.kind != "values":
+        return None
+    return Reference(_WAYS[way], way=way)
+
+
 @dataclass(frozen=True)
 class ReferenceResult:
-    """A reference compared with the policy, on the seeds on which the best references are chosen; not to be quoted.
+    """A baseline compared with the policy on the seeds of the selection; not to be reported.
 
     Parameters
     ----------
     reference
-        The reference.
+        The baseline.
     sample
-        Its episodes.
+        Summary of its episodes.
     over_policy
-        How much better it is than the policy by the objective, on the same seeds: its returns minus the policy's.
+        How much better it is than the policy by the objective, on the same seeds.
     p_holm
-        One-sided p-value for a greater mean than the policy's, corrected for all references (Holm).
+        One-sided p-value of being better than the policy, corrected for all baselines (Holm).
     """
 
     reference: Reference
@@ -208,19 +246,19 @@ class ReferenceResult:
 
 @dataclass(frozen=True)
 class QuotedReference:
-    """A reference on the seeds of the final figure.
+    """A baseline on the final seeds.
 
     Parameters
     ----------
     reference
-        The reference.
+        The baseline.
     result, sample
-        Its episodes, and their sums.
+        Its episodes, and their summary.
     over_policy, over_guided
-        How much better it is by the objective than the policy alone, and than the guided policy (the policy alone where
-        there is no composition), on the same seeds: for means, its returns minus theirs.
+        How much better it is by the objective than the unguided policy, and than the guided policy (the unguided one
+        where there is no composition), on the same seeds.
     beats_policy
-        Whether it is better than the policy: after Holm's correction on the seeds of the choice, and here again.
+        Whether it is better than the policy: after Holm's correction on the seeds of the selection, and on these seeds.
     """
 
     reference: Reference
@@ -232,30 +270,30 @@ class QuotedReference:
 
     @property
     def name(self) -> str:
-        """What the reference is called in tables for machines."""
+        """Name of the baseline in JSON and data frames."""
         return self.reference.name
 
     @property
     def words(self) -> str:
-        """What the reference is called for people."""
+        """Name of the baseline in sentences."""
         return self.reference.words
 
 
-@dataclass(frozen=True)
-class References:
-    """References compared with the policy.
+@dataclass(frozen=True, repr=False)
+class References(Displayed):
+    """Baselines compared with the policy.
 
     Parameters
     ----------
     base
-        The policy on the seeds on which the best references are chosen.
+        The policy on the seeds of the selection.
     results
-        Every reference on those seeds: random play, constant choices, other policies.
+        Every baseline on those seeds: random play, constant choices, other policies.
     quoted
-        Random play, other policies and the best constant choices on the seeds of the final figure; those that did best
-        on the seeds of the choice first.
+        Random play, other policies and the best constant choices on the final seeds; in the order of the selection,
+        the best first.
     notes
-        What was left out, in sentences.
+        Sentences about baselines that were left out.
     """
 
     base: Sample
@@ -263,15 +301,24 @@ class References:
     quoted: tuple[QuotedReference, ...]
     notes: tuple[str, ...] = ()
 
+    def facts(self) -> dict[str, object]:
+        """Return what a notebook shows."""
+        return {"baselines": len(self.results), "best": self.best.words if self.best is not None else "none"}
+
     @property
     def best(self) -> QuotedReference | None:
-        """The best reference."""
+        """The best baseline."""
         return self.quoted[0] if self.quoted else None
 
     @property
     def best_plain(self) -> QuotedReference | None:
-        """The best reference that is no other policy: random play or a constant choice."""
-        return next((quoted for quoted in self.quoted if quoted.reference.kind != "policy"), None)
+        """The best of random play and the constant choices."""
+        return next((quoted for quoted in self.quoted if quoted.reference.kind in {"random", "constant"}), None)
+
+    @property
+    def other_way(self) -> QuotedReference | None:
+        """The policy played the other way: sampled instead of greedy, or the opposite."""
+        return next((quoted for quoted in self.quoted if quoted.reference.kind == "way"), None)
 
     @property
     def random_play(self) -> QuotedReference | None:
@@ -279,37 +326,39 @@ class References:
         return next((quoted for quoted in self.quoted if quoted.reference.kind == "random"), None)
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """References as plain rows, for JSON or a data frame.
+        """Return the baselines as plain rows, for JSON or a data frame.
 
-        Figures are of the seeds of the final figure; of the stage "references" for those that do not play them.
+        Figures are of the final seeds, or of the seeds of the selection for baselines that do not play the final ones.
         """
-        quoted = {entry.reference: entry for entry in self.quoted}
-        return [_row(result, quoted.get(result.reference)) for result in self.results]
+        by_reference = {entry.reference: entry for entry in self.quoted}
+        rows = []
+        for result in self.results:
+            quoted = by_reference.get(result.reference)
+            sample, over = (quoted or result).sample, (quoted or result).over_policy
+            low, high = mean_interval(sample.mean, sample.error, sample.episodes - sample.failed)
+            rows.append(
+                {
+                    "name": result.reference.name,
+                    "mean": sample.mean,
+                    "error": sample.error,
+                    "low": low,
+                    "high": high,
+                    "success": sample.success,
+                    "episodes": sample.episodes,
+                    "kind": result.reference.kind,
+                    "seeds": "references" if quoted is None else "final",
+                    "over_policy": over.mean,
+                    "over_policy_low": over.low,
+                    "over_policy_high": over.high,
+                    "p_holm": result.p_holm,
+                    "beats_policy": quoted is not None and quoted.beats_policy,
+                }
+            )
+        return rows
 
-    def to_pandas(self) -> Any:
-        """Return the references as a data frame, a row each."""
+    def to_frame(self) -> Any:
+        """Return the baselines as a data frame, one row each."""
         return data_frame(self.to_rows())
-
-
-def _row(result: ReferenceResult, quoted: QuotedReference | None) -> dict[str, Any]:
-    sample, over = (quoted or result).sample, (quoted or result).over_policy
-    low, high = mean_interval(sample.mean, sample.error, sample.episodes - sample.failed)
-    return {
-        "name": result.reference.name,
-        "mean": sample.mean,
-        "error": sample.error,
-        "low": low,
-        "high": high,
-        "success": sample.success,
-        "episodes": sample.episodes,
-        "kind": result.reference.kind,
-        "seeds": "references" if quoted is None else "final",
-        "over_policy": over.mean,
-        "over_policy_low": over.low,
-        "over_policy_high": over.high,
-        "p_holm": result.p_holm,
-        "beats_policy": quoted is not None and quoted.beats_policy,
-    }
 
 
 def compare_references(
@@ -326,77 +375,79 @@ def compare_references(
     run: Runner = run_units,
     on_episodes: Callable[[int], None] | None = None,
 ) -> References:
-    """Compare the policy with references: choose the best on seeds of their own, quote them on the final seeds.
+    """Compare the policy with baselines: select the best on separate seeds, and report them on the final seeds.
 
     Parameters
     ----------
     setup
-        Policy, environment and how episodes are played; its treatments are not used.
+        Policy, environment and settings of play; its treatments are not used.
     references
-        What the policy is compared with.
+        The baselines.
     final
-        The episodes of the final figure, whose seeds the references play that are quoted.
+        The final episodes of the policy; baselines that are reported play the same seeds.
     seed
-        Of the study.
+        Seed of the study.
     settings
-        Numbers of episodes, and how many constant choices are quoted.
+        Numbers of episodes, and how many constant choices are reported.
     objective
-        By what they are compared.
+        Name of the objective by which baselines are compared.
     alpha
-        Level of the tests.
+        Significance level.
     most_failed
-        Share of its episodes that may fail; a reference with more is left out.
+        Share of episodes that may fail; a baseline with more failures is left out.
     notes
-        Sentences that belong to the result.
+        Sentences to add to the result.
     run, on_episodes
         As in `legible.evaluation.evaluate`.
     """
     settings = settings or ReferenceSettings()
     blocks = _ReferenceBlocks(replace(setup, treatments=tuple(references)), most_failed, run, on_episodes)
-    seeds = stage_seeds(seed, "references", 0, settings.episodes)
-    tried = blocks.play(range(UNGUIDED, len(references)), seeds)
+    tried = blocks.play_selection(seed, settings)
     base = tried.pop(UNGUIDED)
-    better = find_objective(objective)
-    chosen_by = _Differences(better, (base, *tried.values()))
-    effects = {number: chosen_by.of(result, base) for number, result in tried.items()}
-    corrected = dict(zip(effects, holm([effect.p for effect in effects.values()]).tolist(), strict=True))
+    by = find_objective(objective)
+    worst = WorstCase((base, *tried.values()), by.value)
+    effects = [_compare(by, worst, result, base) for result in tried.values()]
+    corrected = holm([effect.p for effect in effects]).tolist()
     results = {
-        number: ReferenceResult(references[number], Sample.of(result), effects[number], corrected[number])
-        for number, result in tried.items()
+        number: ReferenceResult(references[number], Sample.of(tried[number]), effect, p)
+        for number, effect, p in zip(tried, effects, corrected, strict=True)
     }
-    ranked = sorted(tried, key=lambda number: -better.value(tried[number].played))
+    ranked = sorted(tried, key=lambda number: -by.value(tried[number].played))
     worse_constants = [number for number in ranked if references[number].kind == "constant"][settings.quoted :]
     played = blocks.play([number for number in ranked if number not in worse_constants], final.seeds)
-    differences = _Differences(better, (*final.results, *played.values()))
-    quoted = [_quote(results[number], result, final, differences, alpha) for number, result in played.items()]
+    worst = WorstCase((*final.results, *played.values()), by.value)
+    quoted = []
+    for number, result in played.items():
+        over_policy, over_guided = (_compare(by, worst, result, other) for other in (final.base, final.results[-1]))
+        beats = results[number].p_holm < alpha and over_policy.low > 0.0
+        quoted.append(QuotedReference(references[number], result, Sample.of(result), over_policy, over_guided, beats))
     return References(Sample.of(base), tuple(results.values()), tuple(quoted), (*notes, *blocks.left_out))
 
 
-class _Differences:
-    """How much better references are by an objective, among all episodes of a stage."""
+def play_references(
+    setup: Setup,
+    references: Sequence[Reference],
+    *,
+    seed: int,
+    settings: ReferenceSettings,
+    most_failed: float = MOST_FAILED,
+    run: Runner = run_units,
+) -> dict[int, UnitResult]:
+    """Return the episodes of the policy (number −1) and of baselines on the seeds on which baselines are chosen."""
+    setup = replace(setup, treatments=tuple(references))
+    return _ReferenceBlocks(setup, most_failed, run, None).play_selection(seed, settings)
 
-    def __init__(self, objective: Objective, results: Sequence[UnitResult]) -> None:
-        self._objective, self._worst = objective, WorstCase(results, objective.value)
 
-    def of(self, result: UnitResult, other: UnitResult) -> Effect:
-        """One reference; both ends of the interval hold whatever failed episodes would have been."""
-        effect = self._objective.compare(*self._worst.of(result, other))
-        if not result.failed.any() and not other.failed.any():
-            return effect
-        return replace(effect, high=-self._objective.compare(*self._worst.of(other, result)).low)
-
-
-def _quote(
-    chosen: ReferenceResult, result: UnitResult, final: PlayedBlocks, differences: _Differences, alpha: float
-) -> QuotedReference:
-    over_policy = differences.of(result, final.base)
-    over_guided = differences.of(result, final.results[-1])
-    beats = chosen.p_holm < alpha and over_policy.low > 0.0
-    return QuotedReference(chosen.reference, result, Sample.of(result), over_policy, over_guided, beats)
+def _compare(objective: Objective, worst: WorstCase, result: UnitResult, other: UnitResult) -> Effect:
+    """Compare two blocks; both ends of the interval hold whatever failed episodes would have returned."""
+    effect = objective.compare(*worst.of(result, other))
+    if not result.failed.any() and not other.failed.any():
+        return effect
+    return replace(effect, high=-objective.compare(*worst.of(other, result)).low)
 
 
 class _ReferenceBlocks:
-    """Plays blocks of references, each in units of its own: none is played again because another came along."""
+    """Blocks of baselines in separate units, so that a further baseline does not cause others to be played again."""
 
     def __init__(
         self, setup: Setup, most_failed: float, run: Runner, on_episodes: Callable[[int], None] | None
@@ -405,8 +456,13 @@ class _ReferenceBlocks:
         self._run, self._on_episodes = run, on_episodes
         self.left_out: list[str] = []
 
+    def play_selection(self, seed: int, settings: ReferenceSettings) -> dict[int, UnitResult]:
+        """Play the policy and all baselines on the seeds on which baselines are chosen."""
+        seeds = stage_seeds(seed, "references", 0, settings.episodes)
+        return self.play(range(UNGUIDED, len(self._setup.treatments)), seeds)
+
     def play(self, numbers: Sequence[int], seeds: Sequence[int]) -> dict[int, UnitResult]:
-        """Play references (−1: the policy) on some seeds; one too many of whose episodes fail is left out."""
+        """Play baselines (−1: the policy) on seeds, and leave out those with too many failed episodes."""
         try:
             return self._play_together(numbers, seeds, "references")
         except TooManyFailuresError:
@@ -420,7 +476,7 @@ class _ReferenceBlocks:
             except TooManyFailuresError as error:
                 if number == UNGUIDED:
                     raise
-                self.left_out.append(f"A reference is left out: {error}")
+                self.left_out.append(f"A baseline was left out: {error}")
         return found
 
     def _play_together(self, numbers: Sequence[int], seeds: Sequence[int], what: str) -> dict[int, UnitResult]:

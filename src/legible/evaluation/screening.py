@@ -1,13 +1,13 @@
-"""Step 3 of the paper: guide a policy with every rule set, compare returns, and say where the policy is weak.
+"""Step 3 of the paper: guide a policy with every rule set, compare returns, and report where the policy is weak.
 
-- *Screening*: the unguided policy and every rule set play episodes with seeds of their own; Welch's test, one-sided,
-  is the paper's verdict, and Benjamini-Hochberg corrects for testing many.
-- *Confirmation*: each candidate plays a fresh block of seeds, the unguided policy the same one. The paired differences
-  give the effect that is quoted, with its confidence interval.
-- *Failed episodes* count at their worst (`legible.evaluation.failures`): a finding must survive that.
-- *Cause*: on the same seeds the mined rule alone. What its generalisation gains beyond that is a failure to generalise.
+- *Screening*: the unguided policy and every rule set play episodes with different seeds. The paper's verdict is Welch's
+  one-sided test; Benjamini-Hochberg corrects for multiple tests.
+- *Confirmation*: each candidate and the unguided policy play the same held-out seeds. The paired differences give the
+  effect that is reported, with its confidence interval.
+- *Failed episodes* count as the worst case (`legible.evaluation.failures`).
+- *Cause*: the mined rule alone plays the same seeds. A further gain of its related forms is a failure to generalise.
 
-`screen` does it all.
+`screen` runs screening and confirmation.
 """
 
 from __future__ import annotations
@@ -15,15 +15,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from legible.evaluation.blocks import PlayedBlocks, Runner, play_blocks, play_on_same_seeds
 from legible.evaluation.failures import WorstCase
 from legible.evaluation.figures import check_constraints
 from legible.evaluation.objectives import find_objective
-from legible.evaluation.racing import Exploration
-from legible.evaluation.statistics import Effect, benjamini_hochberg, standard_error_of_difference, welch
+from legible.evaluation.racing import make_explore
+from legible.evaluation.statistics import Effect, benjamini_hochberg, standard_error, welch
 from legible.evaluation.units import UNGUIDED, Setup, Treatment, UnitResult, run_units, usual_rows
 from legible.evaluation.verdicts import Confirmation, Evaluation, Sample, Verdict
-from legible.hypotheses import Hypotheses, MeasuredEffect, Named, ask_sources
+from legible.hypotheses import Hypotheses, MeasuredEffect, Named, run_sources
 from legible.play.stages import stage_seeds
 from legible.rules import RuleSet
 from legible.settings import EvaluationSettings
@@ -31,7 +33,6 @@ from legible.settings import EvaluationSettings
 
 def screen(
     setup: Setup,
-    *,
     seed: int,
     settings: EvaluationSettings,
     stage: str = "screening",
@@ -43,31 +44,25 @@ def screen(
     """Guide the policy with every treatment of the setup and compare returns; parameters as for `evaluate`."""
     screening = _Screening(setup, seed, settings.episodes, stage, run, on_episodes)
     screening.play(setup.treatments)
-    explore = Exploration(replace(setup, rows=usual_rows(setup.play)), seed, settings, run, on_episodes)
-    found = ask_sources(sources or {}, screening.measure, explore)
-    treatments = (*setup.treatments, *(rule_set for _, rule_set in found))
-    verdicts = _first_verdicts(treatments, screening.base, screening.others, settings.alpha)
-    for i, (name, _) in enumerate(found, start=len(setup.treatments)):
+    explore = make_explore(replace(setup, rows=usual_rows(setup.play)), seed, settings, run, on_episodes)
+    named = run_sources(sources or {}, screening.measure, explore)
+    treatments = (*setup.treatments, *(rule_set for _, rule_set in named))
+    verdicts = _make_verdicts(treatments, screening.base, screening.others, settings.alpha)
+    for i, (name, _) in enumerate(named, start=len(setup.treatments)):
         verdicts[i] = replace(verdicts[i], found_by=name)
     candidates = [i for i, verdict in enumerate(verdicts) if verdict.is_weakness]
-    blocks = None
+    blocks, unguided_steps = None, int(screening.base.lengths.sum())
     if confirm and candidates and settings.confirmation_episodes:
         blocks = _confirm(setup, seed, settings, verdicts, candidates, run, on_episodes)
-    unguided = int(screening.base.lengths.sum()) + (0 if blocks is None else int(blocks.base.lengths.sum()))
-    return Evaluation(Sample.of(screening.base), tuple(verdicts), settings, blocks, unguided_steps=unguided)
+        unguided_steps += int(blocks.base.lengths.sum())
+    return Evaluation(Sample.of(screening.base), tuple(verdicts), settings, blocks, unguided_steps=unguided_steps)
 
 
 class _Screening:
-    """The unguided policy, then every treatment, all on seeds of their own; more can follow at any time."""
+    """Episodes of the unguided policy and of every treatment, each on different seeds; treatments can be added."""
 
     def __init__(
-        self,
-        setup: Setup,
-        seed: int,
-        episodes: int,
-        stage: str,
-        run: Runner,
-        on_episodes: Callable[[int], None] | None,
+        self, setup: Setup, seed: int, episodes: int, stage: str, run: Runner, on_episodes: Callable[[int], None] | None
     ) -> None:
         self._setup, self._seed, self._episodes, self._stage = setup, seed, episodes, stage
         self._run, self._on_episodes = run, on_episodes
@@ -75,18 +70,18 @@ class _Screening:
 
     @property
     def base(self) -> UnitResult:
-        """The unguided policy."""
+        """The episodes of the unguided policy."""
         if not self._results:
             self._play((), [UNGUIDED])
         return self._results[0]
 
     @property
     def others(self) -> list[UnitResult]:
-        """What came of every treatment."""
+        """The episodes of every treatment."""
         return self._results[1:]
 
     def play(self, treatments: Sequence[RuleSet | Treatment]) -> list[UnitResult]:
-        """Play more treatments; the unguided policy plays with the first of them."""
+        """Play treatments and return their episodes; the unguided policy plays with the first of them."""
         if not treatments:
             return []
         first = UNGUIDED if not self._results else 0
@@ -100,21 +95,21 @@ class _Screening:
         self._results += play_blocks(this, plan, self._run, self._on_episodes)
 
     def measure(self, named: Sequence[Named]) -> list[MeasuredEffect]:
-        """Play rule sets, each with the name of its source, and say how each changed the mean return."""
+        """Play rule sets of sources, and return the effect of each on the mean return."""
         played = self.play([one.rule_set for one in named])
         worst = WorstCase((self.base, *self.others))
         pairs = [worst.of(result, self.base) for result in played]
         return [
             MeasuredEffect(
                 float(guided.returns.mean() - base.returns.mean()),
-                standard_error_of_difference(guided.returns, base.returns),
+                float(np.hypot(standard_error(guided.returns), standard_error(base.returns))),
                 welch(guided.returns, base.returns),
             )
             for guided, base in pairs
         ]
 
 
-def _first_verdicts(
+def _make_verdicts(
     treatments: Sequence[RuleSet | Treatment], base: UnitResult, others: Sequence[UnitResult], alpha: float
 ) -> list[Verdict]:
     worst = WorstCase((base, *others))
@@ -148,25 +143,25 @@ def _confirm(
     run: Runner,
     on_episodes: Callable[[int], None] | None,
 ) -> PlayedBlocks:
-    """Put confirmations into the verdicts of the candidates; returns the episodes that they rest on."""
+    """Add confirmations to the verdicts of the candidates, and return the episodes that were played."""
     treatments = [verdicts[i].treatment for i in candidates]
     sources = [t.source if isinstance(t, RuleSet) else None for t in treatments]
     alone = [RuleSet((source,), source) for source in sources if source is not None]
     seeds = stage_seeds(seed, "confirmation", 0, settings.confirmation_episodes)
-    fresh = replace(setup, treatments=(*treatments, *alone))
-    blocks = play_on_same_seeds(fresh, seeds, run, on_episodes)
+    blocks = play_on_same_seeds(replace(setup, treatments=(*treatments, *alone)), seeds, run, on_episodes)
     base, guided = blocks.base, [blocks.guided(k) for k in range(len(treatments))]
-    lone = iter(blocks.results[len(treatments) + 1 :])
+    rule_blocks = iter(blocks.results[len(treatments) + 1 :])
     objective = find_objective(settings.objective)
     worst = WorstCase(blocks.results, objective.value)
 
     def compare(better: UnitResult, worse: UnitResult) -> Effect:
-        return objective.compare(*worst.of(better, worse))
+        sides = worst.of(better, worse)
+        return objective.compare(*sides, method=settings.method, relevant=settings.smallest_effect)
 
     effects = [compare(block, base) for block in guided]
     q = benjamini_hochberg([effect.p for effect in effects])
     for k, i in enumerate(candidates):
-        rule = next(lone) if sources[k] is not None else None
+        rule = next(rule_blocks) if sources[k] is not None else None
         confirmation = Confirmation(
             effect=effects[k],
             q=float(q[k]),

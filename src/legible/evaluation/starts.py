@@ -1,6 +1,8 @@
-"""Where the episodes of a unit start, if that is not their beginning.
+"""States from which the episodes of a unit continue.
 
-- `UnitStarts`: for every episode what is known of it; `StartedSlots`: brings slots there, for `legible.play`.
+- `KnownPart`: what is known about the first steps of episodes that are played from the beginning all the same;
+  `KnownPartCheck` compares the replay.
+- `UnitStarts`: the known part of every episode; `StartedSlots`: brings slots to these states, for `legible.play`.
 """
 
 from __future__ import annotations
@@ -12,22 +14,22 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from legible.play import BatchSlots, Observations, Slots
-from legible.play.packed_states import PackedStates, unpack_states
+from legible.play import BatchSlots, Observations, Slots, StepRecord, make_branching
+from legible.play.branching.packed import PackedStates, unpack_states
 
 
 @dataclass(frozen=True)
 class UnitStarts:
-    """Where episodes of a unit start that are known up to some step, because they are recorded ones until then.
+    """States of episodes that equal recorded ones up to some step.
 
     Parameters
     ----------
     steps
-        For every episode the steps that are known.
+        Number of known steps of every episode.
     returns, costs, fired, changed
-        What they earned and cost, in how many of them a treatment stepped in, and in how many that changed the action.
+        Sums of rewards and costs of these steps, and the numbers in which a treatment triggered and changed the action.
     states, observations
-        The states after them (`legible.play.packed_states`), and what was seen there.
+        States after these steps (`legible.play.branching.packed`), and the observations there.
     """
 
     steps: NDArray[np.int64]
@@ -42,8 +44,39 @@ class UnitStarts:
         return UnitStarts(*(getattr(self, f.name)[chosen] for f in fields(self)))
 
 
+@dataclass(frozen=True)
+class KnownPart:
+    """Number of first steps of every episode that equal recorded ones, and the sum of their rewards."""
+
+    steps: NDArray[np.int64]
+    returns: NDArray[np.float64]
+
+    def __getitem__(self, chosen: Any) -> KnownPart:
+        return KnownPart(self.steps[chosen], self.returns[chosen])
+
+
+class KnownPartCheck:
+    """Adds up the rewards of the known parts of episodes while they are played again."""
+
+    def __init__(self, known: KnownPart) -> None:
+        self._known = known
+        self._steps, self._returns = np.zeros(len(known.steps), np.int64), np.zeros(len(known.steps))
+
+    def __call__(self, step: StepRecord) -> None:
+        """Add a step."""
+        played = np.flatnonzero(step.episodes >= 0)
+        early = played[step.steps[played] < self._known.steps[step.episodes[played]]]
+        self._steps[step.episodes[early]] += 1
+        self._returns[step.episodes[early]] += step.rewards[early]
+
+    @property
+    def differs(self) -> NDArray[np.bool_]:
+        """Which episodes are not what was recorded."""
+        return (self._steps != self._known.steps) | (self._returns != self._known.returns)
+
+
 class StartedSlots:
-    """Brings slots to where the episodes of a unit start."""
+    """Slots that continue episodes from given states."""
 
     def __init__(self, slots: Slots, starts: UnitStarts) -> None:
         self._slots, self._starts = slots, starts
@@ -54,12 +87,13 @@ class StartedSlots:
         rows: NDArray[np.intp],
         episodes: NDArray[np.int64],
         seeds: Sequence[int],
-        choose: Any,  # noqa: ARG002 (policies of studies remember nothing)
+        choose: Any,  # noqa: ARG002 (policies of studies have no memory)
     ) -> None:
-        """Bring rows to where the episodes with these numbers and seeds start."""
+        """Bring rows to the start states of episodes."""
         later = self.steps[episodes] > 0
         if not later.all():
             self._slots.start(rows[~later], [seeds[i] for i in np.flatnonzero(~later).tolist()])
         if later.any():
             some = self._starts[episodes[later]]
-            unpack_states(cast("BatchSlots", self._slots), rows[later], some.states, some.observations)
+            states = unpack_states(cast("BatchSlots", self._slots), some.states, some.observations)
+            make_branching(self._slots, "rows").start(rows[later], states)

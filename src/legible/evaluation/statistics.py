@@ -1,10 +1,11 @@
-"""Tests on returns: pure functions over arrays, with degenerate samples handled on purpose.
+"""Tests on returns: pure functions over arrays that also handle degenerate samples.
 
-- `welch`: one-sided, two independent samples with unequal variances (the paper's test).
-- `paired`: one-sided, on differences of the same seeds, with the effect and its confidence interval.
-- `Effect`: what a test says. `POWER`: of the smallest effect that it could have shown.
-- `Standing`, `standing_of_changed`: how differences do that are mostly zero, roughly and quickly.
-- `benjamini_hochberg`: q-values of many tests; `holm`: p-values that hold for all of a few tests together.
+- `welch`: one-sided test of two independent samples with unequal variances (the paper's test).
+- `paired`: one-sided test of differences with the same seeds, with the effect and its confidence interval.
+- `unpaired`: the same for independent samples (Welch).
+- `Effect`: the result of a test. `POWER`: the power that defines the smallest detectable effect.
+- `Standing`, `standing_of_changed`: quick estimates for differences that are mostly zero.
+- `benjamini_hochberg`: q-values of many tests; `holm`: p-values corrected for a few tests.
 """
 
 from __future__ import annotations
@@ -14,16 +15,16 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
+from scipy.special import stdtr, stdtrit
 
 from legible.errors import LegibleError
 
 POWER = 0.8
-"""With which probability an effect of the size that is called detectable is shown."""
+"""Probability that an effect of the detectable size is shown."""
 
 
 def _sample(values: ArrayLike, name: str) -> NDArray[np.float64]:
-    """Return the sample, or say why it cannot be tested."""
+    """Return the sample, or raise an error if it cannot be tested."""
     sample = np.asarray(values, np.float64)
     if sample.ndim != 1 or sample.size < 2:
         raise LegibleError(f"{name}: at least two episodes are needed to compare returns, got {sample.size}.")
@@ -34,38 +35,35 @@ def _sample(values: ArrayLike, name: str) -> NDArray[np.float64]:
 
 
 def standard_error(values: ArrayLike) -> float:
-    """Standard error of the mean."""
+    """Return the standard error of the mean."""
     sample = _sample(values, "standard error")
     return float(sample.std(ddof=1) / np.sqrt(sample.size))
 
 
 def mean_interval(mean: float, error: float, episodes: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Return the confidence interval of a mean by its standard error, with Student's t.
+    """Return the confidence interval of a mean from its standard error, with Student's t.
 
     >>> tuple(round(end, 2) for end in mean_interval(10.0, 1.0, 5))
     (7.22, 12.78)
     """
     if episodes < 2:
         return float("nan"), float("nan")
-    reach = float(stats.t.ppf((1 + confidence) / 2, episodes - 1)) * error
+    reach = float(stdtrit(episodes - 1, (1 + confidence) / 2)) * error
     return mean - reach, mean + reach
-
-
-def standard_error_of_difference(first: ArrayLike, second: ArrayLike) -> float:
-    """Standard error of the difference between the means of two independent samples."""
-    return float(np.hypot(standard_error(first), standard_error(second)))
 
 
 def welch(guided: ArrayLike, base: ArrayLike) -> float:
     """Return the p-value of Welch's test that the guided mean is greater than the base mean.
 
-    Two samples that do not vary at all are compared as they are: 0 when the guided one is greater, else 1.
+    For two constant samples p is 0 if the guided one is greater, else 1.
 
     >>> welch([3.0, 4.0, 5.0], [1.0, 2.0, 3.0]) < 0.05
     True
     >>> welch([1.0, 1.0], [1.0, 1.0])
     1.0
     """
+    from scipy import stats  # noqa: PLC0415 (it takes half a second)
+
     first, second = _sample(guided, "guided"), _sample(base, "base")
     if np.ptp(first) == 0.0 and np.ptp(second) == 0.0:
         return 0.0 if first[0] > second[0] else 1.0
@@ -76,8 +74,8 @@ def welch(guided: ArrayLike, base: ArrayLike) -> float:
 class Effect:
     """A difference on the same seeds, its standard error and 95 % confidence interval, and a one-sided p-value.
 
-    `detectable` is the smallest effect that the test would have shown with a power of 80 %, `changed` how many of the
-    `seeds` had another episode with guidance; None where the test does not tell.
+    `detectable` is the smallest effect that the test would have shown with a power of 80 %, `changed` the number of
+    `seeds` whose episode guidance changed; None where the test does not provide them.
     """
 
     mean: float
@@ -91,12 +89,14 @@ class Effect:
 
 
 def paired(guided: ArrayLike, base: ArrayLike, confidence: float = 0.95) -> Effect:
-    """Compare returns of the same seeds; `p` is one-sided, for a greater guided mean.
+    """Compare returns with the same seeds; `p` is one-sided, for a greater guided mean.
 
     >>> effect = paired([2.0, 3.0, 5.0], [1.0, 2.0, 3.0])
     >>> round(effect.mean, 3), effect.p < 0.05
     (1.333, True)
     """
+    from scipy import stats  # noqa: PLC0415 (it takes half a second)
+
     first, second = _sample(guided, "guided"), _sample(base, "base")
     if first.shape != second.shape:
         raise LegibleError(f"pairs are needed: {first.size} guided and {second.size} base episodes.")
@@ -109,18 +109,34 @@ def paired(guided: ArrayLike, base: ArrayLike, confidence: float = 0.95) -> Effe
     return Effect(mean, standard_error(difference), float(interval.low), float(interval.high), p)
 
 
+def unpaired(guided: ArrayLike, base: ArrayLike, confidence: float = 0.95) -> Effect:
+    """Compare returns of independent episodes with Welch's test; `p` is one-sided, for a greater guided mean.
+
+    >>> effect = unpaired([2.0, 3.0, 5.0], [1.0, 2.0, 3.0])
+    >>> round(effect.mean, 3), effect.low < 0.0 < effect.p
+    (1.333, True)
+    """
+    from scipy import stats  # noqa: PLC0415 (it takes half a second)
+
+    first, second = _sample(guided, "guided"), _sample(base, "base")
+    mean = float(first.mean() - second.mean())
+    if np.ptp(first) == 0.0 and np.ptp(second) == 0.0:
+        return Effect(mean, 0.0, mean, mean, 0.0 if mean > 0.0 else 1.0)
+    interval = stats.ttest_ind(first, second, equal_var=False).confidence_interval(confidence)
+    error = math.hypot(standard_error(first), standard_error(second))
+    return Effect(mean, error, float(interval.low), float(interval.high), welch(first, second))
+
+
 @dataclass(frozen=True)
 class Standing:
-    """How guidance does so far: good for choosing, not for claims.
+    """A quick estimate of the effect of guidance: for choosing, not for claims.
 
     Parameters
     ----------
     difference, error
         How much better the guided episodes are, and its standard error.
-    z
-        The difference in standard errors, by the episodes that guidance changed; without any there is nothing to gain.
-    p
-        One-sided.
+    z, p
+        The difference in standard errors, on the episodes that guidance changed, and its one-sided p-value.
     """
 
     difference: float
@@ -130,7 +146,7 @@ class Standing:
 
 
 def standing_of_changed(changed: NDArray[np.float64], seeds: int, invented_loss: float = 0.0) -> Standing:
-    """Return the standing of differences by a t-test on those that are not zero for being unchanged.
+    """Return the standing of differences by a t-test on the changed episodes.
 
     >>> standing = standing_of_changed(np.array([1.0, 3.0]), 4)
     >>> standing.difference, round(standing.z, 6)
@@ -144,7 +160,7 @@ def standing_of_changed(changed: NDArray[np.float64], seeds: int, invented_loss:
         return Standing(difference, error, -math.inf, 1.0)
     mean, spread = float(sample.mean()), float(sample.std(ddof=1)) / math.sqrt(len(sample))
     z = mean / spread if spread > 0.0 else math.copysign(math.inf, mean) if mean else 0.0
-    return Standing(difference, error, z, float(stats.t.sf(z, len(sample) - 1)))
+    return Standing(difference, error, z, float(stdtr(len(sample) - 1, -z)))
 
 
 def benjamini_hochberg(p_values: ArrayLike) -> NDArray[np.float64]:
@@ -153,12 +169,14 @@ def benjamini_hochberg(p_values: ArrayLike) -> NDArray[np.float64]:
     >>> benjamini_hochberg([0.01, 0.02, 0.9]).round(3).tolist()
     [0.03, 0.03, 0.9]
     """
+    from scipy import stats  # noqa: PLC0415 (it takes half a second)
+
     p = np.asarray(p_values, np.float64)
     return stats.false_discovery_control(p, method="bh") if p.size else p
 
 
 def holm(p_values: ArrayLike) -> NDArray[np.float64]:
-    """Return corrected p-values: the chance that any test with one ≤ α is a false alarm is at most α.
+    """Return corrected p-values: rejecting all tests with p ≤ α keeps the family-wise error rate at α.
 
     >>> holm([0.01, 0.04, 0.03]).round(3).tolist()
     [0.03, 0.06, 0.06]

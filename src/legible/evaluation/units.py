@@ -1,14 +1,13 @@
 """Units of work: fixed lists of guided episodes, which give the same bits wherever and whenever they run.
 
 - `Treatment`: what an episode is guided with: a rule set, or anything else that makes a chooser.
-- `Setup`: all that units share: policy, environment, treatments and how they are played.
-- `Unit`, `play_unit`, `UnitResult`: which episodes, playing them, what came of it.
-- `record_unit`, `record_episode`: the episodes of a unit, or one of them, step by step.
-- `play_alone`: one episode of a unit that failed as a whole.
-- `cut_into_units`: from a long list of episodes to units of one shape.
+- `Setup`: what all units share: policy, environment, treatments and settings of play.
+- `Unit`, `play_unit`, `UnitResult`: a list of episodes, playing them, and their results.
+- `record_unit`, `record_episode`, `record_alone`: episodes of a unit step by step.
+- `cut_into_units`: cuts a long list of episodes into units of one size.
 - `Kept`: what is kept of episodes: `RETURNS`, or more.
-- `run_units`: runs what is not yet stored, and stores every unit as soon as it is finished; a unit that fails is played
-  again episode by episode.
+- `run_units`: runs the units that are not yet stored, and stores every unit as soon as it finishes. A unit that fails
+  is played again episode by episode.
 """
 
 from __future__ import annotations
@@ -17,74 +16,70 @@ import hashlib
 import json
 from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from legible.engines import Engine, Failed, Finished, InProcess, UnitFailedError
 from legible.environments import Env, EnvironmentSpec
+from legible.environments.reward_terms import Terms, join_tables
 from legible.errors import LegibleError
-from legible.evaluation.starts import StartedSlots, UnitStarts
+from legible.evaluation.starts import KnownPart, KnownPartCheck, StartedSlots, UnitStarts
+from legible.files import DamagedFileError
 from legible.guidance import CountingChooser, GuidedChooser
-from legible.play import (
-    Recorder,
-    Recording,
-    Slots,
-    StepRecord,
-    make_slots,
-    play_episodes,
-    with_fixed_rows,
-)
-from legible.play.failures import FailedEpisode, FailureLimit, is_of_episode, reason_of
-from legible.policies import ChoicePolicy, Policy
+from legible.play import Recorder, Recording, Slots, StepRecord, adapt_policy, choice_space, make_slots, play_episodes
+from legible.play.failures import FailedEpisode, FailureLimit, failure_reason, is_episode_failure
+from legible.policies import Policy
 from legible.rules import RuleSet
+from legible.schemas import UNIT, check_arrays
 from legible.settings import PlaySettings
 
 UNGUIDED = -1
 SLOTS_FACTOR = 4
-"""Episodes that run side by side, for each of the setting's batch, where that decides no bits."""
+"""Multiple of the batch size of the settings that runs at once, where this does not change results."""
 LARGE_ROWS, SMALL_ROWS = 128, 32
-"""Rows of a batch that networks see, where many episodes run side by side and where few do."""
-# Columns that only the files of units with failed episodes have.
-_OF_FAILURES = ("failed", "errors")
-# Columns that not every file has: those of failures, and the counts of choices.
-_NOT_ALWAYS = (*_OF_FAILURES, "taken")
+"""Rows of a batch that networks see, where many episodes run at once and where few do."""
+# Columns that are only in the files of units with failed episodes, and of units whose choices were counted.
+_FAILURE_COLUMNS = ("failed", "errors")
+_OPTIONAL_COLUMNS = (*_FAILURE_COLUMNS, "taken", "differs", "endings", "last", "terms", "course", "first_changed")
+_WIDE_COLUMNS = ("taken", "last", "course")  # they have several numbers per episode, or none
 
 
 def usual_rows(play: PlaySettings) -> int:
-    """How many rows networks see at a time where that is fixed: few enough that little is wasted when episodes end."""
+    """Return the fixed number of rows that networks see: small enough that little is wasted when episodes end."""
     return LARGE_ROWS if play.batch > SMALL_ROWS else SMALL_ROWS
 
 
 class Treatment(Protocol):
-    """Something that episodes are guided with and that is not a rule set, such as a random test."""
+    """Guidance that is not a rule set, such as a random test."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data that tells it from any other."""
+        """Return plain data that identifies the treatment."""
 
     @staticmethod
     def chooser(setup: Setup, episodes: NDArray[np.int64], seeds: Sequence[int]) -> CountingChooser:
-        """Make the chooser that plays episodes, each with its treatment (−1: none)."""
+        """Return the chooser that plays episodes, each with its treatment (−1: none)."""
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What all units of a stage share.
+    """Everything that the units of a stage share.
 
     Parameters
     ----------
     policy, environment
-        Who plays, and where.
+        The policy, and the environment that it plays.
     treatments
-        What episodes may be guided with.
+        Guidance that episodes can have.
     play
-        How they are played.
+        Settings of play.
     rows
-        Rows of every batch that the policy sees (`legible.play.FixedRowsPolicy`): an episode is then the same to the
-        bit whatever unit it is played in. 0 shows it the whole batch of a unit, as it is.
+        Rows of every batch that the policy sees (`legible.play.AdaptedPolicy`): an episode is then the same to the
+        bit in every unit. 0: the policy sees the whole batch of a unit.
     count_choices
-        Whether results say how often each choice was taken; nothing else of them depends on it.
+        Whether results count how often each choice was taken, and keep the rewards of all steps; nothing else depends
+        on it.
     """
 
     policy: Policy
@@ -96,11 +91,11 @@ class Setup:
 
     @property
     def asked_policy(self) -> Policy:
-        """The policy as it is asked: about batches of one size, if that is wanted."""
-        return with_fixed_rows(self.policy, self.rows) if self.rows else self.policy
+        """The policy, which sees batches of one size if `rows` is set."""
+        return adapt_policy(self.policy, rows=self.rows) if self.rows else self.policy
 
     def chooser(self, episodes: NDArray[np.int64], seeds: Sequence[int]) -> CountingChooser:
-        """Make what chooses the actions of episodes, each with its treatment."""
+        """Return the chooser of actions for episodes, each with its treatment."""
         kinds = {type(treatment) for treatment in self.treatments}
         if len(kinds) > 1:
             raise LegibleError("the treatments of a stage must be of one kind.")
@@ -121,15 +116,18 @@ class Setup:
 
 @dataclass(frozen=True)
 class Unit:
-    """Episodes to play: for each the number of its treatment (−1: unguided) and its seed.
+    """Episodes to play: the number of the treatment (−1: unguided) and the seed of each.
 
-    `starts` say where they start if that is not their beginning. What comes of them is the same, so that is no part of
-    what makes the unit.
+    `starts` are states from which episodes continue; without them, `known` are their first steps as they were recorded.
+    Results do not depend on these, so they are not compared.
+    `is_alone` marks an episode of a larger unit that failed as a whole; other episodes of that unit may report a cost.
     """
 
     treatments: tuple[int, ...]
     seeds: tuple[int, ...]
     starts: UnitStarts | None = field(default=None, compare=False, repr=False)
+    is_alone: bool = field(default=False, compare=False, repr=False)
+    known: KnownPart | None = field(default=None, compare=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.seeds)
@@ -137,11 +135,16 @@ class Unit:
 
 @dataclass(frozen=True)
 class UnitResult:
-    """What came of a unit, an entry an episode.
+    """Per-episode results of a unit.
 
-    Episodes that failed have a reason in `errors`; their returns and costs are NaN and their lengths 0. `taken` says in
-    how many steps each choice was taken, ``int64[n, choices]``; where that was not counted, no columns or zeros.
+    Failed episodes have a reason in `errors`; their returns and costs are NaN and their lengths 0. `taken` counts the
+    steps in which each choice was taken, ``int64[n, choices]``; where they were not counted, no columns or zeros.
+    `differs` marks episodes whose first steps are not what was recorded with the same seed. `endings`, `last`,
+    `terms` and `course` are those of `legible.play.Episodes`; "", NaN and 0 for failed episodes. `first_changed` is the
+    first step in which a treatment changed the action; −1, or 0 where `course` was not kept, if there is none.
     """
+
+    schema = UNIT  # no field
 
     returns: NDArray[np.float64]
     lengths: NDArray[np.int64]
@@ -153,13 +156,18 @@ class UnitResult:
     failed: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
     errors: NDArray[np.str_] = field(default_factory=lambda: np.zeros(0, np.str_))
     taken: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 0), np.int64))
+    differs: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
+    endings: NDArray[np.str_] = field(default_factory=lambda: np.zeros(0, np.str_))
+    last: NDArray[np.float32] = field(default_factory=lambda: np.zeros((0, 0), np.float32))
+    terms: Terms = field(default_factory=lambda: np.zeros(0, []))
+    course: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0)))
+    first_changed: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def __post_init__(self) -> None:
-        # Without these columns no episode failed, and choices were not counted.
-        for name in _NOT_ALWAYS:
+        for name in _OPTIONAL_COLUMNS:
             column = getattr(self, name)
             if not np.size(column):
-                shape = (*np.shape(self.returns), 0) if name == "taken" else np.shape(self.returns)
+                shape = (*np.shape(self.returns), 0) if name in _WIDE_COLUMNS else np.shape(self.returns)
                 object.__setattr__(self, name, np.zeros(shape, column.dtype))
 
     @property
@@ -169,7 +177,7 @@ class UnitResult:
 
     @classmethod
     def of_failed(cls, error: str) -> UnitResult:
-        """One episode that failed."""
+        """Return the result of one failed episode."""
         unknown, none = np.array([np.nan]), np.zeros(1, np.int64)
         return cls(
             returns=unknown,
@@ -185,30 +193,44 @@ class UnitResult:
 
     @classmethod
     def concatenate(cls, parts: Sequence[UnitResult]) -> UnitResult:
-        """Put results one after the other."""
-        width = max((part.taken.shape[1] for part in parts), default=0)
-        # Where choices were not counted, there are zeros.
-        taken = [p.taken if p.taken.shape[1] == width else np.zeros((len(p), width), np.int64) for p in parts]
-        names = [f.name for f in fields(cls) if f.name != "taken"]
+        """Concatenate results."""
+        names = [f.name for f in fields(cls) if f.name not in (*_WIDE_COLUMNS, "terms")]
         columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
-        return cls(**columns, taken=np.concatenate(taken))
+        taken = _same_width([part.taken for part in parts], 0)
+        last = _same_width([part.last for part in parts], np.nan)
+        terms = join_tables([part.terms for part in parts])
+        course = _same_width([part.course for part in parts], 0.0)
+        wide = {"taken": taken, "last": last, "terms": terms, "course": course}
+        return cls(**columns, **{name: np.concatenate(tables) for name, tables in wide.items()})
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return it as arrays, for a file; failures and choices only where there are some."""
-        left_out = (*(() if self.failed.any() else _OF_FAILURES), *(() if self.taken.size else ("taken",)))
+        """Return the columns by name, for a file; failures and choices only where there are any."""
+        left_out = {*(() if self.failed.any() else _FAILURE_COLUMNS), *(() if self.taken.size else ("taken",))}
+        left_out |= set() if self.differs.any() else {"differs"}
+        left_out |= set() if self.last.size else {"last"}
+        left_out |= set() if self.terms.dtype.names else {"terms"}
+        left_out |= set() if self.course.size else {"course", "first_changed"}
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in left_out}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> UnitResult:
-        """Make it from what `to_arrays` returned."""
-        needed = [f.name for f in fields(cls) if f.name not in _NOT_ALWAYS or f.name in arrays]
+        """Read what `to_arrays` returned; raise `ValueError` if it is something else."""
+        check_arrays(arrays, cls.schema)
+        failed = arrays.get("failed", np.zeros(len(arrays["returns"]), np.bool_))
+        if not np.array_equal(np.isnan(arrays["returns"]), failed):
+            raise ValueError("returns are missing")
+        needed = [f.name for f in fields(cls) if f.name not in _OPTIONAL_COLUMNS or f.name in arrays]
         return cls(**{name: arrays[name] for name in needed})
 
     def with_episodes(self, places: NDArray[np.intp], others: UnitResult) -> UnitResult:
-        """Return these episodes with others in some places."""
+        """Return a copy with other episodes in some places."""
         columns = []
         for f in fields(self):
             mine, theirs = getattr(self, f.name), getattr(others, f.name)
+            if f.name in {"last", "course"}:
+                mine, theirs = _same_width([mine, theirs], np.nan if f.name == "last" else 0.0)
+            if f.name == "terms":
+                mine, theirs = join_tables([mine, theirs])
             column = mine.astype(np.result_type(mine, theirs))
             column[places] = theirs
             columns.append(column)
@@ -220,20 +242,37 @@ class UnitResult:
     def __len__(self) -> int:
         return len(self.returns)
 
+    @property
+    def without_course(self) -> UnitResult:
+        """The same results without the rewards of single steps."""
+        return replace(self, course=np.zeros((len(self), 0)), first_changed=np.zeros(len(self), np.int64))
+
+
+def _same_width(parts: Sequence[NDArray[Any]], fill: float) -> list[NDArray[Any]]:
+    """Return tables with as many columns as the widest of them; columns that others lack are filled."""
+    width = max((part.shape[1] for part in parts), default=0)
+    return [np.pad(part, ((0, 0), (0, width - part.shape[1])), constant_values=fill) for part in parts]
+
 
 def play_unit(setup: Setup, unit: Unit, on_step: Callable[[StepRecord], None] | None = None) -> UnitResult:
-    """Play the episodes of a unit: always the same places, refilled in the same order."""
-    return play_in_slots(setup, unit, slots_for(setup, unit), on_step)
+    """Play the episodes of a unit in slots that are refilled in a fixed order."""
+    if unit.known is None or on_step is not None:
+        return play_in_slots(setup, unit, slots_for(setup, unit), on_step)
+    check = KnownPartCheck(unit.known)
+    return replace(play_in_slots(setup, unit, slots_for(setup, unit), check), differs=check.differs)
 
 
 def slots_for(setup: Setup, unit: Unit) -> Slots:
-    """Make the slots that a unit is played in."""
-    return make_slots(setup.environment, _rows(setup, unit), setup.play.cost)
+    """Return the slots that a unit is played in."""
+    play = setup.play
+    slots = make_slots(setup.environment, _count_slots(setup, unit), play.cost, play.endings, play.terms)
+    if unit.is_alone:
+        slots.cost_seen = True
+    return slots
 
 
-def _rows(setup: Setup, unit: Unit) -> int:
-    """How many episodes run side by side."""
-    # Where that decides no bits, more of them share what a step costs besides the network.
+def _count_slots(setup: Setup, unit: Unit) -> int:
+    # With fixed rows, results do not depend on the number of slots, so use more of them to amortise step overhead.
     many = setup.rows and setup.play.batch > SMALL_ROWS
     return min(SLOTS_FACTOR * setup.play.batch if many else setup.play.batch, len(unit))
 
@@ -241,7 +280,7 @@ def _rows(setup: Setup, unit: Unit) -> int:
 def play_in_slots(
     setup: Setup, unit: Unit, slots: Slots, on_step: Callable[[StepRecord], None] | None = None
 ) -> UnitResult:
-    """Play the episodes of a unit in slots that were made for it, and close them."""
+    """Play the episodes of a unit in slots; close the slots unless the environment is the caller's own object."""
     chooser = setup.chooser(np.array(unit.treatments, np.int64), unit.seeds)
     if setup.count_choices:
         chooser.count_choices()
@@ -254,6 +293,7 @@ def play_in_slots(
             ask_idle=not setup.rows,
             starts=None if unit.starts is None else StartedSlots(slots, unit.starts),
             on_step=on_step,
+            keep_course=setup.count_choices,
         )
     finally:
         if isinstance(setup.environment, EnvironmentSpec):
@@ -267,44 +307,25 @@ def play_in_slots(
         fired=chooser.fired if unit.starts is None else chooser.fired + unit.starts.fired,
         changed=chooser.changed if unit.starts is None else chooser.changed + unit.starts.changed,
         taken=chooser.taken,
+        endings=episodes.endings,
+        last=episodes.last,
+        terms=episodes.terms,
+        course=episodes.course,
+        first_changed=chooser.first_changed if episodes.course.size else np.zeros(len(episodes), np.int64),
     )
-
-
-class LoneEpisode(NamedTuple):
-    """An episode of a unit that failed as a whole: its treatment, its seed, and the rows of the unit's batch."""
-
-    treatment: int
-    seed: int
-    rows: int
-
-
-def play_alone(setup: Setup, episode: LoneEpisode, on_step: Callable[[StepRecord], None] | None = None) -> UnitResult:
-    """Play one episode of a unit by itself, as nearly as it was in the unit as that is possible."""
-    this = replace(setup, rows=setup.rows or episode.rows)
-    slots = slots_for_one(setup)
-    return play_in_slots(this, Unit((episode.treatment,), (episode.seed,)), slots, on_step)
-
-
-def slots_for_one(setup: Setup) -> Slots:
-    """Make the slot that one episode of a unit is played in."""
-    slots = make_slots(setup.environment, 1, setup.play.cost)
-    slots.cost_seen = True  # other episodes of the unit may be those that tell it
-    return slots
 
 
 def record_unit(
     setup: Setup, unit: Unit, episodes: Collection[int] | None = None
 ) -> tuple[list[Recording], UnitResult]:
-    """Play a unit and keep its episodes, or some of them, step by step.
-
-    The whole unit is played, because only the same batch gives the same bits.
+    """Play a whole unit, since only the same batch gives the same bits, and record episodes of it step by step.
 
     Parameters
     ----------
     setup, unit
         What to play.
     episodes
-        Places in the unit of the episodes to keep; all by default.
+        Places in the unit of the episodes to record; all by default.
     """
     recorder = Recorder(episodes, rows=True)
     result = play_unit(setup, unit, recorder)
@@ -312,31 +333,47 @@ def record_unit(
 
 
 def record_episode(setup: Setup, unit: Unit, episode: int) -> Recording:
-    """Play a unit and keep one of its episodes."""
+    """Play a unit and record one of its episodes."""
     return record_unit(setup, unit, [episode])[0][0]
 
 
 def record_alone(setup: Setup, unit: Unit, episode: int) -> Recording:
-    """Play one episode of a unit by itself and keep it: for units in which others failed."""
-    recorder = Recorder([0], rows=True)
-    lone = LoneEpisode(unit.treatments[episode], unit.seeds[episode], _rows(setup, unit))
-    play_alone(setup, lone, recorder)
-    return recorder.recordings([lone.seed])[0]
+    """Play one episode of a unit alone and record it: for units in which other episodes failed."""
+    alone, (one,) = _split_unit(setup, unit, [episode])
+    return record_episode(alone, one, 0)
+
+
+def _split_unit(setup: Setup, unit: Unit, places: Sequence[int]) -> tuple[Setup, list[Unit]]:
+    """Return units of single episodes, and the setup in which they are played as in the whole unit."""
+    ones = [Unit((unit.treatments[place],), (unit.seeds[place],), is_alone=True) for place in places]
+    return replace(setup, rows=setup.rows or _count_slots(setup, unit)), ones
 
 
 def cut_into_units(
-    treatments: Sequence[int], seeds: Sequence[int], unit_episodes: int, starts: UnitStarts | None = None
+    treatments: Sequence[int],
+    seeds: Sequence[int],
+    unit_episodes: int,
+    starts: UnitStarts | None = None,
+    known: KnownPart | None = None,
 ) -> list[Unit]:
-    """Cut a list of episodes into units; every one but the last has `unit_episodes`."""
+    """Cut a list of episodes into units of `unit_episodes`; the last one may be smaller."""
     cuts = [slice(i, i + unit_episodes) for i in range(0, len(seeds), unit_episodes)]
-    return [Unit(tuple(treatments[cut]), tuple(seeds[cut]), None if starts is None else starts[cut]) for cut in cuts]
+    return [
+        Unit(
+            tuple(treatments[cut]),
+            tuple(seeds[cut]),
+            None if starts is None else starts[cut],
+            known=None if known is None else known[cut],
+        )
+        for cut in cuts
+    ]
 
 
 R = TypeVar("R", bound="Result")
 
 
 class Result(Protocol):
-    """What came of the episodes of a unit."""
+    """Results of the episodes of a unit."""
 
     @property
     def failed(self) -> NDArray[np.bool_]:
@@ -344,64 +381,63 @@ class Result(Protocol):
 
     @property
     def errors(self) -> NDArray[np.str_]:
-        """Why they did."""
+        """Reasons of the failures."""
 
     @classmethod
     def of_failed(cls, error: str) -> Self:
-        """One episode that failed."""
+        """Return the result of one failed episode."""
 
     @classmethod
     def concatenate(cls, parts: Sequence[Self]) -> Self:
-        """Put results one after the other."""
+        """Concatenate results."""
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Make it from what `to_arrays` returned; KeyError, TypeError or ValueError where that is no such thing."""
+        """Read what `to_arrays` returned; raise KeyError, TypeError or ValueError if it is something else."""
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return it as arrays, for a file."""
+        """Return the columns by name, for a file."""
 
     def __len__(self) -> int:
-        """How many episodes."""
+        """Return the number of episodes."""
 
 
 @dataclass(frozen=True)
 class Kept(Generic[R]):
-    """What is kept of the episodes of a unit.
+    """Data that is kept of the episodes of a unit.
 
     Parameters
     ----------
     name
-        What it is called: the folder of a study that it is kept in.
+        Name of the folder of a study in which it is kept.
     kind
-        What comes of a unit.
-    play, play_alone
-        Play a unit, and one episode of a unit that failed as a whole.
+        Class of the results.
+    play
+        Plays a unit.
     """
 
     name: str
     kind: type[R]
     play: Callable[[Setup, Unit], R]
-    play_alone: Callable[[Setup, LoneEpisode], R]
 
 
-RETURNS = Kept("units", UnitResult, play_unit, play_alone)
-"""How episodes went, and no more."""
+RETURNS = Kept("units", UnitResult, play_unit)
+"""Per-episode results only."""
 
 Store = MutableMapping[str, R]
-"""Results by the key of their unit; a study keeps them on disk."""
+"""Results by the key of their unit; a study stores them on disk."""
 
-# Settings of play that every key holds. Others are in a key only where they are not at their default, so that a new
-# setting does not change the keys of units that were played before it existed.
+# Settings of play that are part of every key. Others are part of a key only if they differ from their default, so that
+# a new setting does not change the keys of units that were played before it existed.
 _FIRST_PLAY_SETTINGS = frozenset(
     ("epsilon", "epsilon_when_guided", "sample", "precedence", "batch", "unit_episodes", "step_limit", "cost")
 )
 
 
 def unit_key(setup: Setup, unit: Unit, fingerprint: str) -> str:
-    """Name a unit by everything that decides its result, so that changed settings are never mixed up.
+    """Return a key of everything that determines the result of a unit.
 
-    `fingerprint` stands for the policy and for what the environment's name does not tell.
+    `fingerprint` stands for the policy, and for properties of the environment that its name does not determine.
     """
     used = sorted(set(unit.treatments) - {UNGUIDED})
     renumbered = {old: new for new, old in enumerate(used)} | {UNGUIDED: UNGUIDED}
@@ -416,7 +452,7 @@ def unit_key(setup: Setup, unit: Unit, fingerprint: str) -> str:
             for name, value in asdict(setup.play).items()
             if name in _FIRST_PLAY_SETTINGS or value != default[name]
         },
-        # The mined rule behind a rule set does not decide how it acts.
+        # The mined rule behind a rule set does not change how it acts.
         "treatments": [(RuleSet(t.rules) if isinstance(t, RuleSet) else t).to_dict() for t in treatments],
         "episodes": [(renumbered[t], seed) for t, seed in zip(unit.treatments, unit.seeds, strict=True)],
         **({"rows": setup.rows} if setup.rows else {}),
@@ -425,8 +461,9 @@ def unit_key(setup: Setup, unit: Unit, fingerprint: str) -> str:
 
 
 def choices_content(policy: Policy) -> dict[str, Any]:
-    """The choices that actions are cut into, where they are no single choice."""
-    return {"choices": policy.space.to_dict()["groups"]} if isinstance(policy, ChoicePolicy) else {}
+    """Return the groups of choices of a policy whose actions consist of several choices, for a key."""
+    space = choice_space(policy)
+    return {} if space is None else {"choices": space.to_dict()["groups"]}
 
 
 def run_units(
@@ -442,73 +479,79 @@ def run_units(
     failures: FailureLimit | None = None,
     on_episodes: Callable[[int], None] | None = None,
 ) -> R:
-    """Run all units that are not in the store, and return everything in the order of the units.
+    """Run all units that are not in the store, and return all results in the order of the units.
 
-    A unit that fails is played again episode by episode. What came of it is stored with the episodes that failed, so
-    that they are not tried again.
+    A unit that fails is played again episode by episode. Its result is stored with the failed episodes, which are not
+    tried again.
 
     Parameters
     ----------
     setup, units
         What to play.
     kept
-        What is kept of it.
+        Data to keep of the episodes.
     engine
-        Where; this process by default.
+        Where units run; this process by default.
     store
         Where results are kept; a unit is stored before it is reported.
     fingerprint
-        Stands for the policy in the store's keys, and for what the environment's name does not tell.
+        Stands for the policy in the keys of the store, and for properties of the environment that its name does not
+        determine.
     time_limit
         Seconds after which a unit, or an episode that is played alone, is given up.
     stage
-        What the stage is called that the units belong to.
+        Name of the stage that the units belong to.
     failures
-        Counts the episodes that fail and says when they are too many; by default for these units alone.
+        Limits the number of failed episodes; by default for these units alone.
     on_episodes
-        Called with the number of episodes that became known, for progress bars.
+        Called with the number of episodes that have finished or were found in the store, for progress bars.
     """
     engine = engine or InProcess()
     store = {} if store is None else store
     failures = failures or FailureLimit(stage=stage)
     failures.expect(sum(len(unit) for unit in units))
-    tell = on_episodes or (lambda *_: None)
+    report = on_episodes or (lambda *_: None)
     keys = [unit_key(setup, unit, fingerprint) for unit in units]
     missing = [i for i, key in enumerate(keys) if key not in store]
-    tell(sum(len(unit) for unit in units) - sum(len(units[i]) for i in missing))
-    broken = [i for i in missing if _broken_key(keys[i]) in store]
-    fresh = [i for i in missing if i not in broken]
-    wrong: list[Failed] = []
-    for outcome in engine.run(kept.play, setup, [units[i] for i in fresh], time_limit=time_limit):
-        i = fresh[outcome.index]
+    report(sum(len(unit) for unit in units) - sum(len(units[i]) for i in missing))
+    broken = [i for i in missing if keys[i] + _BROKEN in store]
+    untried = [i for i in missing if i not in broken]
+    errors: list[Failed] = []
+    for outcome in engine.run(kept.play, setup, [units[i] for i in untried], time_limit=time_limit):
+        i = untried[outcome.index]
         if isinstance(outcome, Finished):
             store[keys[i]] = outcome.result
-        elif is_of_episode(outcome):
+        elif is_episode_failure(outcome):
             broken.append(i)
-            store[_broken_key(keys[i])] = kept.kind.of_failed(reason_of(outcome))
+            store[keys[i] + _BROKEN] = kept.kind.of_failed(failure_reason(outcome))
             continue
         else:
-            wrong.append(outcome)
-        tell(len(units[i]))
-    if wrong:
+            errors.append(outcome)
+        report(len(units[i]))
+    if errors:
         raise UnitFailedError(
-            f"{len(wrong)} of {len(units)} units failed; the first: {wrong[0].error} The others are kept; run "
-            "the same again to go on."
+            f"{len(errors)} of {len(units)} units failed; the first: {errors[0].error} The others are kept. Fix the "
+            "cause, then run the same command again to continue."
         )
     for i in sorted(broken):
-        _mend(setup, units[i], keys[i], kept, engine, store, time_limit, failures, tell)
+        _play_one_by_one(setup, units[i], keys[i], kept, engine, store, time_limit, failures, report)
     results = [store[key] for key in keys]
+    for unit, key, result in zip(units, keys, results, strict=True):
+        if len(result) != len(unit):
+            raise DamagedFileError(
+                f"{kept.name}/{key}.npz: is damaged (it holds {len(result)} episodes instead of {len(unit)}); delete "
+                "it and run the study again."
+            )
     stored = sorted(set(range(len(units))) - set(missing))
-    failures.add(*(one for i in stored for one in _failed_in(units[i], results[i])))
+    failures.add(*(one for i in stored for one in _find_failed(units[i], results[i])))
     return kept.kind.concatenate(results)
 
 
-def _broken_key(key: str) -> str:
-    """Where it is stored that a unit failed as a whole, until its episodes are known."""
-    return f"{key}-broken"
+# Suffix of the key under which it is stored that a unit failed as a whole, until its episodes are known.
+_BROKEN = "-broken"
 
 
-def _mend(
+def _play_one_by_one(
     setup: Setup,
     unit: Unit,
     key: str,
@@ -517,30 +560,29 @@ def _mend(
     store: Store[R],
     time_limit: float | None,
     failures: FailureLimit,
-    tell: Callable[[int], None],
+    report: Callable[[int], None],
 ) -> None:
-    """Play the episodes of a unit that failed one by one, and store what came of each until the unit is whole."""
+    """Play the episodes of a failed unit one by one, and store each result until the unit is complete."""
     parts = [f"{key}-{place}" for place in range(len(unit))]
-    known = [place for place, part in enumerate(parts) if part in store]
-    for place in known:
-        failures.add(*_failed_in(Unit((unit.treatments[place],), (unit.seeds[place],)), store[parts[place]]))
-    tell(len(known))
-    missing = [place for place in range(len(unit)) if place not in known]
-    episodes = [LoneEpisode(unit.treatments[i], unit.seeds[i], _rows(setup, unit)) for i in missing]
-    for outcome in engine.run(kept.play_alone, setup, episodes, time_limit=time_limit):
-        place, episode = missing[outcome.index], episodes[outcome.index]
-        if isinstance(outcome, Failed):
-            store[parts[place]] = kept.kind.of_failed(reason_of(outcome))
-            failures.add(FailedEpisode(episode.treatment != UNGUIDED, episode.seed, reason_of(outcome)))
-        else:
-            store[parts[place]] = outcome.result
-        tell(1)
+    alone, ones = _split_unit(setup, unit, range(len(unit)))
+    missing = [place for place, part in enumerate(parts) if part not in store]
+    for one, part in zip(ones, parts, strict=True):
+        if part in store:
+            failures.add(*_find_failed(one, store[part]))
+    report(len(unit) - len(missing))
+    for outcome in engine.run(kept.play, alone, [ones[place] for place in missing], time_limit=time_limit):
+        place = missing[outcome.index]
+        store[parts[place]] = (
+            kept.kind.of_failed(failure_reason(outcome)) if isinstance(outcome, Failed) else outcome.result
+        )
+        failures.add(*_find_failed(ones[place], store[parts[place]]))
+        report(1)
     store[key] = kept.kind.concatenate([store[part] for part in parts])
-    for part in (*parts, _broken_key(key)):
+    for part in (*parts, key + _BROKEN):
         del store[part]
 
 
-def _failed_in(unit: Unit, result: Result) -> list[FailedEpisode]:
+def _find_failed(unit: Unit, result: Result) -> list[FailedEpisode]:
     return [
         FailedEpisode(unit.treatments[i] != UNGUIDED, unit.seeds[i], str(result.errors[i]))
         for i in np.flatnonzero(result.failed).tolist()

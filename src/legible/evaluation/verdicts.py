@@ -1,8 +1,8 @@
-"""Verdicts: what guidance with a rule set did to the returns.
+"""Verdicts: the effect of guidance with rule sets on the returns.
 
-- `Sample`: returns of some episodes, summed up.
-- `Confirmation`: what fresh seeds say of a candidate.
-- `Verdict`: what is said of one rule set; `Evaluation`: the whole.
+- `Sample`: summary of the returns of episodes.
+- `Confirmation`: results of a candidate on held-out seeds.
+- `Verdict`: results of one rule set; `Evaluation`: all of them.
 """
 
 from __future__ import annotations
@@ -13,25 +13,27 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from legible.display import Displayed
 from legible.errors import LegibleError
 from legible.evaluation.blocks import PlayedBlocks
 from legible.evaluation.objectives import ConstraintCheck
+from legible.evaluation.rare_losses import RareLosses
 from legible.evaluation.recorded import Repetition
 from legible.evaluation.statistics import Effect, standard_error
 from legible.evaluation.units import Treatment, UnitResult
 from legible.features import FeatureSpace
-from legible.formatting import data_frame
+from legible.formatting import counted, data_frame, number, with_error
 from legible.rules import Rule, RuleSet
 from legible.settings import EvaluationSettings
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Returns of some episodes, summed up.
+    """Summary of the returns of episodes.
 
-    `fired` and `changed` are shares of steps in which a rule triggered and in which guidance changed the action;
-    `success` is the share of episodes that succeeded, NaN where the environment does not tell; `cost` the mean cost of
-    an episode, where one was asked for. `failed` of the episodes failed; all other numbers are of the rest.
+    `fired` is the share of steps in which a rule triggered, `changed` the override rate. `success` is the share of
+    successful episodes, NaN where the environment does not report it; `cost` the mean cost of an episode, if a cost is
+    measured. `failed` episodes failed; all other numbers describe the rest.
     """
 
     episodes: int
@@ -46,16 +48,15 @@ class Sample:
 
     @classmethod
     def of(cls, episodes: UnitResult) -> Sample:
-        """Sum up."""
+        """Summarise episodes."""
         result, failed = episodes.played, int(episodes.failed.sum())
         steps = max(1, int(result.lengths.sum()))
-        told = result.success[~np.isnan(result.success)]
         return cls(
             episodes=len(episodes),
             mean=_mean(result.returns),
             error=float("nan") if failed and len(result) < 2 else standard_error(result.returns),
             length=_mean(result.lengths),
-            success=_mean(told),
+            success=_mean(result.success[~np.isnan(result.success)]),
             cost=_mean(result.costs),
             fired=float(result.fired.sum() / steps),
             changed=float(result.changed.sum() / steps),
@@ -69,7 +70,7 @@ def _mean(values: NDArray[Any]) -> float:
 
 @dataclass(frozen=True)
 class Confirmation:
-    """What fresh seeds say of a candidate.
+    """Results of a candidate on held-out seeds.
 
     Parameters
     ----------
@@ -80,13 +81,15 @@ class Confirmation:
     of_rule
         The mined rule alone minus unguided; None where the rule set has no mined rule behind it.
     of_generalisation
-        The rule set minus the mined rule alone: what a policy that generalised its own rule would gain.
+        The rule set minus the mined rule alone: the gain of a policy that generalised its own rule.
     failed, failed_unguided
-        How many episodes failed with the rule set and without; in the effects they count at their worst.
+        Numbers of failed episodes with the rule set and without; in the effects they count as the worst case.
     is_too_rare
-        Whether guidance changed too few episodes to tell: whatever the effect, it is not confirmed.
+        Whether guidance changed too few episodes for a test; then it is never confirmed.
     constraints
-        Whether each of the constraints is shown to be kept.
+        Checks of the constraints.
+    rare_losses
+        What losses too rare for the sample would do to the effect.
     """
 
     effect: Effect
@@ -97,15 +100,16 @@ class Confirmation:
     failed_unguided: int = 0
     is_too_rare: bool = False
     constraints: tuple[ConstraintCheck, ...] = ()
+    rare_losses: RareLosses | None = None
 
     def is_passed(self, alpha: float) -> bool:
-        """Whether the effect is confirmed at a level, and every constraint is kept."""
+        """Return whether the effect is confirmed at a level and every constraint is kept."""
         return self.q < alpha and all(check.is_kept for check in self.constraints)
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What guidance with one rule set (or another treatment) did to the returns.
+    """Effect of guidance with one rule set (or another treatment) on the returns.
 
     Parameters
     ----------
@@ -114,36 +118,36 @@ class Verdict:
     sample
         Its episodes in the race, or in screening.
     difference
-        Mean return minus that of the unguided policy there, failed episodes at their worst. Too good on average for
-        those that were picked because of it; quote the confirmation's effect.
+        Mean return minus that of the unguided policy, with the worst case of failed episodes. Too optimistic for rule
+        sets that were selected by it; report the effect of the confirmation.
     p, q
-        One-sided p-value for a greater mean (race: t-test on the episodes that guidance changed, good for choosing
-        and no more; paper: Welch's test), and Benjamini-Hochberg over all rule sets.
+        One-sided p-value of a greater mean (race: t-test on the episodes that guidance changed, for choosing only;
+        paper: Welch's test), and Benjamini-Hochberg over all rule sets.
     p_harm, q_harm
         The same for a smaller mean (race: with one invented gain as large as the largest seen).
     is_weakness
-        Whether it looks like a weakness: it passed the race (`legible.evaluation.racing.is_dropped`), or, the paper's
-        verdict, p is below alpha.
+        Whether it looks like a weakness: it passed the race (`legible.evaluation.racing.is_dropped`), or, in the
+        paper's method, p is below alpha.
     is_harmful
-        q_harm below alpha.
+        Whether q_harm is below alpha.
     confirmation
-        What fresh seeds say; None when the rule set was no candidate.
+        Results on held-out seeds; None if the rule set was no candidate.
     is_confirmed
-        Whether the confirmation's q is below alpha, and every constraint is kept.
+        Whether the q of the confirmation is below alpha and every constraint is kept.
     found_by
-        The source of hypotheses that the rule set came from, or all of them; "" where it was given.
+        Names of the sources of the rule set; "" where it was given.
     equal_sources
-        The mined rules behind other rule sets that are equal to this one: they were tested once.
+        Mined rules behind other rule sets that equal this one and were tested with it.
     changed_episodes
-        How many of the sample's episodes guidance changed; None where that was not counted (paper).
+        Number of episodes of the sample that guidance changed; None where that was not counted (paper).
     detectable
-        The smallest effect that the race would have shown with a power of 80 %; that of the confirmation is its
-        effect's. None where nothing was changed, and in the paper's method.
+        Smallest effect that the race would have shown with a power of 80 %. None where nothing was changed, and in the
+        paper's method.
     steps
-        Environment steps that were played with it, those of the confirmation and of its mined rule alone included.
+        Environment steps played with it, including those of the confirmation and of its mined rule alone.
     is_set_aside
-        Whether it passed the race but is not confirmed: it is too rare for the fresh seeds that it needs, or others of
-        its source did better, or the same (see `legible.evaluation.candidates`).
+        Whether it passed the race but went to no confirmation: it is too rare for the seeds that it needs, or others
+        of its source did better, or the same (see `legible.evaluation.candidates`).
     """
 
     treatment: RuleSet | Treatment
@@ -166,34 +170,48 @@ class Verdict:
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """The sources that named it."""
+        """Names of its sources."""
         return tuple(self.found_by.split(", ")) if self.found_by else ()
 
     @property
     def source(self) -> str:
-        """The first of the sources that named it."""
+        """Name of its first source."""
         return self.found_by.partition(", ")[0]
 
     @property
     def rule_set(self) -> RuleSet:
-        """The rule set; for other treatments there is none."""
+        """The rule set; raises an error for other treatments."""
         if not isinstance(self.treatment, RuleSet):
-            raise LegibleError("this verdict is about a random test, which has no rules.")
+            raise LegibleError("this verdict belongs to a random test, which has no rules.")
         return self.treatment
-
-    def is_significant(self, alpha: float) -> bool:
-        """Whether it stays a weakness after the correction for many tests."""
-        return self.q < alpha
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class Continuation:
+    """One continuation of an evaluation: rule sets tested, seeds of each, level of the tests, rule sets confirmed."""
+
+    tested: int
+    seeds: int
+    level: float
+    confirmed: int
+
+    def sentence(self) -> str:
+        """Return what it tested and found."""
+        found = f"{self.confirmed} of them confirmed" if self.confirmed else "none of them confirmed"
+        tested = f"{counted(self.tested, 'undecided rule set')} tested again on {number(self.seeds)} new seeds"
+        return f"Continued: {tested} (level {number(self.level)}), {found}."
+
+
+@dataclass(frozen=True, repr=False)
+class Evaluation(Displayed):
     """Verdicts on all rule sets, in their order, and the unguided policy that they are compared with.
 
-    `confirmation_blocks` are the episodes of the confirmation, if there was one: the unguided policy, every candidate,
-    and the mined rule alone behind each of them that has one, all on the same seeds (after a race each on the first of
-    them, as many as it took). `unguided_steps` are the environment steps of the unguided policy. `repetition` says
-    whether the same seed gives the same episode, where a race found out.
+    `confirmation_blocks` are the episodes of the confirmation: the unguided policy, every candidate, and the mined rule
+    alone behind candidates that have one, all on the same seeds (after a race each on as many of the first seeds as it
+    needed). `unguided_steps` are the environment steps of the unguided policy. `repetition` is the check of a race
+    whether the same seed gives the same episode. `worst_loss` is the worst paired loss of any rule set, or the worst
+    one that the user says to be possible. `continuations` are later tests of what was undecided
+    (`legible.evaluation.continuation`).
     """
 
     base: Sample
@@ -203,14 +221,29 @@ class Evaluation:
     notes: tuple[str, ...] = field(default=())
     unguided_steps: int = 0
     repetition: Repetition | None = field(default=None, compare=False, repr=False)
+    worst_loss: float = 0.0
+    continuations: tuple[Continuation, ...] = ()
+
+    @property
+    def round(self) -> int:
+        """Number of the last continuation that confirmed something; 0 without one. Later steps play its seeds."""
+        return max((k for k, one in enumerate(self.continuations, 1) if one.confirmed), default=0)
+
+    def facts(self) -> dict[str, object]:
+        """Return what a notebook shows."""
+        return {
+            "rule sets tested": len(self.verdicts),
+            "confirmed": len(self.confirmed),
+            "unguided mean return": with_error(self.base.mean, self.base.error),
+        }
 
     @property
     def steps(self) -> int:
-        """Environment steps that were played in all."""
+        """Total number of environment steps."""
         return self.unguided_steps + sum(verdict.steps for verdict in self.verdicts)
 
     def steps_by_source(self) -> dict[str, int]:
-        """Environment steps by the source that named the rule sets; those of the unguided policy serve all of them."""
+        """Return the environment steps by source, without those of the unguided policy."""
         steps: dict[str, int] = {}
         for verdict in self.verdicts:
             steps[verdict.found_by] = steps.get(verdict.found_by, 0) + verdict.steps
@@ -218,48 +251,80 @@ class Evaluation:
 
     @property
     def weaknesses(self) -> tuple[Verdict, ...]:
-        """The rule sets that reveal a weakness by the paper's test."""
+        """The rule sets that look like weaknesses."""
         return tuple(verdict for verdict in self.verdicts if verdict.is_weakness)
 
     @property
     def confirmed(self) -> tuple[Verdict, ...]:
-        """The weaknesses that fresh seeds confirm, the largest effect first."""
+        """The weaknesses that held-out seeds confirm, the largest effect first."""
         found = [verdict for verdict in self.verdicts if verdict.is_confirmed]
         effects = {id(v): v.difference if v.confirmation is None else v.confirmation.effect.mean for v in found}
         return tuple(sorted(found, key=lambda v: -effects[id(v)]))
 
     @property
+    def unless_rare_losses(self) -> tuple[Verdict, ...]:
+        """The rule sets that gain unless rare losses cancel it: their sample cannot exclude that."""
+        return tuple(v for v in self.weaknesses if not v.is_confirmed and _is_gain_otherwise(v.confirmation))
+
+    @property
     def harmful(self) -> tuple[Verdict, ...]:
-        """The rule sets that do harm, after the correction for many tests."""
+        """The rule sets that do harm, after correction for multiple tests."""
         return tuple(verdict for verdict in self.verdicts if verdict.is_harmful)
 
     @property
     def failed(self) -> tuple[int, int]:
-        """How many episodes failed in all: guided, and unguided."""
+        """The numbers of guided and of unguided episodes that failed."""
         guided, unguided = self.confirmation_blocks.failed if self.confirmation_blocks is not None else (0, 0)
         return guided + sum(verdict.sample.failed for verdict in self.verdicts), unguided + self.base.failed
 
+    def confirmation_pair(self, verdict: Verdict) -> tuple[UnitResult, UnitResult] | None:
+        """Return the unguided and guided episodes of a verdict on held-out seeds; None where they were not played."""
+        blocks = self.confirmation_blocks
+        if blocks is None or verdict.treatment not in blocks.setup.treatments:
+            return None
+        return blocks.pair(blocks.setup.treatments.index(verdict.treatment))
+
+    def relevance(self, verdict: Verdict) -> Literal["relevant", "negligible", "undecided", ""]:
+        """Return how the effect compares with the smallest effect of interest on held-out seeds; "" if not played.
+
+        "relevant": a smaller effect is rejected, corrected for all candidates; "negligible": the interval lies below.
+        """
+        confirmation = verdict.confirmation
+        if confirmation is None:
+            return ""
+        if verdict.is_confirmed:
+            return "relevant"
+        is_small = not confirmation.is_too_rare and confirmation.effect.high < self.settings.smallest_effect
+        return "negligible" if is_small else "undecided"
+
     def share(self, kind: Literal["weakness", "significant", "confirmed"] = "weakness") -> float:
-        """Share of the evaluations that found a weakness: by the plain test, after correction, or confirmed."""
+        """Return the share of rule sets with a weakness: by the plain test, after correction, or confirmed."""
         if not self.verdicts:
             return float("nan")
         counts = {
             "weakness": sum(v.is_weakness for v in self.verdicts),
-            "significant": sum(v.is_significant(self.settings.alpha) for v in self.verdicts),
+            "significant": sum(v.q < self.settings.alpha for v in self.verdicts),
             "confirmed": sum(v.is_confirmed for v in self.verdicts),
         }
         return counts[kind] / len(self.verdicts)
 
     def to_rows(self, space: FeatureSpace) -> list[dict[str, Any]]:
-        """Verdicts as plain rows, for JSON or a data frame."""
-        return [_row(verdict, space) | {"failed_unguided": self.base.failed} for verdict in self.verdicts]
+        """Return the verdicts as plain rows, for JSON or a data frame."""
+        return [
+            _make_row(verdict, space) | {"failed_unguided": self.base.failed, "relevance": self.relevance(verdict)}
+            for verdict in self.verdicts
+        ]
 
-    def to_pandas(self, space: FeatureSpace) -> Any:
-        """Return the verdicts as a data frame, a row each."""
+    def to_frame(self, space: FeatureSpace) -> Any:
+        """Return the verdicts as a data frame, one row each."""
         return data_frame(self.to_rows(space))
 
 
-def _row(verdict: Verdict, space: FeatureSpace) -> dict[str, Any]:
+def _is_gain_otherwise(found: Confirmation | None) -> bool:
+    return found is not None and found.rare_losses is not None and found.rare_losses.is_gain_otherwise
+
+
+def _make_row(verdict: Verdict, space: FeatureSpace) -> dict[str, Any]:
     rule_set = verdict.treatment if isinstance(verdict.treatment, RuleSet) else None
     row: dict[str, Any] = {
         "rule": rule_set.short_text(space) if rule_set is not None else None,
@@ -290,6 +355,10 @@ def _row(verdict: Verdict, space: FeatureSpace) -> dict[str, Any]:
         if effect.detectable is not None:
             row |= {"detectable": effect.detectable, "changed_on_fresh_seeds": effect.changed, "seeds": effect.seeds}
         row["too_rare"] = verdict.confirmation.is_too_rare
+        if verdict.confirmation.rare_losses is not None:
+            rare = verdict.confirmation.rare_losses
+            row |= {"worst_loss": rare.size, "break_even_rate": rare.break_even, "excluded_rate": rare.excluded}
+            row["unless_rare_losses"] = rare.is_gain_otherwise and not verdict.is_confirmed
         if verdict.confirmation.constraints:
             row["constraints"] = {check.constraint: check.is_kept for check in verdict.confirmation.constraints}
         row["failed_on_fresh_seeds"] = verdict.confirmation.failed

@@ -1,6 +1,6 @@
-"""Which rules of a set make the difference.
+"""Effects of the single rules of a set.
 
-- `leave_one_out`: plays a rule set without each of its rules; `Contribution` is what one rule adds.
+- `leave_one_out`: plays a rule set without each of its rules; `Contribution` is the effect of one rule.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from legible.rules import Rule, RuleSet
 
 @dataclass(frozen=True)
 class Contribution:
-    """What one rule adds to its rule set: returns with all rules minus returns without this one, on the same seeds.
+    """Effect of one rule: returns with all rules minus returns without this one, on the same seeds.
 
-    `q` is Benjamini-Hochberg over the rules of the set; small values say that the returns are worse without the rule.
+    `q` is Benjamini-Hochberg over the rules of the set; a small value says that returns fall without the rule.
     """
 
     rule: Rule
@@ -34,14 +34,14 @@ def leave_one_out(
     run: Runner = run_units,
     on_episodes: Callable[[int], None] | None = None,
 ) -> tuple[Contribution, ...]:
-    """Play a rule set once whole and once without each of its rules, and return what each rule adds.
+    """Play a rule set whole and without each of its rules, and return the effect of each rule.
 
     Parameters
     ----------
     setup
-        Policy, environment and how episodes are played; its treatments are not used.
+        Policy, environment and play settings; its treatments are ignored.
     rule_set
-        The rules. Of a single rule the rest is the unguided policy.
+        The rules. Without the only rule of a set, the policy is unguided.
     seeds
         Seeds of the episodes, the same for every set.
     run, on_episodes

@@ -1,7 +1,7 @@
-"""What guidance changes beside the objective: what a person wants to know before a guided policy is used.
+"""Facts about a guided policy that matter before it is deployed.
 
-- `Deployment`: every figure before and after, what gets worse, the seeds that lose most, what was not tested.
-- `weigh_deployment` makes it; `FigureChange` is one figure before and after, `SeedLoss` one seed.
+- `Deployment`: every figure unguided and guided, the figures that get worse, the worst seeds, what was not tested.
+- `summarise_deployment` makes it; `FigureChange` is one figure unguided and guided, `SeedLoss` one seed.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from legible.environments import Ending
 from legible.evaluation import Figure, Objective, find_objective
-from legible.evaluation.figures import effect_by, figure_of, objectives_told
-from legible.evaluation.statistics import Effect
+from legible.evaluation.figures import effect_by, figure_of, objectives_with_data
 from legible.evaluation.units import UnitResult
 from legible.formatting import counted, join_words, number, percent, signed
 from legible.improvement import Improvement
 from legible.settings import PlaySettings
 
-MOST_SEEDS = 5
+MAX_LOSSES = 5
 
 Direction = Literal["better", "worse", "unclear", "same"]
-"""What guidance does to a figure: for certain the one or the other, neither for certain, or nothing at all."""
+"""Effect of guidance on a figure: significantly better or worse, not significant, or exactly the same."""
 
 _SHORT_WORDS = {
     "mean": "the mean return",
@@ -40,18 +40,18 @@ _PLURAL = ("failure", "below-zero")
 
 @dataclass(frozen=True)
 class FigureChange:
-    """One figure of the policy alone and guided, as people read it.
+    """One figure of the unguided and the guided policy.
 
     Parameters
     ----------
     name, words
-        Of the figure: that of an objective, "failure" or "below-zero".
+        Name of the figure (an objective, "failure" or "below-zero"), and the name in words.
     base, guided
-        The policy alone, and guided; the latter is None where there is no guided policy.
+        The figure unguided and guided; `guided` is None if there is no guided policy.
     difference
-        Guided minus alone on the same seeds; None where there is no guided policy.
+        Guided minus unguided on the same seeds; None if there is no guided policy.
     direction
-        What guidance does to it.
+        Effect of guidance on the figure.
     is_share
         Whether it is a share of episodes.
     """
@@ -66,25 +66,22 @@ class FigureChange:
 
     @property
     def short_words(self) -> str:
-        """What it is called within a sentence."""
+        """Return the name within a sentence."""
         return _SHORT_WORDS.get(self.name, f"the {self.words}")
 
     def cells(self) -> tuple[str, ...]:
-        """Words, figures and difference as texts, each figure with its 95 % interval."""
+        """Return name, figures and difference as text, each figure with its 95 % confidence interval."""
         write = percent if self.is_share else number
-        told = [self.words, _with_interval(self.base, write)]
-        if self.guided is not None and self.difference is not None:
-            scale = 100.0 if self.is_share else 1.0
-            change = Figure(*(scale * value for value in self.difference))
-            unit = " points" if self.is_share else ""
-            told += [
-                _with_interval(self.guided, write),
-                f"{signed(change.value)}{unit} ({signed(change.low)} to {signed(change.high)})",
-            ]
-        return tuple(told)
+        figures = [figure for figure in (self.base, self.guided) if figure is not None]
+        cells = [self.words, *(f"{write(f.value)} ({write(f.low)} to {write(f.high)})" for f in figures)]
+        if self.difference is not None:
+            scale, unit = (100.0, " points") if self.is_share else (1.0, "")
+            value, low, high = (signed(scale * value) for value in self.difference)
+            cells.append(f"{value}{unit} ({low} to {high})")
+        return tuple(cells)
 
     def clause(self) -> str:
-        """What becomes of it: "the worst tenth falls from −71.5 to −169"."""
+        """Return the change as a clause: "the worst tenth falls from −71.5 to −169"."""
         if self.guided is None:
             return ""
         write = percent if self.is_share else number
@@ -93,13 +90,9 @@ class FigureChange:
         return f"{self.short_words} {verb} from {write(self.base.value)} to {write(self.guided.value)}"
 
 
-def _with_interval(figure: Figure, write: Any) -> str:
-    return f"{write(figure.value)} ({write(figure.low)} to {write(figure.high)})"
-
-
 @dataclass(frozen=True)
 class SeedLoss:
-    """A seed on which guidance loses: the return of the policy alone, and guided."""
+    """A seed on which guidance loses, with the unguided and the guided return."""
 
     seed: int
     base: float
@@ -108,29 +101,30 @@ class SeedLoss:
 
 @dataclass(frozen=True)
 class Deployment:
-    """What a person wants to know before a guided policy is used.
+    """Facts about a guided policy that matter before it is deployed.
 
     Parameters
     ----------
     objective
-        What guidance was to raise.
+        The objective that guidance should improve.
     figures
-        Every figure before and after.
+        Every figure unguided and guided.
     episodes
-        On how many fresh seeds.
+        Number of held-out seeds.
     is_guided
         Whether there is a guided policy.
     overridden, fired, episodes_changed
-        Shares of the steps in which guidance takes another action and in which a rule holds, and of the episodes in
-        which it takes another action at all.
+        Override rate, share of the steps in which a rule holds, and share of the episodes with an overridden action.
     losses
         The seeds that lose most.
     seeds_lost
-        The share of seeds that return less than without guidance.
+        Share of the seeds with a lower return than unguided.
     success
-        What counts as success here, in words.
+        Definition of success, in words.
     not_tested
-        What the figures say nothing about, a sentence each.
+        What the figures do not cover, a sentence each.
+    rare_losses
+        How rare large losses must be for the gain to hold, and what the episodes exclude.
     """
 
     objective: str
@@ -144,53 +138,46 @@ class Deployment:
     seeds_lost: float
     success: str
     not_tested: tuple[str, ...]
+    rare_losses: str = ""
 
     @property
     def worse(self) -> tuple[FigureChange, ...]:
-        """The figures that guidance makes worse for certain."""
+        """Return the figures that guidance makes significantly worse."""
         return tuple(change for change in self.figures if change.direction == "worse")
 
     def verdict(self) -> str:
-        """What a guided policy is better and worse in, all figures in one sentence, and how often it still fails."""
-        # Failures are told apart: where success is known they are nearly its complement.
-        named = {
-            direction: join_words(
-                [c.short_words for c in self.figures if c.direction == direction and c.name != "failure"]
-            )
-            for direction in ("better", "worse", "unclear")
-        }
-        parts = [f"better in {named['better']}" if named["better"] else "no better in any figure for certain"]
-        parts.append(f"worse in {named['worse']}" if named["worse"] else "worse in none for certain")
-        if named["unclear"]:
-            parts.append(f"{named['unclear']} may go either way")
-        told = f"Guided, the policy is {'; '.join(parts)}."
+        """Say which figures guidance improves and worsens, and how often the guided policy still fails."""
+        # Failures have their own sentence: where success is known, they are nearly its complement.
+        names: dict[str, list[str]] = {"better": [], "worse": [], "unclear": [], "same": []}
+        for change in self.figures:
+            if change.name != "failure":
+                names[change.direction].append(change.short_words)
+        parts = [
+            f"Better: {join_words(names['better']) or 'no figure'}.",
+            f"Worse: {join_words(names['worse']) or 'no figure'}.",
+        ]
+        if names["unclear"]:
+            parts.append(f"Not significant: {join_words(names['unclear'])}.")
         fails = next((change.guided for change in self.figures if change.name == "failure"), None)
-        if fails is None or not fails.value:
-            return told
-        return f"{told} It still fails in {percent(fails.value)} of the episodes."
+        if fails is not None and fails.value:
+            parts.append(f"The guided policy still fails in {percent(fails.value)} of the episodes.")
+        return " ".join(parts)
 
-    @property
-    def unclear(self) -> tuple[FigureChange, ...]:
-        """The figures of which nobody can tell whether guidance makes them better or worse."""
-        return tuple(change for change in self.figures if change.direction == "unclear")
-
-    def cost_clause(self, most: int = 1) -> str:
-        """What guidance costs beside the objective: "the worst tenth falls from 20 to 10"."""
+    def cost_clause(self) -> str:
+        """Return the first cost of guidance as a clause: "the worst tenth falls from 20 to 10"."""
         others = [change for change in self.figures if change.name != self.objective]
-        worse = [change for change in others if change.direction == "worse"]
-        if worse:
-            return join_words([change.clause() for change in worse[:most]])
+        for change in others:
+            if change.direction == "worse":
+                return change.clause()
         unclear = sorted((c for c in others if c.direction == "unclear"), key=lambda c: c.name != "worst-tenth")
-        if unclear:
-            return f"what becomes of {join_words([change.short_words for change in unclear[:most]])} is not certain"
-        return "no figure gets worse"
+        return f"the effect on {unclear[0].short_words} is not significant" if unclear else "no figure gets worse"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
+        """Return plain data for JSON."""
         return asdict(self)
 
 
-def weigh_deployment(
+def summarise_deployment(
     improvement: Improvement,
     *,
     environment: str = "",
@@ -198,25 +185,25 @@ def weigh_deployment(
     success: str = "",
     solved: float | None = None,
 ) -> Deployment:
-    """Gather what a person wants to know before a guided policy is used.
+    """Collect the facts that matter before a guided policy is deployed.
 
     Parameters
     ----------
     improvement
-        The composition, with its episodes on fresh seeds.
+        The composition, with its episodes on held-out seeds.
     environment
-        Its name, for what was not tested.
+        Name of the environment, for `Deployment.not_tested`.
     play
-        How actions were chosen, for what was not tested.
+        Settings that say how actions were chosen, for `Deployment.not_tested`.
     success
-        What counts as success, to follow "an episode succeeds when".
+        Definition of success, to follow "an episode succeeds when".
     solved
-        The mean return from which on the environment counts as solved, if it says so.
+        The mean return from which the environment counts as solved, if it defines one.
     """
     base, guided = improvement.final_blocks.base, improvement.final_blocks.results[-1]
     is_guided = bool(len(improvement.composition))
     differences = np.nan_to_num(guided.returns - base.returns)
-    worst = np.argsort(differences, kind="stable")[:MOST_SEEDS]
+    worst = np.argsort(differences, kind="stable")[:MAX_LOSSES]
     return Deployment(
         objective=improvement.evaluation_settings.objective,
         figures=tuple(_changes(improvement)),
@@ -231,25 +218,14 @@ def weigh_deployment(
             if differences[i] < 0.0
         ),
         seeds_lost=float((differences < 0).mean()),
-        success=" ".join(filter(None, (_success_words(base, success), _solved_words(improvement, solved)))),
+        success=_success_sentences(improvement, success, solved),
         not_tested=tuple(_not_tested(base, environment, play, is_guided=is_guided)),
+        rare_losses="" if improvement.rare_losses is None else improvement.rare_losses.sentence(),
     )
 
 
-def _changes(improvement: Improvement) -> Iterator[FigureChange]:
-    base, guided = improvement.final_blocks.base, improvement.final_blocks.results[-1]
-    told = objectives_told(base.played, guided.played)
-    for objective in told:
-        yield _change(improvement, objective, objective.name, objective.words)
-    if any(objective.name == "success" for objective in told):
-        yield _change(improvement, _NOT_FAILING, "failure", "share of episodes that fail", is_complement=True)
-    returns = np.concatenate([base.played.returns, guided.played.returns])
-    if (returns < 0).any() and (returns >= 0).any():
-        yield _change(improvement, _NOT_BELOW_ZERO, "below-zero", "share of returns below 0", is_complement=True)
-
-
 def _not_failing(episodes: UnitResult) -> NDArray[np.float64]:
-    """An episode that was cut off has not failed yet."""
+    # A truncated episode has not failed.
     return ((episodes.success == 1.0) | episodes.truncated).astype(np.float64)
 
 
@@ -261,69 +237,79 @@ _NOT_FAILING = Objective("not failing", "share of episodes that do not fail", _n
 _NOT_BELOW_ZERO = Objective("not below zero", "share of returns not below 0", _not_below_zero, is_binary=True)
 
 
+def _changes(improvement: Improvement) -> Iterator[FigureChange]:
+    base, guided = improvement.final_blocks.base, improvement.final_blocks.results[-1]
+    objectives = objectives_with_data(base.played, guided.played, also=improvement.evaluation_settings.objective)
+    for objective in objectives:
+        yield _change(improvement, objective, objective.name, objective.words)
+    if any(objective.name == "success" for objective in objectives):
+        yield _change(improvement, _NOT_FAILING, "failure", "share of episodes that fail", is_complement=True)
+    returns = np.concatenate([base.played.returns, guided.played.returns])
+    if (returns < 0).any() and (returns >= 0).any():
+        yield _change(improvement, _NOT_BELOW_ZERO, "below-zero", "share of returns below 0", is_complement=True)
+
+
 def _change(
     improvement: Improvement, objective: Objective, name: str, words: str, *, is_complement: bool = False
 ) -> FigureChange:
-    """A figure before and after; a complement is shown as one minus the objective."""
-    blocks, is_guided = improvement.final_blocks, bool(len(improvement.composition))
+    """Return a figure unguided and guided; a complement is shown as one minus the objective."""
+    blocks = improvement.final_blocks
     base, guided = blocks.base, blocks.results[-1]
 
     def shown(episodes: UnitResult) -> Figure:
         figure = figure_of(objective, episodes.played)
         return Figure(1 - figure.value, 1 - figure.high, 1 - figure.low) if is_complement else figure
 
-    if not is_guided:
+    if not len(improvement.composition):
         return FigureChange(name, words, shown(base), None, None, "same", objective.is_binary)
     effect = effect_by(objective, blocks.results, guided, base, improvement.evaluation_settings.method)
+    direction: Direction = "same" if effect.low == effect.high == 0.0 else "unclear"
+    if effect.low > 0.0:
+        direction = "better"
+    elif effect.high < 0.0:
+        direction = "worse"
     sign = -1.0 if is_complement or objective.less_is_better else 1.0
     low, high = sorted((sign * effect.low, sign * effect.high))
     difference = Figure(sign * effect.mean, low, high)
-    return FigureChange(name, words, shown(base), shown(guided), difference, _direction(effect), objective.is_binary)
+    return FigureChange(name, words, shown(base), shown(guided), difference, direction, objective.is_binary)
 
 
-def _direction(effect: Effect) -> Direction:
-    if effect.low > 0.0:
-        return "better"
-    if effect.high < 0.0:
-        return "worse"
-    return "same" if effect.low == effect.high == 0.0 else "unclear"
-
-
-def _success_words(base: UnitResult, success: str) -> str:
-    if np.isnan(base.played.success).any():
-        return "This environment does not say whether an episode succeeded, so success is not among the figures."
-    return f"An episode succeeds when {success or 'the environment says so (is_success in its last infos)'}."
-
-
-def _solved_words(improvement: Improvement, solved: float | None) -> str:
-    """How the mean returns stand to the one from which on the environment counts as solved."""
-    if solved is None:
-        return ""
+def _success_sentences(improvement: Improvement, success: str, solved: float | None) -> str:
+    """Define success, and say on which side of the environment's threshold the mean returns are."""
     blocks, mean = improvement.final_blocks, find_objective("mean")
-    told = [("the policy alone", blocks.base)]
+    if np.isnan(blocks.base.played.success).any():
+        known = any(Ending.parse(text).kind in {"success", "failure"} for text in set(blocks.base.endings.tolist()))
+        unknown = "Success is not reported: the environment does not say whether an episode succeeded."
+        text = "" if known else unknown
+    else:
+        text = f"An episode succeeds when {success or 'the environment says so (is_success in its last infos)'}."
+    if solved is None:
+        return text
+    policies = [("the unguided policy", blocks.base)]
     if len(improvement.composition):
-        told.append(("guided, it", blocks.results[-1]))
-
-    def reaches(episodes: UnitResult) -> str:
+        policies.append(("the guided policy", blocks.results[-1]))
+    stands = []
+    for name, episodes in policies:
         figure = figure_of(mean, episodes.played)
-        if figure.low >= solved:
-            return "is above that"
-        return "is below that" if figure.high < solved else "may be on either side of that"
-
-    stands = join_words([f"{name} {reaches(episodes)}" for name, episodes in told])
-    return f"Its makers call this environment solved from a mean return of {number(solved)} on: {stands}."
+        side = (
+            "is above" if figure.low >= solved else "is below" if figure.high < solved else "may be on either side of"
+        )
+        stands.append(f"{name} {side} that")
+    solved_from = f"The environment counts as solved from a mean return of {number(solved)}: {join_words(stands)}."
+    return f"{text} {solved_from}".strip()
 
 
 def _not_tested(base: UnitResult, environment: str, play: PlaySettings | None, *, is_guided: bool) -> Iterator[str]:
-    name = f"{environment} as it was configured here" if environment else "the environment as it was configured here"
-    yield (
-        f"Other situations than those of {counted(len(base), 'seed')} of {name}: rare ones that none of them "
-        "shows, other versions, a changed world."
-    )
+    seeds = f"{counted(len(base), 'seed')} of {environment or 'the environment'} as configured here"
+    yield f"Situations that do not occur in the {seeds}, other versions, a changed environment."
     if play is not None:
-        yield f"Other ways of choosing actions: all episodes were played {play.words}."
-    cut = float(base.truncated.mean())
-    if cut:
-        yield f"What comes after the step limit, which cuts off {percent(cut)} of the episodes of the policy alone."
+        yield f"Other ways to choose actions: all episodes were played {play.words}."
+    truncated = float(base.truncated.mean())
+    if truncated:
+        yield f"Anything after the step limit, which ends {percent(truncated)} of the unguided episodes."
+    yield (
+        f"Rare events: {counted(len(base), 'episode')} cannot show what happens in fewer than 1 of "
+        f"{number(max(1, len(base) // 3))} of them (95 % confidence)."
+    )
     if is_guided:
-        yield "What guidance does to a policy that is trained further, or to another policy."
+        yield "Other policies, or this policy after further training."

@@ -1,6 +1,6 @@
-"""Explains the weaknesses that an evaluation found.
+"""Explanations of the weaknesses that an evaluation found.
 
-- `explain_weakness`: one of them, with whatever is at hand; `explain_weaknesses`: the strongest, with what is played.
+- `explain_weakness`: explains one of them from recorded data; `explain_weaknesses`: plays and explains the strongest.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def explain_weakness(
     min_kept: float = 0.9,
     alpha: float = 0.05,
     objective: str = "mean",
-    told: Sequence[WeaknessGroup] = (),
+    groups: Sequence[WeaknessGroup] = (),
 ) -> WeaknessExplanation:
-    """Put one weakness into words, with whatever is at hand.
+    """Explain one weakness from the data that are given.
 
     Parameters
     ----------
@@ -40,19 +40,19 @@ def explain_weakness(
     space
         Names of features and actions.
     experiences
-        What the unguided policy did; tells which rules it knows.
+        Recorded steps of the unguided policy, to measure which rules it follows.
     mined
-        All mined rules; among them stronger versions are looked for.
+        All mined rules, to find narrower versions of the rules.
     contributions
-        What `leave_one_out` found for this rule set.
+        Result of `leave_one_out` for this rule set.
     min_kept
         See `knowledge_of`.
     alpha
-        Level of the tests.
+        Significance level.
     objective
-        What guidance was to raise.
-    told
-        All weaknesses that are told of: titles tell them apart.
+        The objective that guidance should improve.
+    groups
+        All weaknesses of the study.
     """
     group = weakness if isinstance(weakness, WeaknessGroup) else WeaknessGroup(weakness)
     rule_set = group.front.rule_set
@@ -65,7 +65,7 @@ def explain_weakness(
         alpha=alpha,
         objective=objective,
         others=group.others,
-        neighbours=tuple(representative_rule(other.front.rule_set) for other in told),
+        neighbours=tuple(representative_rule(other.front.rule_set) for other in groups),
     )
 
 
@@ -87,17 +87,17 @@ def explain_weaknesses(
     Parameters
     ----------
     setup
-        As for the evaluation; its treatments are not used.
+        Setup of the evaluation; its treatments are ignored.
     evaluation
         The verdicts.
     mining, experiences
-        What the rules were mined from.
+        The mined rules, and the experiences that they were mined from.
     seed
-        Of the study.
+        Seed of the study.
     most
-        How many weaknesses to explain at most.
+        Maximum number of weaknesses to explain.
     leave_out
-        Whether to play every rule set without each of its rules, on seeds that chose nothing.
+        Whether to play every rule set without each of its rules, on held-out seeds.
     min_kept
         See `knowledge_of`.
     run, on_episodes
@@ -121,7 +121,7 @@ def explain_weaknesses(
                 min_kept=min_kept,
                 alpha=settings.alpha,
                 objective=settings.objective,
-                told=groups,
+                groups=groups,
             )
         )
     return tuple(explained)

@@ -1,7 +1,7 @@
-"""What rules speak of, by groups of features.
+"""Groups of features that rules use.
 
-- `group_shares`: the share of rules that speak of each group.
-- `feature_groups`: the groups that features name themselves.
+- `group_shares`: the share of rules that use each group.
+- `feature_groups`: the groups that the features define.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from legible.mining import MinedRule
 from legible.rules import Rule
 
 Groups = Mapping[str, Sequence[str]]
-"""Groups of features by name; each a list of feature names, in which ``*`` stands for anything."""
+"""Lists of feature names by group; ``*`` in a name matches any text."""
 
 
 def group_shares(rules: Iterable[Rule | MinedRule], space: FeatureSpace, groups: Groups) -> dict[str, float]:
-    """Return, for every group, the share of rules with at least one condition on a feature of it.
+    """Return the share of rules with at least one condition on a feature of each group.
 
     Parameters
     ----------
@@ -28,12 +28,12 @@ def group_shares(rules: Iterable[Rule | MinedRule], space: FeatureSpace, groups:
     space
         Names of the features.
     groups
-        Names of features by group; ``*`` in a name stands for anything. A name that fits no feature is refused.
+        Names of features by group; ``*`` in a name matches any text. A name that matches no feature is an error.
 
     Returns
     -------
     dict
-        Shares between 0 and 1; NaN when there are no rules.
+        Shares between 0 and 1; NaN if there are no rules.
 
     Examples
     --------
@@ -44,19 +44,18 @@ def group_shares(rules: Iterable[Rule | MinedRule], space: FeatureSpace, groups:
     >>> group_shares(rules, space, {"food": ["food.*"], "walls": ["open.*"], "capsules": ["capsule.*"]})
     {'food': 0.5, 'walls': 0.5, 'capsules': 0.0}
     """
-    spoken_of = [set((rule.rule if isinstance(rule, MinedRule) else rule).features) for rule in rules]
+    used = [set((rule.rule if isinstance(rule, MinedRule) else rule).features) for rule in rules]
     members = {group: _members(group, names, space) for group, names in groups.items()}
-    if not spoken_of:
+    if not used:
         return dict.fromkeys(members, float("nan"))
     return {
-        group: sum(not features.isdisjoint(mine) for features in spoken_of) / len(spoken_of)
-        for group, mine in members.items()
+        group: sum(not features.isdisjoint(mine) for features in used) / len(used) for group, mine in members.items()
     }
 
 
 def _members(group: str, patterns: Sequence[str], space: FeatureSpace) -> set[int]:
     if isinstance(patterns, str):
-        raise LegibleError(f"group {group!r}: a list of feature names is expected, got the text {patterns!r}.")
+        raise LegibleError(f"group {group!r}: expected a list of feature names, got the text {patterns!r}.")
     found: set[int] = set()
     for pattern in patterns:
         # Only * is special: names may hold brackets.
@@ -71,9 +70,9 @@ def _members(group: str, patterns: Sequence[str], space: FeatureSpace) -> set[in
 
 
 def feature_groups(space: FeatureSpace) -> dict[str, tuple[str, ...]]:
-    """Return the groups that the features themselves name, in the order of the vector.
+    """Return the groups that the features define, in the order of the features.
 
-    A feature without a group is one of its own, by its name.
+    A feature without a group forms a group with its own name.
     """
     groups: dict[str, tuple[str, ...]] = {}
     for feature in space.features:

@@ -1,7 +1,7 @@
-"""What a study without a repair still says, and what to do next.
+"""Sensitivity of a study without a repair, and what to try next.
 
-- `Outlook`: what effect could have been seen, and what to try; `look_ahead` makes it.
-- `detectable_effect`: how large an effect must be to be probably seen.
+- `NextSteps`: the effects that could have been detected, and what to try; `suggest_next_steps` makes it.
+- `detectable_effect`: the effect that would probably have been detected.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from legible.explanation.objective_words import ObjectiveWords
 from legible.formatting import percent
 from legible.settings import EvaluationSettings, StudySettings
 
-MOST_BESIDE_TRAINING = 2
-"""What else is advised where a policy should be trained further first."""
+# Further steps to suggest if the policy should first be trained further.
+MAX_STEPS_AFTER_TRAINING = 2
 
 
 @dataclass(frozen=True)
-class Outlook:
-    """What a study without a repair still says.
+class NextSteps:
+    """Sensitivity of a study without a repair, and suggestions.
 
     Parameters
     ----------
     seen
-        What could have been seen, a sentence each.
+        Effects that could have been detected, a sentence each.
     steps
         What to try next, a sentence each.
     """
@@ -37,26 +37,30 @@ class Outlook:
 
 
 def detectable_effect(evaluation: Evaluation, share: float = 0.5) -> float | None:
-    """Return the effect that would probably have been seen for this share of the rule sets; None if nobody knows.
+    """Return the effect that would probably have been detected for a share of the rule sets; None if unknown.
 
     Parameters
     ----------
     evaluation
         The verdicts.
     share
-        Of the rule sets that changed anything.
+        Share of the rule sets that changed any episode.
     """
+    sizes = _detectable_sizes(evaluation)
+    return float(np.quantile(sizes, share)) if sizes else None
+
+
+def _detectable_sizes(evaluation: Evaluation) -> list[float]:
     sizes = [
         v.confirmation.effect.detectable
         if v.confirmation is not None and v.confirmation.effect.detectable is not None
         else v.detectable
         for v in evaluation.verdicts
     ]
-    known = [size for size in sizes if size is not None and np.isfinite(size)]
-    return float(np.quantile(known, share)) if known else None
+    return [size for size in sizes if size is not None and np.isfinite(size)]
 
 
-def look_ahead(
+def suggest_next_steps(
     evaluation: Evaluation,
     settings: StudySettings,
     *,
@@ -65,99 +69,76 @@ def look_ahead(
     folder: str = "DIR",
     is_bad: bool = False,
     better: str = "",
-) -> Outlook:
-    """Say what effect could have been seen where nothing is confirmed, and what to try next.
+) -> NextSteps:
+    """Return the effects that could have been detected if nothing is confirmed, and what to try next.
 
     Parameters
     ----------
     evaluation
         The verdicts.
     settings
-        Of the study.
+        Settings of the study.
     has_relations
-        Whether rules could be carried over to related situations.
+        Whether relations make related forms of rules.
     has_mistakes
-        Whether single decisions have been looked at.
+        Whether the study has searched for mistakes.
     folder
-        Of the study, for commands.
+        Folder of the study, for commands.
     is_bad
-        Whether the policy is bad in absolute terms, or no better than a plain way to act.
+        Whether the policy is bad in absolute terms, or no better than random play or a constant action.
     better
-        The plain way to act that is better, if there is one.
+        Random play or the constant action that is better, if any.
     """
-    train = ["Train it further: it lacks more than rules can mend."] if is_bad else []
+    train = ["Train the policy further: rules alone cannot repair it."] if is_bad else []
     if better:
-        train.append(f"Ask whether returns are what you want: {better} has more of them than the policy.")
+        train.append(f"Check the reward: {better} scores higher than the policy.")
     if evaluation.confirmed:
-        more = (
-            "Play more (--improvement.episodes): weaknesses are confirmed, but no composition mends them for certain."
-        )
-        return Outlook((), tuple(train or [more]))
-    steps = _steps(
-        settings,
-        has_relations,
-        has_mistakes,
-        folder,
-        is_constant=detectable_effect(evaluation, 0.9) == 0.0,
-        knows_success=bool(np.isfinite(evaluation.base.success)),
-    )
-    # What lacks more than rules can mend is not sent after many of them.
-    return Outlook(tuple(_seen(evaluation)), (*train, *list(steps)[: MOST_BESIDE_TRAINING if train else None]))
+        more = "Play more episodes (--set improvement.episodes=N): together the weaknesses give no gain yet."
+        return NextSteps((), tuple(train or [more]))
+    is_constant = detectable_effect(evaluation, 0.9) == 0.0
+    evaluated, default = settings.evaluation, EvaluationSettings()
+    steps = []
+    if is_constant:
+        harder = "longer episodes or other start states (--arg), or random actions (--set play.epsilon=0.05)"
+        steps.append(f"Make the task harder: {harder}.")
+    elif evaluated.method == "racing" and evaluated.race_seeds < default.race_seeds:
+        steps.append("Play more episodes to detect smaller effects: this study played fewer than the default.")
+    else:
+        options = "--set evaluation.race_seeds=N, --set evaluation.confirmation_seeds=N"
+        steps.append(f"Play more episodes to detect smaller effects: {options}.")
+    if "searched" not in settings.sources:
+        steps.append(f"Search for rules that the policy does not follow: --set sources={settings.sources},searched.")
+    elif not is_constant:
+        steps.append("Search longer: --set search.budget=N.")
+    relations = "Add relations to test rules in more" if has_relations else "Write relations to test rules in related"
+    steps.append(f"{relations} situations: --relations FILE.")
+    if not has_mistakes:
+        steps.append(f"Look for mistakes, single costly decisions: legible run {folder} --until mistakes.")
+    if evaluated.objective == "mean" and not is_constant:
+        others = "worst-tenth, median or success" if np.isfinite(evaluation.base.success) else "worst-tenth or median"
+        steps.append(f"Choose another objective than the mean return: --objective {others}.")
+    steps.append("Test a rule of your own: --rule RULE.")
+    most = MAX_STEPS_AFTER_TRAINING if train else None
+    return NextSteps(tuple(_sensitivity(evaluation)), (*train, *steps[:most]))
 
 
-def _seen(evaluation: Evaluation) -> Iterator[str]:
-    tested = len(evaluation.verdicts)
+def _sensitivity(evaluation: Evaluation) -> Iterator[str]:
+    tested, sizes = len(evaluation.verdicts), _detectable_sizes(evaluation)
     if not tested:
         yield "No rule set could be tested, so nothing is known about weaknesses."
         return
-    told = ObjectiveWords(evaluation.settings.objective)
-    half, most = detectable_effect(evaluation, 0.5), detectable_effect(evaluation, 0.9)
-    if most == 0.0:
+    words = ObjectiveWords(evaluation.settings.objective)
+    if detectable_effect(evaluation, 0.9) == 0.0:
         yield (
-            "Every episode returns the same, guided or not. If that is the most that an episode can return, there is "
-            "nothing to mend."
+            "Every episode has the same return, guided or not. If that is the highest possible return, there is "
+            "nothing to improve."
         )
-    elif half is not None and most is not None:
-        yield (
-            f"For half of the {tested} rule sets a change of {told.amount(half)} in the {told.words} would probably "
-            f"have been seen, for nine in ten one of {told.amount(most)}; smaller ones can have been missed."
-        )
+    elif sizes:
+        # Nine in ten of a few rule sets is no meaningful share.
+        share, which = (0.9, "For nine in ten of these rule sets a change") if len(sizes) >= 10 else (1.0, "A change")
+        size = words.amount(float(np.quantile(sizes, share)))
+        yield f"{which} of {size} in the {words.words} would probably have been detected. Smaller ones may be missed."
     idle = sum(v.changed_episodes == 0 for v in evaluation.verdicts)
     if idle:
-        yield (
-            f"{percent(idle / tested)} of the rule sets changed no episode at all: the policy already does as they say."
-        )
-
-
-def _steps(
-    settings: StudySettings,
-    has_relations: bool,
-    has_mistakes: bool,
-    folder: str,
-    *,
-    is_constant: bool,
-    knows_success: bool,
-) -> Iterator[str]:
-    if is_constant:
-        yield (
-            "Make it harder: longer episodes or other starts, as far as the environment can (--arg), or random actions "
-            "on the way (--play.epsilon 0.05)."
-        )
-    elif settings.evaluation.race_seeds < EvaluationSettings().race_seeds and settings.evaluation.method == "racing":
-        yield "Play more: this study played less than one does by default; more episodes show smaller effects."
-    else:
-        yield "Play more: --evaluation.race-seeds and --evaluation.confirmation-seeds find smaller effects."
-    if "searched" not in settings.sources:
-        yield f"Search: --sources {settings.sources},searched also looks for rules that the policy does not show."
-    elif not is_constant:
-        yield "Search longer: --search.budget."
-    if has_relations:
-        yield "Add relations of your own (--relations FILE): more rules are carried over to more situations."
-    else:
-        yield "Write relations (--relations FILE): they carry rules over to situations in which the policy breaks them."
-    if not has_mistakes:
-        yield f"Look at single decisions: legible mistakes {folder}."
-    if settings.evaluation.objective == "mean" and not is_constant:
-        others = "worst-tenth, median or success" if knows_success else "worst-tenth or median"
-        yield f"Ask for something else than the mean: --objective {others}."
-    yield "Test a suspicion of your own: --rule RULE."
+        sets = f"{percent(idle / tested)} of the rule sets change" if tested > 1 else "The only rule set changes"
+        yield f"{sets} no episode: the policy already follows {'them' if tested > 1 else 'it'}."

@@ -1,6 +1,6 @@
-"""Figures and changes by the objective of a study, as people read them.
+"""Figures of the objective of a study, and their changes, as text.
 
-- `ObjectiveWords`: what an objective is called, and how its figures and their changes are written.
+- `ObjectiveWords`: the name of an objective, and the format of its figures and their changes.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from legible.formatting import number, percent, signed
 
 
 class ObjectiveWords:
-    """What an objective is called, and how its figures and their changes are written.
+    """The name of an objective, and the format of its figures and their changes.
 
     Parameters
     ----------
     name
-        Of the objective.
+        Name of the objective.
 
     Examples
     --------
@@ -31,14 +31,15 @@ class ObjectiveWords:
         self.objective = find_objective(name)
         self.words = self.objective.words
         is_mean = self.objective.name == "mean"
-        self.has, self.more = ("returns", "more") if is_mean else (f"has a {self.words} of", "better")
-        self.has_again = "returns" if is_mean else "has"
-        self.both_have = "both return" if is_mean else f"both have a {self.words} of"
-        # Better and worse, as what the figure does.
+        self.has, self.has_again = ("scores", "scores") if is_mean else (f"has a {self.words} of", "has")
+        self.both_have = "both score" if is_mean else f"both have a {self.words} of"
+        if self.objective.name == "success":
+            self.has, self.has_again, self.both_have = "succeeds in", "succeeds in", "both succeed in"
+        # The verbs for an improvement and a deterioration.
         self.better, self.worse = ("lower", "raise") if self.objective.less_is_better else ("raise", "lower")
 
     def of(self, episodes: UnitResult) -> str:
-        """The figure of some episodes."""
+        """Return the figure of some episodes."""
         value = self.objective.shown(self.objective.value(episodes.played))
         return percent(value) if self.objective.is_binary else number(value)
 
@@ -46,22 +47,26 @@ class ObjectiveWords:
         return self.objective.shown(value) * (100.0 if self.objective.is_binary else 1.0)
 
     def amount(self, gain: float) -> str:
-        """A change, such as "+12" or "+3 points"; above 0 is better, and a cost falls."""
+        """Return a change as "+12" or "+3 points"; a positive gain in a cost is shown as a decrease."""
         return f"{signed(self._scaled(gain))}{' points' if self.objective.is_binary else ''}"
 
+    def size(self, value: float) -> str:
+        """Return the size of a change without a sign: "12", "3 points"."""
+        return f"{number(abs(self._scaled(value)))}{' points' if self.objective.is_binary else ''}"
+
     def interval(self, effect: Effect) -> str:
-        """A change with its 95 % confidence interval: "+12, 95 % CI +3 to +21"."""
+        """Return a change with its 95 % confidence interval: "+12, 95 % CI +3 to +21"."""
         return f"{self.amount(effect.mean)}, {self.bounds(effect)}"
 
     def bounds(self, effect: Effect) -> str:
-        """The 95 % confidence interval of a change alone: "95 % CI +3 to +21"."""
+        """Return the 95 % confidence interval of a change: "95 % CI +3 to +21"."""
         return f"95 % CI {self.ends(effect)}"
 
     def ends(self, effect: Effect) -> str:
-        """The ends of that interval: "+3 to +21"."""
+        """Return the ends of the interval: "+3 to +21"."""
         low, high = sorted(self._scaled(end) for end in (effect.low, effect.high))
         return f"{signed(low)} to {signed(high)}"
 
     def lead(self, over: Effect) -> str:
-        """How much better something is than what is `over` it by that much."""
+        """Return the reversed difference: how far the policy is ahead of a baseline, given `over` the policy."""
         return self.interval(replace(over, mean=-over.mean, low=-over.high, high=-over.low))

@@ -1,11 +1,10 @@
-"""A whole study in a few sentences: the one place that words its conclusion, for terminal, report, JSON and documents.
+"""The conclusion of a study in a few sentences, shared by terminal, report, JSON and documents.
 
-- `Conclusion`: a headline and what follows it; `conclude` makes it, `verdict_sentence` is all of it as one text.
-- `is_repair`: whether the guided policy is worth using; `imitated_reference`: what it does nothing else than.
+- `Conclusion`: a headline and the sentences after it; `conclude` makes it, `verdict_sentence` joins it to one text.
+- `is_repair`: whether the guided policy is worth using; `imitated_reference`: the constant action that it imitates.
 
-What matters most comes first: a reference that beats the policy, then a policy that is bad in absolute terms: it never
-succeeds, or does not solve an environment that says what solved is, and nothing that was found mends it. Only a
-policy that stands better than that is told about its weaknesses at once, with what mending them brings and costs.
+The most important finding comes first: a baseline that beats the policy, then a policy that is bad in absolute terms
+(it never succeeds, or does not solve the environment, and no rules help). Otherwise the gain and its cost come first.
 """
 
 from __future__ import annotations
@@ -17,30 +16,28 @@ import numpy as np
 
 from legible.evaluation import Evaluation, QuotedReference, References, find_objective
 from legible.evaluation.figures import figure_of
-from legible.explanation.deployment import weigh_deployment
+from legible.explanation.deployment import Deployment, summarise_deployment
 from legible.explanation.grouping import WeaknessGroup, group_weaknesses
 from legible.explanation.objective_words import ObjectiveWords
-from legible.formatting import capitalise, in_words, join_words, number, percent
+from legible.formatting import capitalise, counted, in_words, join_words, number, percent
 from legible.improvement import Improvement
 
-# Share of its steps in which a guided policy takes one choice, from which on it imitates a constant one.
-IMITATION = 0.9
-# Share of episodes that are cut off from which on that is told of a bad policy.
-MOSTLY = 0.5
+# A bad policy whose episodes reach the step limit at least this often gets a sentence about it.
+MIN_TRUNCATED_SHARE = 0.5
 
 
 @dataclass(frozen=True)
 class Conclusion:
-    """What a study says in the end.
+    """The conclusion of a study.
 
     Parameters
     ----------
     headline
-        One sentence with what matters most.
+        The most important finding, one sentence.
     sentences
-        What follows it.
+        The sentences after it.
     is_bad
-        Whether the policy is bad in absolute terms, or no better than a plain way to act.
+        Whether the policy is bad in absolute terms, or no better than random play or a constant action.
     """
 
     headline: str
@@ -49,7 +46,7 @@ class Conclusion:
 
     @property
     def text(self) -> str:
-        """All of it."""
+        """Headline and sentences as one text."""
         return " ".join([self.headline, *self.sentences])
 
 
@@ -59,8 +56,10 @@ def conclude(
     references: References | None = None,
     weaknesses: Sequence[WeaknessGroup] | None = None,
     solved: float | None = None,
+    deployment: Deployment | None = None,
+    remarks: Sequence[str] = (),
 ) -> Conclusion:
-    """Say what a study found in a few sentences, no more certain than it is.
+    """Summarise a study in a few sentences.
 
     Parameters
     ----------
@@ -69,31 +68,68 @@ def conclude(
     improvement
         The composition, if it is known.
     references
-        How random play, constant choices and other policies do, if that is known.
+        Results of the baselines (random play, constant actions, other policies), if they are known.
     weaknesses
-        Which verdicts are one weakness; by default those that say the same.
+        Groups of verdicts that are one weakness; by default those with the same rules.
     solved
-        The mean return from which on the environment counts as solved, if it says so.
+        The mean return from which the environment counts as solved, if it defines one.
+    deployment
+        Figures of the composition, by default those of `improvement`.
+    remarks
+        Further facts that stand right after the headline.
     """
+    if improvement is not None and deployment is None:
+        deployment = summarise_deployment(improvement)
     groups = group_weaknesses(evaluation) if weaknesses is None else weaknesses
-    told, gain = _what_is_bad(evaluation, improvement, references), _gain(improvement, references)
-    is_outdone = bool(told)
-    if improvement is not None and not told and not gain:
-        told += _unsolved(improvement, solved)
-    is_bad = bool(told)
+    has_gain = improvement is not None and is_repair(improvement, references)
+    way = _other_way(improvement, references)
+    sentences = _baseline_problems(improvement, references)
+    unguided = evaluation.base if improvement is None else improvement.base
+    if unguided.success == 0.0:
+        is_guided = improvement is not None and len(improvement.composition) and improvement.guided.success == 0.0
+        episodes = f"0 of {unguided.episodes} episodes{', guided or not' if is_guided else ''}"
+        sentences.append(f"The policy never succeeds ({episodes}).")
+    is_outdone = bool(sentences)
+    if improvement is not None and solved is not None and not (is_outdone or has_gain):
+        mean = figure_of(find_objective("mean"), improvement.final_blocks.base.played)
+        if mean.high < solved:
+            scores = f"its mean return is {number(improvement.base.mean)}, solved is {number(solved)}"
+            sentences.append(f"The policy does not solve the environment: {scores}.")
+    is_bad = bool(sentences)
     if is_bad and improvement is not None:
-        told += _cut_off(improvement)
-    if gain and not is_bad:
-        assert improvement is not None
-        told += [_gain_with_cost(improvement, gain, groups), *_more_costs(improvement), _other_changes(improvement)]
-        told.append(_count_sentence(evaluation, groups))
+        truncated = float(improvement.final_blocks.base.truncated.mean())
+        if truncated >= MIN_TRUNCATED_SHARE:
+            length = f"mean length {number(round(improvement.base.length))} steps"
+            sentences.append(f"The step limit ends {percent(truncated)} of its episodes ({length}).")
+    if improvement is not None and deployment is not None and has_gain and not is_bad:
+        sentences += [
+            *_gain_sentences(improvement, deployment),
+            _outcome_sentence(deployment),
+            _count_sentence(evaluation, groups),
+        ]
     else:
-        told += [_findings_sentence(evaluation, groups, improvement, is_bad=is_bad, solved=solved)]
-        if improvement is not None and not (_is_untouched(evaluation) and not len(improvement.composition)):
-            told += _improvement_sentences(improvement, references)
+        sentences.append(_findings_sentence(evaluation, groups, improvement, is_bad=is_bad, solved=solved))
+        is_composed = improvement is not None and len(improvement.composition)
+        if improvement is not None and deployment is not None and (is_composed or not _is_untouched(evaluation)):
+            sentences += _improvement_sentences(improvement, references, deployment)
     if improvement is not None and references is not None and not is_outdone:
-        told += _how_it_stands(improvement, references, says_success=not gain or is_bad)
-    return Conclusion(told[0], (*told[1:], *_failures(evaluation, improvement)), is_bad)
+        sentences += _baseline_comparison(improvement, references, says_success=not has_gain or is_bad)
+    unless = evaluation.unless_rare_losses
+    if unless:
+        needed = max(v.confirmation.rare_losses.episodes_needed for v in unless)  # type: ignore[union-attr]
+        sentences.append(
+            f"{counted(len(unless), 'rule set')} {'gains' if len(unless) == 1 else 'gain'}, unless rare losses cancel "
+            f"it: the study saw losses of up to {number(evaluation.worst_loss)}, and too few episodes to exclude them. "
+            f"Up to {number(needed)} changed episodes each would settle it; a study with --until-excluded plays them."
+        )
+    failed = [evaluation.failed] + ([] if improvement is None else [improvement.final_blocks.failed])
+    guided_failed, unguided_failed = (sum(counts) for counts in zip(*failed, strict=True))
+    if guided_failed or unguided_failed:
+        sentences.append(
+            f"{guided_failed} guided and {unguided_failed} unguided episodes failed; effects assume the worst for them."
+        )
+    first, *others = [*way, *sentences]
+    return Conclusion(first, (*remarks, *others), is_bad)
 
 
 def verdict_sentence(
@@ -107,19 +143,19 @@ def verdict_sentence(
 
 
 def is_repair(improvement: Improvement, references: References | None = None) -> bool:
-    """Whether guidance mends the policy: it raises the return, and above that of the best reference, for certain."""
-    if not len(improvement.composition) or improvement.effect.low <= 0.0:
+    """Return whether guidance gains more than the smallest effect of interest, and beats the best baseline."""
+    if not len(improvement.composition) or improvement.effect.low <= improvement.evaluation_settings.smallest_effect:
         return False
     best = references.best if references is not None else None
     return best is None or best.over_guided.high < 0.0
 
 
 def imitated_reference(improvement: Improvement, references: References | None = None) -> QuotedReference | None:
-    """Return the best reference if guidance, no better, takes its constant choice in nearly all steps."""
+    """Return the best baseline if guidance is no better and takes its constant action in nearly all steps."""
     best = references.best if references is not None else None
     if best is None or not len(improvement.composition) or is_repair(improvement, references):
         return None
-    return best if _share_taken(improvement, best) >= IMITATION else None
+    return best if _share_taken(improvement, best) >= improvement.evaluation_settings.imitation else None
 
 
 def _words_of(improvement: Improvement) -> ObjectiveWords:
@@ -127,153 +163,126 @@ def _words_of(improvement: Improvement) -> ObjectiveWords:
 
 
 def _share_taken(improvement: Improvement, reference: QuotedReference) -> float:
-    """Share of its steps in which the guided policy takes the choices of a constant reference; 0 for others."""
+    """Return the share of guided steps with the choices of a constant baseline; 0 for other baselines."""
     shares, choices = improvement.choice_shares, reference.reference.choices
     return min((float(shares[choice]) for choice in choices), default=0.0) if shares.size else 0.0
 
 
-# --- How the policy stands -------------------------------------------------------------------------------------------
+# --- Comparison with baselines ---------------------------------------------------------------------------------------
 
 
-def _what_is_bad(evaluation: Evaluation, improvement: Improvement | None, references: References | None) -> list[str]:
-    """Say what is worse than any weakness: a plain way to act does as well or better, or nothing ever succeeds."""
-    told = []
-    if improvement is not None and references is not None:
-        told += _worse_than_reference(improvement, references)
-    alone = evaluation.base if improvement is None else improvement.base
-    if alone.success == 0.0:
-        guided = improvement is not None and len(improvement.composition) and improvement.guided.success == 0.0
-        told.append(f"The policy never succeeds in {alone.episodes} episodes{', guided or not' if guided else ''}.")
-    return told
+_HOW_TO_PLAY = {
+    "sampled": ("Sampled actions", "add --stochastic"),
+    "greedy": ("Greedy actions", "leave out --stochastic and play.epsilon"),
+    "exploring": ("A few random actions (5 %)", "add --set play.epsilon=0.05"),
+}
 
 
-def _cut_off(improvement: Improvement) -> list[str]:
-    """Say so where most episodes of a bad policy come to no end of their own: it may wait, hover or turn in circles."""
-    share = float(improvement.final_blocks.base.truncated.mean())
-    if share < MOSTLY:
+def _other_way(improvement: Improvement | None, references: References | None) -> list[str]:
+    """Say that the same policy is clearly better when it is played the other way, and how to do that."""
+    way = references.other_way if references is not None else None
+    if improvement is None or way is None or not way.beats_policy:
         return []
-    steps = number(round(improvement.base.length))
-    ends = f"the step limit cuts off {percent(share)} of its episodes, and they last {steps} steps on average"
-    return [f"It comes to no end: {ends}."]
-
-
-def _unsolved(improvement: Improvement, solved: float | None) -> list[str]:
-    """Say so where the policy does not solve the environment, and nothing that was found changes that."""
-    if solved is None or figure_of(find_objective("mean"), improvement.final_blocks.base.played).high >= solved:
+    if way.over_policy.mean <= improvement.evaluation_settings.smallest_effect:
         return []
-    own = number(improvement.base.mean)
-    return [f"The policy does not solve the environment: it returns {own} on average, solved is {number(solved)}."]
+    words, (what, option) = _words_of(improvement), _HOW_TO_PLAY[way.reference.way]
+    own, other = words.of(improvement.final_blocks.base), words.of(way.result)
+    gain = f"{other} instead of {own} ({words.interval(way.over_policy)})"
+    return [f"{what} suit this policy better: it {words.has} {gain}. To study it like that, {option}."]
 
 
-def _worse_than_reference(improvement: Improvement, references: References) -> list[str]:
-    """Say which reference beats the policy or the guided policy, or which plain one the policy does not beat."""
-    best = references.best
-    better = next((reference for reference in references.quoted if reference.beats_policy), None)
+def _baseline_problems(improvement: Improvement | None, references: References | None) -> list[str]:
+    """Say which baseline beats the policy or the guided policy, or which simple one the policy does not beat."""
+    if improvement is None or references is None:
+        return []
+    words, blocks = _words_of(improvement), improvement.final_blocks
+    others = [reference for reference in references.quoted if reference.reference.kind != "way"]
+    best = others[0] if others else None
+    own, guided = words.of(blocks.base), words.of(blocks.results[-1])
+    better = next((reference for reference in others if reference.beats_policy), None)
     if better is not None:
-        return [_worse_than(better, improvement, references)]
+        text = f"The policy {words.has} {own}, worse than {better.words} ({words.of(better.result)})"
+        if is_repair(improvement, references):
+            text += f"; guided, it {words.has_again} {guided}"
+        elif len(improvement.composition):
+            text += ", and guidance does not repair it"
+        return [f"{text}."]
     if len(improvement.composition) and best is not None and best.over_guided.low > 0.0:
-        told, blocks = _words_of(improvement), improvement.final_blocks
-        returns = f"{capitalise(best.words)} {told.has} {told.of(best.result)}"
-        alone, guided = told.of(blocks.base), told.of(blocks.results[-1])
-        return [f"{returns}; the policy {told.has_again} {alone}, guided {guided}."]
-    plain = [reference for reference in (references.random_play, references.best_plain) if reference is not None]
-    no_worse = [reference for reference in plain if reference.over_policy.mean >= 0.0]
-    perhaps = [reference for reference in plain if reference.over_policy.high >= 0.0]
-    return [_no_better_than(reference, improvement) for reference in (no_worse or perhaps)[:1]]
-
-
-def _worse_than(better: QuotedReference, improvement: Improvement, references: References) -> str:
-    told, blocks = _words_of(improvement), improvement.final_blocks
-    lead = f"The policy is worse than {better.words}: it {told.has} {told.of(blocks.base)}, {better.words}"
-    text = f"{lead} {told.of(better.result)}"
-    if not len(improvement.composition):
-        return f"{text}."
-    guided = f"{text}; guided, it {told.has_again} {told.of(blocks.results[-1])}"
-    return f"{guided}." if is_repair(improvement, references) else f"{guided}, which is no repair."
-
-
-def _no_better_than(plain: QuotedReference, improvement: Improvement) -> str:
-    told = _words_of(improvement)
-    own, other = told.of(improvement.final_blocks.base), told.of(plain.result)
-    returns = f"it {told.has} {own}, {plain.words} {other}"
-    if plain.over_policy.mean < 0.0 and own != other:
-        lead = told.lead(plain.over_policy)
-        return f"It is not certain that the policy is better than {plain.words}: {returns} ({lead})."
-    return f"The policy is no better than {plain.words}: {f'{told.both_have} {own}' if own == other else returns}."
-
-
-def _how_it_stands(improvement: Improvement, references: References, *, says_success: bool) -> list[str]:
-    """How a policy stands that is better than all plain references."""
-    plain = references.best_plain
-    if plain is None:
+        worse = f"the policy {words.has} {guided}, worse than {best.words} ({words.of(best.result)})"
+        return [f"Guided, {worse}; unguided, it {words.has_again} {own}."]
+    simple = [reference for reference in (references.random_play, references.best_plain) if reference is not None]
+    no_worse = [reference for reference in simple if reference.over_policy.mean >= 0.0]
+    uncertain = [reference for reference in simple if reference.over_policy.high >= 0.0]
+    if not (no_worse or uncertain):
         return []
-    told = _words_of(improvement)
-    base, success = improvement.final_blocks.base, improvement.base.success
-    known = told.objective.name != "success" and np.isfinite(success)
-    succeeds = f"succeeds in {percent(success)} of the episodes and " if known and says_success else ""
-    alone = f"Alone, the policy {succeeds}{told.has} {told.of(base)}, {told.more} than random play and "
-    best = f"the best of these plain ways to act, {plain.words}, {told.has_again} {told.of(plain.result)}"
-    return [f"{alone}every constant choice: {best}."]
+    reference = (no_worse or uncertain)[0]
+    name, other, over = reference.words, words.of(reference.result), reference.over_policy
+    if own == other:
+        text = f"The policy is no better than {name}: {words.both_have} {own}"
+    elif over.mean >= 0.0:
+        text = f"The policy {words.has} {own}, no better than {name} ({other})"
+    else:
+        text = f"The policy may be no better than {name}: it {words.has} {own}, {name} {other} ({words.lead(over)})"
+    return [f"{text}."]
 
 
-# --- What was found, and what it is worth ----------------------------------------------------------------------------
+def _baseline_comparison(improvement: Improvement, references: References, *, says_success: bool) -> list[str]:
+    """Compare a policy that beats all simple baselines with the best of them."""
+    best = references.best_plain
+    if best is None:
+        return []
+    words, success = _words_of(improvement), improvement.base.success
+    is_known = words.objective.name != "success" and np.isfinite(success)
+    succeeds = f"succeeds in {percent(success)} of the episodes and " if is_known and says_success else ""
+    scores = f"Unguided, the policy {succeeds}{words.has} {words.of(improvement.final_blocks.base)}"
+    beats = "better than random play and all constant actions"
+    return [f"{scores}, {beats} (the best of them, {best.words}, {words.has_again} {words.of(best.result)})."]
 
 
-def _gain(improvement: Improvement | None, references: References | None) -> str:
-    """A guided policy that is certainly better, and better than the best reference: its gain in words, else nothing."""
-    if improvement is None or not is_repair(improvement, references):
-        return ""
-    told, blocks = _words_of(improvement), improvement.final_blocks
-    change = f"from {told.of(blocks.base)} to {told.of(blocks.results[-1])} ({told.bounds(improvement.effect)})"
-    return f"{_rules(improvement)} {told.better}{_s(improvement)} the {told.words} {change}"
+# --- Findings and gains ----------------------------------------------------------------------------------------------
 
 
-def _gain_with_cost(improvement: Improvement, gain: str, groups: Sequence[WeaknessGroup]) -> str:
-    confirmed = sum(group.is_confirmed for group in groups)
-    ways = "in one way" if confirmed == 1 else f"in {in_words(confirmed)} ways"
-    lead = f"The policy is weak {ways}: {gain}" if confirmed else capitalise(gain)
-    return f"{lead}{_cost(improvement)}."
+def _rules_change(improvement: Improvement, verb: str) -> str:
+    """Say how the rules of the composition change the objective: "four rules raise the mean return from 5 to 9 (…)"."""
+    words, blocks, count = _words_of(improvement), improvement.final_blocks, len(improvement.composition)
+    subject = f"{in_words(count)} {'rule' if count == 1 else 'rules'} {verb}{'s' if count == 1 else ''}"
+    change = f"from {words.of(blocks.base)} to {words.of(blocks.results[-1])} ({words.interval(improvement.effect)})"
+    return capitalise(f"{subject} the {words.words} {change}")
 
 
-def _cost(improvement: Improvement) -> str:
-    """What a gain costs, to follow it: what gets worse at once, then how much of the policy is changed."""
-    deployment = weigh_deployment(improvement)
-    sign = ", but " if deployment.worse else "; "
-    return f"{sign}{deployment.cost_clause()}; {percent(deployment.overridden)} of its actions change"
+def _gain_sentences(improvement: Improvement, deployment: Deployment) -> list[str]:
+    """Say what guidance gains, the override rate, and which figures get worse."""
+    words = _words_of(improvement)
+    verb = "overrides" if len(improvement.composition) == 1 else "override"
+    gain = f"{_rules_change(improvement, words.better)} and {verb} {percent(deployment.overridden)} of the actions"
+    sentences = [f"{gain}{', but ' if deployment.worse else '; '}{deployment.cost_clause()}."]
+    if len(deployment.worse) > 1:
+        sentences.append(f"Also worse: {join_words([change.clause() for change in deployment.worse[1:]])}.")
+    return sentences
 
 
-def _more_costs(improvement: Improvement) -> list[str]:
-    """What else gets worse than the one figure that the headline has room for."""
-    more = weigh_deployment(improvement).worse[1:]
-    return [f"Also worse: {join_words([change.clause() for change in more])}."] if more else []
-
-
-def _other_changes(improvement: Improvement) -> str:
-    """What a person asks next about a gain: how often the policy succeeds then, and how often guidance loses."""
-    deployment = weigh_deployment(improvement)
-    lost = f"{percent(deployment.seeds_lost)} of the episodes return less than without guidance"
+def _outcome_sentence(deployment: Deployment) -> str:
+    """Say how often the guided policy succeeds, and how often it scores lower."""
+    lost = f"{percent(deployment.seeds_lost)} of the episodes score lower than without the rules"
     success = next((change for change in deployment.figures if change.name == "success"), None)
     if success is None or success.guided is None or success.direction == "worse":
-        return f"{capitalise(lost)}."
+        return f"{lost}."
     if deployment.objective == "success" or success.direction != "better":
         return f"Guided, it succeeds in {percent(success.guided.value)} of the episodes; {lost}."
     return f"{capitalise(success.clause())}; {lost}."
 
 
 def _count_sentence(evaluation: Evaluation, groups: Sequence[WeaknessGroup]) -> str:
-    """Say how many rule sets were tested and what they show, after the headline has told what they are worth."""
+    """Say how many weaknesses are confirmed, by how many rule sets."""
     tested, confirmed = len(evaluation.verdicts), len(evaluation.confirmed)
-    causes = sum(group.is_confirmed for group in groups)
     if not confirmed:
-        return f"No single one of the {tested} rule sets tested is confirmed on fresh seeds."
-    of = (
-        f"{capitalise(in_words(confirmed))} of the {tested} rule sets tested"
-        if tested > 1
-        else "The one rule set tested"
-    )
-    verb = "is" if confirmed == 1 else "are"
-    ways = "" if causes == confirmed else f"; those that change the same states are one weakness, which makes {causes}"
-    return f"{of} {verb} confirmed on fresh seeds{ways}."
+        alone = "The only rule set tested is not" if tested == 1 else f"None of the {tested} rule sets tested is"
+        return f"{alone} confirmed alone on held-out seeds."
+    weaknesses = sum(group.is_confirmed for group in groups)
+    merged = "" if weaknesses == confirmed else "; overlapping ones are merged"
+    count = counted(weaknesses, "distinct weakness", "distinct weaknesses")
+    sets = f"{confirmed} of {counted(tested, 'rule set')} confirmed on held-out seeds"
+    return f"The policy has {count} ({sets}{merged})."
 
 
 def _findings_sentence(
@@ -284,125 +293,89 @@ def _findings_sentence(
     is_bad: bool,
     solved: float | None = None,
 ) -> str:
-    """Say what was found; a policy that is bad anyway is not told that it has no weakness."""
-    tested, suspected = len(evaluation.verdicts), len(evaluation.weaknesses)
-    causes, confirmed = sum(group.is_confirmed for group in groups), len(evaluation.confirmed)
+    """Say what was found; "no weakness" is not said of a policy that is bad anyway."""
+    tested, suspected = len(evaluation.verdicts), evaluation.weaknesses
     if not tested:
         return "No rules were mined, so nothing could be tested."
-
-    def of_tested(count: int) -> str:
-        return f"{in_words(count)} of the {tested} rule sets tested" if tested > 1 else "the only rule set tested"
-
-    if confirmed:
-        reveal = "reveals" if confirmed == 1 else "reveal"
-        what = "a confirmed weakness" if causes == 1 else f"{in_words(causes)} confirmed weaknesses"
-        lead, found = "The policy is weak", f"{of_tested(confirmed)} {reveal} {what}"
-    elif suspected:
-        asked = evaluation.confirmation_blocks is not None
-        doubt = _doubt(evaluation) if asked else "fresh seeds have not been asked"
-        what = "a weakness" if is_bad else "one"
-        lead, found = (
-            _beside("no weakness is confirmed", improvement, solved),
-            f"{of_tested(suspected)} looked like {what}, but {doubt}",
-        )
+    if evaluation.confirmed:
+        return _count_sentence(evaluation, groups)
+    the_sets = f"the {tested} rule sets tested" if tested > 1 else "the only rule set tested"
+    if suspected:
+        lead = "no weakness is confirmed"
+        confirmations = [v.confirmation for v in suspected if v.confirmation is not None]
+        doubt = "none held up on held-out seeds" if len(suspected) > 1 else "did not hold up on held-out seeds"
+        if evaluation.confirmation_blocks is None:
+            doubt = "held-out seeds have not been played"
+        elif confirmations and all(confirmation.is_too_rare for confirmation in confirmations):
+            doubt = "too few episodes change on held-out seeds to decide"
+        promising = f"{len(suspected)} of {the_sets}" if tested > 1 else the_sets
+        found = f"{promising} looked promising, but {doubt}"
     else:
-        told = ObjectiveWords(evaluation.settings.objective)
-        verb = told.better
-        none = f"none of the {tested} rule sets tested {verb}s" if tested > 1 else f"{of_tested(1)} does not {verb}"
-        lead = _beside("no weakness was found", improvement, solved)
-        found = f"{none} the {told.words} for certain"
+        lead = "no weakness was found"
+        words = ObjectiveWords(evaluation.settings.objective)
+        none = f"none of {the_sets} {words.better}s" if tested > 1 else f"{the_sets} does not {words.better}"
+        smallest = evaluation.settings.smallest_effect
+        by = f"by more than {words.size(smallest)}, the smallest effect of interest" if smallest else "significantly"
+        found = f"{none} the {words.words} {by}"
         if _is_untouched(evaluation):
-            all_tested = f"the {tested} rule sets tested" if tested > 1 else "the only rule set tested"
-            found = f"guidance by {all_tested} changes no return"
-    return f"{capitalise(found)}." if is_bad and not confirmed else f"{lead}: {found}."
+            found = f"{the_sets} {'change' if tested > 1 else 'changes'} no episode return"
+    if is_bad:
+        return f"{capitalise(found)}."
+    return f"{capitalise(_with_absolute_score(lead, improvement, solved))}: {found}."
 
 
 def _is_untouched(evaluation: Evaluation) -> bool:
-    """Whether no rule set made any difference: every episode returns the same, guided or not."""
+    """Return whether no rule set made any difference to the objective."""
     return bool(evaluation.verdicts) and all(verdict.difference == 0.0 for verdict in evaluation.verdicts)
 
 
-def _doubt(evaluation: Evaluation) -> str:
-    """Why nothing that looked like a weakness is confirmed: fresh seeds speak against it, or say too little."""
-    asked = [v.confirmation for v in evaluation.weaknesses if v.confirmation is not None]
-    if asked and all(confirmation.is_too_rare for confirmation in asked):
-        return "too few episodes change on fresh seeds to tell"
-    return "fresh seeds confirm none"
+def _with_absolute_score(finding: str, improvement: Improvement | None, solved: float | None) -> str:
+    """Put the score of the policy before a finding, if the score is constant or solves the environment.
 
-
-def _beside(finding: str, improvement: Improvement | None, solved: float | None) -> str:
-    """Say that nothing was found, after how good the policy is where that is known in absolute terms.
-
-    A policy that returns the same in every episode often has the most that there is.
+    A policy with the same return in every episode often has the best possible one.
     """
     if improvement is None:
-        return capitalise(finding)
-    own, returns = number(improvement.base.mean), improvement.final_blocks.base.played
-    is_solved = solved is not None and figure_of(find_objective("mean"), returns).low >= solved
-    which = f" (solved is {number(solved)})" if is_solved else ""
-    if np.ptp(returns.returns) == 0.0:
-        return f"The policy returns {own} in every episode{which}, and {finding}"
-    return (
-        f"The policy solves the environment, with {own} on average{which}, and {finding}"
-        if is_solved
-        else capitalise(finding)
-    )
+        return finding
+    own, played = number(improvement.base.mean), improvement.final_blocks.base.played
+    is_solved = solved is not None and figure_of(find_objective("mean"), played).low >= solved
+    if np.ptp(played.returns) == 0.0:
+        threshold = f" (solved is {number(solved)})" if is_solved else ""
+        return f"the policy scores {own} in every episode{threshold}, and {finding}"
+    if is_solved:
+        return f"the policy solves the environment (mean return {own}, solved is {number(solved)}), and {finding}"
+    return finding
 
 
-def _rules(improvement: Improvement) -> str:
-    count = len(improvement.composition)
-    return f"{in_words(count)} {'rule' if count == 1 else 'rules'}"
-
-
-def _s(improvement: Improvement) -> str:
-    """The ending of a verb whose subject are the rules of the composition."""
-    return "s" * (len(improvement.composition) == 1)
-
-
-def _improvement_sentences(improvement: Improvement, references: References | None) -> list[str]:
+def _improvement_sentences(
+    improvement: Improvement, references: References | None, deployment: Deployment
+) -> list[str]:
+    """Say what the composition gains, or why there is none."""
+    words, effect, check = _words_of(improvement), improvement.effect, improvement.check
     if not len(improvement.composition):
-        return [_no_composition(improvement)]
-    effect, told, blocks = improvement.effect, _words_of(improvement), improvement.final_blocks
-    rules, s = capitalise(_rules(improvement)), _s(improvement)
-    change = f"the {told.words} from {told.of(blocks.base)} to {told.of(blocks.results[-1])} ({told.interval(effect)})"
+        if check is None or not check.is_too_rare:
+            return ["No combination of rules is significantly better than the unguided policy."]
+        rules = capitalise(f"{in_words(len(check.composition))} {'rule' if len(check.composition) == 1 else 'rules'}")
+        few = f"only {check.effect.changed} of {check.effect.seeds} episodes change, too few to exclude rare losses"
+        return [f"{rules} may help ({words.interval(check.effect)}), but {few}. No guided policy is proposed."]
     if effect.high < 0.0:
-        return [f"{rules}, chosen because they did well, {told.worse} {change} on fresh seeds; do not use them."]
-    if effect.low > 0.0:
-        gain = f"{rules} {told.better}{s} {change}{_cost(improvement)}."
-        return [gain, *_more_costs(improvement), *_beside_best(improvement, references)]
-    return [f"{rules} take{s} {change}, which may be chance.", *_beside_best(improvement, references)]
-
-
-def _no_composition(improvement: Improvement) -> str:
-    """Say why there is no guided policy; one that was given up because it changes too little is no failure."""
-    check = improvement.check
-    if check is None or not check.is_too_rare:
-        return "No composition of rules did better than the policy alone beyond chance."
-    told, effect = _words_of(improvement), check.effect
-    count = len(check.composition)
-    rules = f"{capitalise(in_words(count))} {'rule' if count == 1 else 'rules'} may help"
-    few = f"they change {effect.changed} of {effect.seeds} episodes, too few to rule out rare losses"
-    doubt = f"{few}, which such an interval does not show"
-    return f"{rules} ({told.interval(effect)}), but {doubt}: no guided policy is proposed."
-
-
-def _beside_best(improvement: Improvement, references: References | None) -> list[str]:
-    """Say so where a composition is not better than the best reference, or even imitates it."""
+        return [f"{_rules_change(improvement, words.worse)} on held-out seeds: do not use them."]
+    smallest = improvement.evaluation_settings.smallest_effect
+    if effect.low <= 0.0:
+        sentences = [f"{_rules_change(improvement, 'change')}, which may be chance."]
+    elif effect.low <= smallest:
+        doubt = "is" if effect.high <= smallest else "may be"
+        less = f"which {doubt} less than {words.size(smallest)}, the smallest effect of interest"
+        sentences = [f"{_rules_change(improvement, words.better)}, {less}."]
+    else:
+        sentences = _gain_sentences(improvement, deployment)
     best = references.best if references is not None else None
     if best is None or best.over_guided.high < 0.0:
-        return []
-    told, over = _words_of(improvement), best.over_guided
-    doubt = "" if over.mean >= 0.0 else f" (the difference, {told.lead(over)}, may be chance)"
-    no_better = f"That is no better than {best.words}, which {told.has} {told.of(best.result)}{doubt}, and no repair"
-    if imitated_reference(improvement, references) is None:
-        return [f"{no_better}."]
-    share = percent(_share_taken(improvement, best))
-    return [f"{no_better}: it imitates it, with this choice in {share} of its steps."]
-
-
-def _failures(evaluation: Evaluation, improvement: Improvement | None) -> list[str]:
-    blocks = [evaluation.failed] + ([] if improvement is None else [improvement.final_blocks.failed])
-    guided, unguided = (sum(counts) for counts in zip(*blocks, strict=True))
-    if not guided and not unguided:
-        return []
-    return [f"{guided} guided and {unguided} unguided episodes failed; in effects they count at their worst."]
+        return sentences
+    over, score = best.over_guided, words.of(best.result)
+    if imitated_reference(improvement, references) is not None:
+        share = percent(_share_taken(improvement, best))
+        no_better = f"This only imitates {best.words} ({score}), with the same choice in {share} of the steps"
+    else:
+        doubt = "" if over.mean >= 0.0 else f"; the difference, {words.lead(over)}, may be chance"
+        no_better = f"That is no better than {best.words} ({score}{doubt})"
+    return [*sentences, f"{no_better}, so there is nothing to deploy."]

@@ -1,46 +1,44 @@
-"""A weakness with all that is known about it, in words.
+"""The explanation of a weakness in words.
 
-- `WeaknessExplanation`: its headline, its cause and its sentences.
-- `StrongerRule`, `stronger_rules`: narrower versions of the generalised rules that were mined, as in the paper's
-  discussion.
+- `WeaknessExplanation`: headline, cause and sentences.
+- `StrongerRule`, `stronger_rules`: mined rules that are narrower than a generalised rule, as in the paper's discussion.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from legible.display import Displayed
 from legible.evaluation import Verdict
 from legible.explanation.contributions import Contribution
-from legible.explanation.knowledge import Knowledge, summarise_knowledge
+from legible.explanation.knowledge import RARE_SHARE, Knowledge, summarise_knowledge
 from legible.explanation.objective_words import ObjectiveWords
 from legible.features import FeatureSpace
-from legible.formatting import capitalise, in_words, join_words, p_value, percent, quoted
+from legible.formatting import capitalise, in_words, join_words, number, p_value, percent, quoted
 from legible.mining import MinedRule
 from legible.rules import (
-    Mood,
     Rule,
     RuleSet,
     describe_likewise,
     describe_rule,
-    describe_rule_briefly,
     describe_rule_set,
     gerund,
     representative_rule,
     short_action_words,
 )
 
-# Share of the steps in which the conditions of a rule set hold, from which on they hardly matter.
-NEARLY_ALWAYS = 0.9
+# The conditions of a rule set that hold in at least this share of the steps hardly matter.
+NEARLY_ALWAYS_SHARE = 0.9
 _ORIGINS = {"searched": "the searched rule", "yours": "your rule"}
 Cause = Literal["generalisation", "rule", "both", "unclear"]
-"""What guidance mends: the policy does not generalise its rule, does not keep it, both, or one cannot tell."""
+"""Cause of a weakness: the policy does not generalise its rule, does not follow it, both, or unknown."""
 
 
 @dataclass(frozen=True)
 class StrongerRule:
-    """A mined rule that says the same as a rule of a generalised set, but under additional conditions."""
+    """A mined rule that equals a rule of a generalised set, with additional conditions."""
 
     mined: Rule
     general: Rule
@@ -49,8 +47,8 @@ class StrongerRule:
 def stronger_rules(rule_set: RuleSet, mined: Iterable[Rule | MinedRule]) -> tuple[StrongerRule, ...]:
     """Return the mined rules that are narrower than a rule of the set.
 
-    They show that the policy has learned the rule there, but only where more conditions hold. The rule that the set was
-    generalised from is not among them.
+    They show that the policy has learned the rule, but only under more conditions. The source of the set is not among
+    them.
     """
     rules = [rule.rule if isinstance(rule, MinedRule) else rule for rule in mined]
     return tuple(
@@ -61,30 +59,30 @@ def stronger_rules(rule_set: RuleSet, mined: Iterable[Rule | MinedRule]) -> tupl
     )
 
 
-@dataclass(frozen=True)
-class WeaknessExplanation:
-    """One weakness, with all that is known about it.
+@dataclass(frozen=True, repr=False)
+class WeaknessExplanation(Displayed):
+    """One weakness and its explanation.
 
     Parameters
     ----------
     verdict
-        The rule set and what guidance with it did.
+        The rule set and the effect of guidance with it.
     space
-        Names.
+        Names of features and actions.
     knowledge
-        For every rule of the set, whether the policy does as it says; empty when that was not asked.
+        How often the policy follows each rule of the set; empty if unknown.
     contributions
-        What each rule of the set adds, on seeds of its own; empty when that was not played.
+        Effect of each rule of the set, on held-out seeds; empty if not played.
     stronger
-        Narrower versions of its rules that were mined.
+        Mined rules that are narrower than a rule of the set.
     alpha
-        Level of the tests.
+        Significance level.
     objective
-        What guidance was to raise.
+        The objective that guidance should improve.
     others
-        Rule sets that change the same states: they show the same weakness.
+        Rule sets that change the same states, and so reveal the same weakness.
     neighbours
-        The first rules of all weaknesses that are told of: titles tell them apart.
+        The first rules of all weaknesses of the study.
     """
 
     verdict: Verdict
@@ -97,95 +95,94 @@ class WeaknessExplanation:
     others: tuple[Verdict, ...] = ()
     neighbours: tuple[Rule, ...] = ()
 
+    def __post_init__(self) -> None:
+        if not {contribution.rule for contribution in self.contributions} <= set(self.rule_set.rules):
+            raise ValueError("a contribution of a rule that does not belong to the weakness")
+
+    def facts(self) -> dict[str, object]:
+        """Return what a notebook shows."""
+        return {f"sentence {place}": sentence for place, sentence in enumerate(self.text().splitlines()[:2], start=1)}
+
+    def __repr__(self) -> str:
+        return f"<WeaknessExplanation: {self.text().splitlines()[0]}>"
+
     @property
     def rule_set(self) -> RuleSet:
-        """The rules that reveal the weakness."""
+        """Return the rules that reveal the weakness."""
         return self.verdict.rule_set
 
     @property
     def habit(self) -> str:
-        """The mined rule as what the policy does: "avoids going north when north is a wall"."""
+        """Return the first rule as a habit: "avoids going north when north is a wall"."""
         return describe_rule(representative_rule(self.rule_set), self.space)
 
     @property
     def advice(self) -> str:
-        """The whole rule set as what should be done."""
+        """Return the whole rule set as advice."""
         return describe_rule_set(self.rule_set, self.space, "advice")
 
     @property
     def likewise(self) -> str:
-        """For what else than its first rule the set speaks, to follow it; empty where there is nothing."""
+        """Return the related forms of the first rule in words; empty if there are none."""
         return describe_likewise(self.rule_set, self.space)
 
     @property
     def in_short(self) -> str:
-        """What should be done, and how often the policy does otherwise."""
-        kept = sorted(k.kept for k in self.knowledge if k.status != "unseen")
-        told = [f"{capitalise(self.advice)}."]
-        if kept:
-            least, most = percent(1.0 - kept[-1]), percent(1.0 - kept[0])
-            share = least if least == most else f"{least} to {most}"
-            by_rule = "" if least == most else ", rule by rule"
-            told.append(f"Left alone, it does otherwise in {share} of such states{by_rule}.")
+        """Return the advice, and how often the policy does not follow it."""
+        broken = sorted(1.0 - k.kept for k in self.knowledge if k.status != "unseen")
+        sentences = [f"{capitalise(self.advice)}."]
+        if broken:
+            least, most = percent(broken[0]), percent(broken[-1])
+            share = least if least == most else f"{least} to {most} (by rule)"
+            sentences.append(f"The unguided policy does otherwise in {share} of these states.")
         if self._is_mined and self.cause == "generalisation":
-            told.append("It keeps to this where it was mined, and has not carried it over.")
+            sentences.append("It follows the mined rule, but not its related forms.")
         if self.amounts_to:
-            told.append(f"Its conditions hold nearly always: this amounts to {self.amounts_to}.")
-        return " ".join(told)
+            sentences.append(f"The conditions hold nearly always, so this amounts to {self.amounts_to}.")
+        return " ".join(sentences)
 
     @property
     def amounts_to(self) -> str:
-        """What a rule set says in short whose conditions nearly always hold: "always going slower"; else empty."""
+        """Return the action of a rule set whose conditions nearly always hold: "always going slower"; else empty."""
         said = {(rule.polarity, rule.action) for rule in self.rule_set.rules}
-        if len(said) != 1 or self.verdict.sample.fired < NEARLY_ALWAYS:
+        if len(said) != 1 or self.verdict.sample.fired < NEARLY_ALWAYS_SHARE:
             return ""
         polarity, action = said.pop()
         return f"{'always' if polarity == '+' else 'never'} {gerund(self.space.actions[action].label)}"
 
     @property
     def headline(self) -> str:
-        """The weakness in a line, to follow "the policy": its title, and where the rule is known and where not."""
+        """Return the weakness in a line, to follow "the policy": the title, and where the rule is followed."""
         return f"{self.title}: {self.knowledge_summary}" if self.knowledge_summary else self.title
 
     @property
     def title(self) -> str:
-        """What is weak, with the rule in about 15 words; the policy need not have it: it may be found or given."""
-        return self._say_weakness(
-            lambda rule, mood: describe_rule_briefly(rule, self.space, mood, neighbours=self.neighbours)
-        )
-
-    @property
-    def full_title(self) -> str:
-        """The title with the whole rule."""
-        return self._say_weakness(lambda rule, mood: describe_rule(rule, self.space, mood))
-
-    def _say_weakness(self, describe: Callable[[Rule, Mood], str]) -> str:
+        """Return the weakness with its first rule in full, which need not be a rule that the policy follows."""
         rule = representative_rule(self.rule_set)
-        if not self._is_habit(rule):
-            return f"does not always keep to {quoted(describe(rule, 'advice'))}"
+        # A mined rule is a habit unless the policy was seen to break it, another rule only if it was seen to follow it.
+        seen = next((k for k in self.knowledge if k.rule == rule), None)
+        status = "unseen" if seen is None else seen.status
+        if status == "unknown" or not (self._is_mined or status == "known"):
+            rarely = seen is not None and status == "unknown" and seen.kept < RARE_SHARE
+            verb = "rarely follows" if rarely else "does not always follow"
+            return f"{verb} {quoted(describe_rule(rule, self.space, 'advice'))}"
         if not self.verdict.is_confirmed:
-            return describe(rule, "habit")
-        lacks = "not in related situations" if self.cause == "generalisation" else "not always"
-        return f"{describe(rule, 'habit')}, but {lacks}"
+            return self.habit
+        return f"{self.habit}, but not {'in related situations' if self.cause == 'generalisation' else 'always'}"
 
     @property
     def _is_mined(self) -> bool:
-        """Whether its first rule is one of the policy's own, and not searched, given or taken from elsewhere."""
+        """Return whether the first rule was mined from the policy, and not searched, given or taken from elsewhere."""
         return not self.verdict.sources or "mined" in self.verdict.sources
-
-    def _is_habit(self, rule: Rule) -> bool:
-        """Whether the policy does as a rule says: its own unless it was seen not to, another one if it was seen to."""
-        seen = [k.status for k in self.knowledge if k.rule == rule]
-        return "unknown" not in seen and (self._is_mined or "known" in seen)
 
     @property
     def knowledge_summary(self) -> str:
-        """For which actions the policy knows its rule and for which it does not; empty when nothing is to be told."""
+        """Return for which actions the policy follows its rule and for which not; empty if there is no difference."""
         return summarise_knowledge(self.knowledge, self.rule_set, self.space, self.alpha)
 
     @property
     def cause(self) -> Cause:
-        """Whether generalising helps, the mined rule alone helps, both, or neither for certain."""
+        """Return whether the related forms, the mined rule alone, both or neither have a significant effect."""
         confirmation = self.verdict.confirmation
         if confirmation is None:
             return "unclear"
@@ -199,12 +196,12 @@ class WeaknessExplanation:
 
     @property
     def significant_contributions(self) -> tuple[Contribution, ...]:
-        """The rules without which the returns are worse, the most important first."""
-        found = [contribution for contribution in self.contributions if contribution.q < self.alpha]
-        return tuple(sorted(found, key=lambda c: -c.effect.mean))
+        """Return the rules whose removal lowers the returns significantly, the most important first."""
+        significant = [contribution for contribution in self.contributions if contribution.q < self.alpha]
+        return tuple(sorted(significant, key=lambda c: -c.effect.mean))
 
     def sentences(self) -> list[str]:
-        """Everything that is known, a sentence each."""
+        """Return everything that is known, a sentence each."""
         sentences = [
             self._effect_sentence(),
             self._cause_sentence(),
@@ -217,11 +214,11 @@ class WeaknessExplanation:
         return [sentence for sentence in sentences if sentence]
 
     def text(self) -> str:
-        """The headline and, below it, all sentences."""
+        """Return the headline and, below it, all sentences."""
         return "\n".join([f"The policy {self.headline}.", *(f"  {sentence}" for sentence in self.sentences())])
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
+        """Return plain data for JSON."""
         confirmation = self.verdict.confirmation
         return {
             "rule": self.rule_set.short_text(self.space),
@@ -257,98 +254,96 @@ class WeaknessExplanation:
         }
 
     def _effect_sentence(self) -> str:
-        confirmation, told = self.verdict.confirmation, ObjectiveWords(self.objective)
-        change = f"Guided by this rule set, the {told.words} changes by"
+        confirmation, words = self.verdict.confirmation, ObjectiveWords(self.objective)
+        change = f"Guidance with this rule set changes the {words.words} by"
         if confirmation is None:
-            tested = f"{p_value(self.verdict.p, 'p')}; fresh seeds have not been asked"
-            return f"{change} {told.amount(self.verdict.difference)} ({tested})."
+            p = p_value(self.verdict.p, "p")
+            return f"{change} {words.amount(self.verdict.difference)} ({p}), not yet tested on held-out seeds."
         effect = confirmation.effect
-        change = f"{change} {told.interval(effect)}"
+        change = f"{change} {words.amount(effect.mean)} ({words.bounds(effect)})"
         if confirmation.is_too_rare:
-            return f"{change}; too few changed episodes to tell: {effect.changed} of {effect.seeds} on fresh seeds."
+            return f"{change}, but only {effect.changed} of {effect.seeds} held-out episodes change: too few to decide."
+        q = p_value(confirmation.q, "q")
+        rare = "" if confirmation.rare_losses is None else confirmation.rare_losses.sentence()
         if self.verdict.is_confirmed:
-            return f"{change}, confirmed on fresh seeds ({p_value(confirmation.q, 'q')})."
-        broken = [check.constraint for check in confirmation.constraints if not check.is_kept]
-        if broken:
-            return f"{change}, but it is not shown to keep to the constraint “{broken[0]}”."
-        seen = "" if effect.detectable is None else f"; {told.amount(effect.detectable)} would probably have been seen"
-        return f"{change}, not confirmed on fresh seeds ({p_value(confirmation.q, 'q')}{seen})."
+            return f"{change}, confirmed on held-out seeds ({q}). {rare}".rstrip()
+        if confirmation.rare_losses is not None and confirmation.rare_losses.is_gain_otherwise:
+            return f"{change}: a gain, unless rare losses cancel it. {rare}"
+        for check in confirmation.constraints:
+            if not check.is_kept:
+                return f"{change}, but it may violate the constraint “{check.constraint}”."
+        unseen = "" if effect.detectable is None else words.amount(effect.detectable)
+        detectable = f" An effect of {unseen} would probably have been detected." if unseen else ""
+        return f"{change}, not confirmed on held-out seeds ({q}).{detectable}"
 
     def _cause_sentence(self) -> str:
-        """What of a confirmed weakness guidance mends; of one that is not confirmed nothing is claimed."""
+        """Say which part of a confirmed weakness the rule and its related forms account for."""
         confirmation = self.verdict.confirmation
         if confirmation is None or not self.verdict.is_confirmed or self.cause == "unclear":
             return ""
-        if not self._is_mined and len(self.verdict.rule_set) == 1:  # nothing was carried over, and no habit is meant
+        if not self._is_mined and len(self.verdict.rule_set) == 1:  # no related forms, and no habit
             return ""
-        told = ObjectiveWords(self.objective)
+        words = ObjectiveWords(self.objective)
         alone, more = (
-            "nothing" if effect is None else told.interval(effect)
+            "nothing" if effect is None else words.interval(effect)
             for effect in (confirmation.of_rule, confirmation.of_generalisation)
         )
-        origin = "the mined rule" if self._is_mined else _ORIGINS.get(self.verdict.source, "the rule that it came from")
-        first = f"{origin} alone"
+        rule = "the mined rule" if self._is_mined else _ORIGINS.get(self.verdict.source, "the original rule")
         if self.cause == "generalisation":
-            lead = "The policy has not carried its rule over: " if self._is_mined else ""
-            shows = (
-                f"{lead}{first} shows no certain gain ({alone}), carrying it over to related situations adds {more}."
-            )
-            return capitalise(shows)
-        lead = "The policy does not always keep to its own rule: " if self._is_mined else ""
-        keeps = capitalise(f"{lead}{first} already gains {alone}")
+            lead = "The policy does not generalise its rule: " if self._is_mined else ""
+            return capitalise(f"{lead}{rule} alone has no significant effect ({alone}), its related forms add {more}.")
+        lead = "The policy does not always follow its own rule: " if self._is_mined else ""
+        gains = capitalise(f"{lead}{rule} alone gains {alone}")
         if self.cause == "rule":
-            return f"{keeps}; carrying it over adds nothing certain ({more})."
-        return f"{keeps}, and carrying it over to related situations adds {more}."
+            return f"{gains}; its related forms add nothing significant ({more})."
+        return f"{gains}, and its related forms add {more}."
 
     def _kept_sentence(self) -> str:
-        """How often a policy breaks the rule of a set, where it does not keep to it."""
+        """Say how often the policy follows the first rule, if it often breaks it."""
         rule = representative_rule(self.rule_set)
-        found = next((k for k in self.knowledge if k.rule == rule and k.status == "unknown"), None)
-        if found is None or self.knowledge_summary:
+        unknown = next((k for k in self.knowledge if k.rule == rule and k.status == "unknown"), None)
+        if unknown is None or self.knowledge_summary:
             return ""
-        return f"Left alone, it does as this rule says in {percent(found.kept)} of {found.triggered} such states."
+        return (
+            f"The unguided policy follows it in {percent(unknown.kept)} of {number(unknown.triggered)} matching states."
+        )
 
     def _contribution_sentence(self) -> str:
         if len(self.contributions) < 2 or not self.verdict.is_confirmed:
             return ""
-        found, told = self.significant_contributions, ObjectiveWords(self.objective)
-        if not found:
-            return "No single rule makes the gain: leaving out any one of them changes nothing for certain."
+        significant, words = self.significant_contributions, ObjectiveWords(self.objective)
+        if not significant:
+            return "No single rule makes the gain: leaving out any one of them has no significant effect."
         rules = self.rule_set.rules
         actions = short_action_words([rule.action for rule in rules], self.space)
-        if len(actions) == len(rules):  # rules are called by their action where this tells them apart
+        if len(actions) == len(rules):  # the action identifies the rule
             names = {rule: f"for {actions[rule.action]}" for rule in rules}
         else:
             names = {rule: quoted(describe_rule(rule, self.space, "advice")) for rule in rules}
-        shown = [f"{names[c.rule]} ({told.amount(c.effect.mean)})" for c in found[:3]]
-        if len(found) > 3:
-            shown.append(f"{in_words(len(found) - 3)} more")
-        which = "one rule, that" if len(found) == 1 else "the rules"
-        return f"Most of the gain comes from {which} {join_words(shown)}: what each adds to the rest of the set."
+        shown = [f"{names[c.rule]} ({words.amount(c.effect.mean)})" for c in significant[:3]]
+        if len(significant) > 3:
+            shown.append(f"{in_words(len(significant) - 3)} more")
+        which = "the rule" if len(significant) == 1 else "the rules"
+        return f"Most of the gain comes from {which} {join_words(shown)}, by what is lost when a rule is left out."
 
     def _frequency_sentence(self) -> str:
         sample = self.verdict.sample
-        return (
-            f"Its conditions hold in {percent(sample.fired)} of the steps; in {percent(sample.changed)} "
-            "guidance changes what is done."
-        )
+        return f"Its rules hold in {percent(sample.fired)} of the steps and override {percent(sample.changed)}."
 
     def _stronger_sentence(self) -> str:
         if not self.stronger:
             return ""
-        # A narrower version tells most about the rules that the policy does not keep to.
-        failing = {c.rule for c in self.significant_contributions} | {
-            k.rule for k in self.knowledge if k.status == "unknown"
-        }
-        best = min(self.stronger, key=lambda s: (s.general not in failing, len(s.mined), s.mined))
+        # Prefer a narrower version of a rule that the policy does not follow.
+        broken = {k.rule for k in self.knowledge if k.status == "unknown"}
+        broken |= {c.rule for c in self.significant_contributions}
+        best = min(self.stronger, key=lambda s: (s.general not in broken, len(s.mined), s.mined))
         others = len(self.stronger) - 1
         more = f" ({in_words(others)} more such {'rule' if others == 1 else 'rules'} mined)" if others else ""
-        return f"It has learned a narrower version of it: it {describe_rule(best.mined, self.space)}{more}."
+        return f"The policy has learned a narrower version: it {describe_rule(best.mined, self.space)}{more}."
 
     def _others_sentence(self) -> str:
-        count = len(self.others)
-        if not count:
+        if not self.others:
             return ""
-        if count == 1:
-            return "One more rule set changes the same states and counts as the same weakness."
-        return f"{capitalise(in_words(count))} more rule sets change the same states and count as the same weakness."
+        many = len(self.others) > 1
+        sets = f"{in_words(len(self.others))} more rule {'sets change' if many else 'set changes'} the same states"
+        return capitalise(f"{sets} and {'are' if many else 'is'} merged into this weakness.")

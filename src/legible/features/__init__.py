@@ -1,4 +1,4 @@
-"""Features and actions, their names and words, the intervals of their values, and the choices that actions take."""
+"""Features and actions: names, words, intervals of values, and groups of choices."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from legible.features.cutting import GroupLink, cut_choices, is_cut
     from legible.features.floats import above, below
     from legible.features.groups import ActionGroup, Regions, choices_of, move_to, scores_of
-    from legible.features.intervals import Intervals, deciles, equal_width
+    from legible.features.intervals import Intervals, deciles
     from legible.features.names import FeatureError
     from legible.features.rounding import round_cuts
     from legible.features.space import GUESSED_CATEGORIES, Action, Feature, FeatureSpace, Kind, Observations

@@ -1,7 +1,7 @@
-"""Features that are computed from others, step by step, with a memory of each episode.
+"""Derived features: features that are computed from others step by step, with a memory per episode.
 
-- `DerivedFeatures`: those of a feature space, ready to be computed for many episodes side by side.
-- `derived_kind`, `derived_words`: what follows from the expression of such a feature.
+- `DerivedFeatures`: the derived features of a space, to compute for many episodes at once.
+- `derived_kind`, `derived_words`: the kind and the words that follow from an expression.
 """
 
 from __future__ import annotations
@@ -14,36 +14,34 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from legible.errors import did_you_mean
+from legible.errors import suggest_names
 from legible.features.expressions import LAST_ACTION, Expression, StepValues, Values, parse_expression
 from legible.features.names import FeatureError
 
 NO_ACTION = -1.0
-"""What the last action is before there was one; 0 for the numbers of a continuous one."""
+"""Value of the last action before the first step; continuous parts are 0 then."""
 
 
 @dataclass(frozen=True, eq=False)
 class DerivedFeatures:
-    """Features that are computed from the observation and from what happened before.
+    """Features that are computed from the observation and from earlier steps.
 
     Parameters
     ----------
     own
         Names of the features of the observation, in the order of its columns.
     names
-        Names of the derived features, in the order of theirs.
+        Names of the derived features, in the order of their columns.
     expressions
-        How each of them is computed.
+        Expression of each derived feature.
     order
-        Their numbers in an order in which each comes after those that it uses.
-    parts
-        Names of the last action's parts, by which expressions call them.
-    start
-        What the parts are before the first action.
+        Order of computation: each feature comes after those that it uses.
+    parts, start
+        Names of the parts of the last action in expressions, and their values before the first action.
     actions
         Names of the actions.
     width
-        Columns of memory.
+        Number of memory columns.
     """
 
     own: tuple[str, ...]
@@ -56,7 +54,7 @@ class DerivedFeatures:
     width: int
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Expressions are made of functions, which cannot be pickled, so that they are read again.
+        # Expressions hold functions, which cannot be pickled, so their texts are parsed again.
         texts = {name: expression.text for name, expression in zip(self.names, self.expressions, strict=True)}
         return DerivedFeatures.of, (self.own, texts, self.actions, dict(zip(self.parts, self.start, strict=True)))
 
@@ -68,22 +66,11 @@ class DerivedFeatures:
         actions: Sequence[str] = (),
         parts: Mapping[str, float] | None = None,
     ) -> DerivedFeatures:
-        """Make them ready.
+        """Parse the expressions of derived features by name.
 
-        Parameters
-        ----------
-        own
-            Names of the features of the observation.
-        derived
-            Expressions by the names of the features.
-        actions
-            Names of the actions, which stand for their numbers.
-        parts
-            What the parts of the last action are called, and what they are before the first one; by default there is
-            one, ``last_action``.
+        Names of actions stand for their indices. `parts` gives the parts of the last action and their values before the
+        first one; by default there is one part, ``last_action``.
 
-        Examples
-        --------
         >>> made = DerivedFeatures.of(["gap"], {"closing": "gap / max(1, -change(gap))"})
         >>> memory = made.new_memory(1)
         >>> made.compute([[12.0]], memory, np.array([True])).tolist()
@@ -94,25 +81,21 @@ class DerivedFeatures:
         parts = {LAST_ACTION: NO_ACTION} if parts is None else parts
         known = {*own, *derived, *parts}
         constants = {name: float(number) for number, name in enumerate(actions) if name not in known}
-        width, found = len(parts), []
+        width, uses, found = len(parts), {}, []
         for name, text in derived.items():
-            expression = parse_expression(text, _called(name), constants=constants, first=width)
+            expression = parse_expression(text, f"derived feature {name!r}", constants=constants, first=width)
             for used in expression.names:
                 if used not in known:
-                    hint = did_you_mean(used, [*known, *constants])
-                    raise FeatureError(f"{_called(name)} = {text!r}: there is no feature called {used!r}.{hint}")
+                    hint = suggest_names(used, [*own, *derived, *parts, *constants], "names in expressions")
+                    raise FeatureError(f"derived feature {name!r} = {text!r}: there is no feature {used!r}.{hint}")
             width += expression.memory
+            uses[name] = [used for used in expression.names if used in derived and used not in parts]
             found.append(expression)
-        # Each comes after those that it uses.
-        uses = {
-            name: [used for used in expression.names if used in derived and used not in parts]
-            for name, expression in zip(derived, found, strict=True)
-        }
         try:
             order = [list(derived).index(name) for name in TopologicalSorter(uses).static_order()]
         except CycleError as error:
             circle = " → ".join(error.args[1])
-            raise FeatureError(f"derived features are computed from each other in a circle: {circle}.") from None
+            raise FeatureError(f"derived features depend on each other in a circle: {circle}.") from None
         return cls(
             own=tuple(own),
             names=tuple(derived),
@@ -125,24 +108,24 @@ class DerivedFeatures:
         )
 
     def new_memory(self, n: int) -> Values:
-        """Return the memory of n episodes that have not begun."""
+        """Return the memory for n new episodes."""
         return np.zeros((n, self.width))
 
     def act(self, memory: Values, actions: ArrayLike) -> None:
-        """Remember the actions that were taken, whole numbers counted from 0; a row an episode."""
+        """Store the actions of a step in the memory, one row per episode; discrete actions count from 0."""
         memory[:, : len(self.parts)] = np.asarray(actions, np.float64).reshape(len(memory), -1)
 
     def compute(self, own: ArrayLike, memory: Values, fresh: NDArray[np.bool_]) -> NDArray[np.float32]:
-        """Return the derived features of observations, ``float32[n, derived]``, and move the memory on.
+        """Return the derived features of observations, ``float32[n, derived]``, and update the memory.
 
         Parameters
         ----------
         own
             The features of the observation, ``float32[n, own]``.
         memory
-            What is remembered of each row's episode; it is changed.
+            Memory of each row's episode; changed in place.
         fresh
-            Which rows are at the first step of their episode.
+            Marks rows at the first step of their episode.
         """
         columns = np.asarray(own, np.float32).astype(np.float64)
         memory[fresh, : len(self.parts)] = self.start
@@ -151,7 +134,7 @@ class DerivedFeatures:
         step = StepValues(values, memory, fresh)
         derived = np.empty((len(columns), len(self.names)), np.float32)
         for i in self.order:
-            what = f"{_called(self.names[i])} = {self.expressions[i].text!r}"
+            what = f"derived feature {self.names[i]!r} = {self.expressions[i].text!r}"
             try:
                 with np.errstate(all="ignore"):
                     found = self.expressions[i].evaluate(step).astype(np.float32)
@@ -165,17 +148,13 @@ class DerivedFeatures:
         return derived
 
 
-def _called(name: str) -> str:
-    return f"derived feature {name!r}"
-
-
 def derived_kind(expression: Expression) -> str:
-    """Return the kind of a derived feature as far as its expression tells it."""
+    """Return the kind of a derived feature that follows from its expression."""
     return "categorical" if expression.is_condition or expression.same_as == LAST_ACTION else "numeric"
 
 
 def derived_words(expression: Expression, name: str, actions: Sequence[Any]) -> dict[float, str]:
-    """Return phrases for the values of a derived feature, where they can be told."""
+    """Return phrases for the values of a derived feature, if its expression implies any."""
     if expression.is_condition:
         return {0.0: f"{name} does not hold", 1.0: f"{name} holds"}
     depth = expression.text.count("previous")

@@ -1,11 +1,11 @@
-"""A small language for features that are computed from others: arithmetic, comparison, and a memory of the episode.
+"""A small expression language for derived features: arithmetic, comparisons, and a memory of the episode.
 
-- `parse_expression`: reads the text of an expression, or says in one line what is wrong with it; an `Expression`.
-- `StepValues`: what expressions are evaluated on: the values of a step, and what is remembered of earlier ones.
+- `parse_expression`: reads the text of an `Expression`.
+- `StepValues`: the values of one step and the memory of earlier steps, on which expressions are evaluated.
 
-The language is a part of Python's, read by Python's own parser and never run as code: numbers, names of features and
+The language is a subset of Python, read by Python's parser and never run as code: numbers, names of features and
 actions, ``+ - * / % **``, comparisons, ``and or not``, and the functions ``min max abs clip previous change since``.
-``last_action`` is the number of the action that was taken last, −1 before the first.
+``last_action`` is the index of the last action, −1 before the first.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from legible.errors import did_you_mean
 from legible.features.names import FeatureError
 
 LAST_ACTION = "last_action"
-"""The action that was taken last; where actions have several parts, ``last_action.PART``."""
+"""Name of the last action in expressions; ``last_action.PART`` where actions have several parts."""
 LONGEST_EXPRESSION = 1000
 MOST_POWER = 8.0
 # A text in quotes, or a name with its dots.
@@ -34,16 +34,16 @@ Values = NDArray[np.float64]
 
 @dataclass
 class StepValues:
-    """What expressions are evaluated on, a row an episode.
+    """Values of one step of n episodes.
 
     Parameters
     ----------
     values
-        By name, the values that are known in this step: ``float64[n]``.
+        Values of this step by name: ``float64[n]``.
     memory
-        What is remembered of earlier steps: ``float64[n, columns]``; evaluation puts in what is remembered from here.
+        Memory of earlier steps, ``float64[n, columns]``; evaluation updates it.
     fresh
-        Which rows are at the first step of their episode, where nothing is remembered: ``bool[n]``.
+        Marks rows at the first step of their episode, ``bool[n]``.
     """
 
     values: dict[str, Values]
@@ -61,17 +61,17 @@ class Expression:
     Parameters
     ----------
     text
-        As it was written.
+        The text of the expression.
     names
-        The names that it uses, in the order of their appearance.
+        Names that it uses, in order of appearance.
     memory
-        How many columns of memory it uses, from the column on that it was parsed with.
+        Number of memory columns that it uses.
     is_condition
         Whether its value is 1 (yes) or 0 (no).
     same_as
-        The name whose values it takes as they are or were: ``previous(x)`` has those of x. "" for any other.
+        The name whose current or earlier values it takes unchanged: x for ``previous(x)``; else "".
     evaluate
-        Computes its values, ``float64[n]``; moves the memory on.
+        Computes its values, ``float64[n]``, and updates the memory.
     """
 
     text: str
@@ -83,24 +83,24 @@ class Expression:
 
 
 class _WrongExpressionError(Exception):
-    """What is wrong with an expression, without saying which."""
+    """An invalid expression; the message does not name the expression."""
 
 
 def parse_expression(
     text: str, where: str, *, constants: Mapping[str, float] | None = None, first: int = 0
 ) -> Expression:
-    """Read an expression.
+    """Return the expression that a text stands for.
 
     Parameters
     ----------
     text
         The expression.
     where
-        What errors call it.
+        Name of the expression in errors.
     constants
-        Names that stand for a number, such as those of actions. Other names are looked up when it is evaluated.
+        Names that stand for a number, such as those of actions. Other names are looked up during evaluation.
     first
-        The first column of memory that is free.
+        The first free memory column.
 
     Examples
     --------
@@ -116,10 +116,10 @@ def parse_expression(
     if not isinstance(text, str) or not text.strip():
         raise FeatureError(f"{where}: an expression is expected, got {text!r}.")
     if len(text) > LONGEST_EXPRESSION:
-        raise FeatureError(f"{where}: the expression has {len(text)} letters; {LONGEST_EXPRESSION} are the most.")
+        raise FeatureError(f"{where}: the expression has {len(text)} characters; the limit is {LONGEST_EXPRESSION}.")
     reader = _Reader(constants or {}, first)
     try:
-        tree = ast.parse(_QUOTED_OR_NAME.sub(_with_quotes, text.strip()), mode="eval").body
+        tree = ast.parse(_QUOTED_OR_NAME.sub(_quote_numbered_name, text.strip()), mode="eval").body
         evaluate = reader.read(tree)
     except SyntaxError as error:
         raise FeatureError(f"{where}: {text!r} cannot be read: {error.msg}.") from error
@@ -135,14 +135,14 @@ def parse_expression(
     return Expression(text, names, reader.memory - first, is_condition, _name_of(tree) or "", evaluate)
 
 
-def _with_quotes(found: re.Match[str]) -> str:
-    """Put names with numbers between dots, as entries of dictionaries have them, in quotes: Python has none such."""
+def _quote_numbered_name(found: re.Match[str]) -> str:
+    """Put a name with numbers between dots, such as ``goal.1``, in quotes: Python does not allow it as a name."""
     numbered = any(part[0].isdigit() for part in found[0].split(".")[1:])
     return repr(found[0]) if numbered and found[0][0] not in "'\"" else found[0]
 
 
 def _name_of(tree: ast.expr) -> str | None:
-    """The name that stands at a place: ``gap``, ``food.north``, or in quotes where it holds other letters."""
+    """Return the name that a node stands for (``gap``, ``food.north`` or a quoted name), or None."""
     if isinstance(tree, ast.Name):
         return tree.id
     if isinstance(tree, ast.Constant) and isinstance(tree.value, str):
@@ -171,7 +171,7 @@ _SIGNS: Mapping[type, Callable[[Values], Values]] = {
     ast.UAdd: np.positive,
     ast.Not: lambda values: (values == 0.0).astype(np.float64),
 }
-# Functions, and how many arguments they take.
+# Functions with their minimum and maximum number of arguments.
 _FUNCTIONS: Mapping[str, tuple[int, int]] = {
     **{"min": (2, 8), "max": (2, 8), "abs": (1, 1), "clip": (3, 3)},
     **{"previous": (1, 1), "change": (1, 1), "since": (1, 1)},
@@ -179,7 +179,7 @@ _FUNCTIONS: Mapping[str, tuple[int, int]] = {
 
 
 class _Reader:
-    """Turns Python's syntax tree into functions on arrays, and refuses all that the language has not."""
+    """Converter from Python's syntax tree to functions on arrays; refuses everything outside the language."""
 
     def __init__(self, constants: Mapping[str, float], first: int) -> None:
         self.constants = constants
@@ -187,12 +187,17 @@ class _Reader:
         self.memory = first
 
     def read(self, tree: ast.expr) -> Evaluate:
+        """Return a function that evaluates the expression for a batch of steps; note the features that it uses."""
         name = _name_of(tree)
         if name is not None:
-            return self._name(name)
+            if name not in self.constants:
+                self.names.append(name)
+                return lambda step: step.values[name]
+            tree = ast.Constant(self.constants[name])
         match tree:
             case ast.Constant(value=bool() | int() | float() as value):
-                return _constant(float(value))
+                constant = float(value)
+                return lambda step: np.full(len(step.fresh), constant)
             case ast.UnaryOp(op=op, operand=operand) if type(op) in _SIGNS:
                 inner, sign = self.read(operand), _SIGNS[type(op)]
                 return lambda step: sign(inner(step))
@@ -202,13 +207,7 @@ class _Reader:
                 return self._logic(tree) if isinstance(tree, ast.BoolOp) else self._comparison(tree)
             case ast.Call():
                 return self._call(tree)
-        raise _WrongExpressionError(f"{ast.unparse(tree)!r} is nothing that this language knows")
-
-    def _name(self, name: str) -> Evaluate:
-        if name in self.constants:
-            return _constant(self.constants[name])
-        self.names.append(name)
-        return lambda step: step.values[name]
+        raise _WrongExpressionError(f"{ast.unparse(tree)!r} is not supported")
 
     def _binary(self, left: ast.expr, op: ast.operator, right: ast.expr) -> Evaluate:
         first, second = self.read(left), self.read(right)
@@ -224,19 +223,17 @@ class _Reader:
             def divided(step: StepValues) -> Values:
                 value, by = first(step), second(step)
                 if (by == 0.0).any():
-                    raise FeatureError(
-                        f"divides by zero: {written} is 0 there; keep it from that, for example with max(1, …)"
-                    )
+                    raise FeatureError(f"divides by zero: {written} is 0; prevent that, for example with max(1, …)")
                 return divide(value, by)
 
             return divided
         if isinstance(op, ast.Pow):
             if not isinstance(right, ast.Constant) or not isinstance(right.value, (int, float)):
-                raise _WrongExpressionError("the power must be a number")
+                raise _WrongExpressionError("the exponent must be a number")
             if not 0 <= right.value <= MOST_POWER:
-                raise _WrongExpressionError(f"the power must lie between 0 and {MOST_POWER:g}")
+                raise _WrongExpressionError(f"the exponent must lie between 0 and {MOST_POWER:g}")
             return lambda step: np.power(first(step), second(step))
-        raise _WrongExpressionError(f"the operator in {ast.unparse(ast.BinOp(left, op, right))!r} is not known")
+        raise _WrongExpressionError(f"the operator in {ast.unparse(ast.BinOp(left, op, right))!r} is not supported")
 
     def _logic(self, tree: ast.BoolOp) -> Evaluate:
         parts = [self.read(value) for value in tree.values]
@@ -244,7 +241,7 @@ class _Reader:
 
         def evaluate(step: StepValues) -> Values:
             found = parts[0](step) != 0.0
-            for part in parts[1:]:  # all are evaluated: what is remembered must not depend on the values
+            for part in parts[1:]:  # no short circuit: the memory must not depend on the values
                 found = combine(found, part(step) != 0.0)
             return found.astype(np.float64)
 
@@ -252,7 +249,7 @@ class _Reader:
 
     def _comparison(self, tree: ast.Compare) -> Evaluate:
         if any(type(op) not in _COMPARISONS for op in tree.ops):
-            raise _WrongExpressionError("values are compared with < <= > >= == !=")
+            raise _WrongExpressionError("comparisons must be one of < <= > >= == !=")
         functions = [_COMPARISONS[type(op)] for op in tree.ops]
         parts = [self.read(operand) for operand in (tree.left, *tree.comparators)]
 
@@ -286,12 +283,8 @@ class _Reader:
         return lambda step: reduce(function, (part(step) for part in parts))
 
 
-def _constant(value: float) -> Evaluate:
-    return lambda step: np.full(len(step.fresh), value)
-
-
 def _remembering(name: str, inner: Evaluate, column: int) -> Evaluate:
-    """Return what ``previous``, ``change`` or ``since`` compute from values and a column of the memory."""
+    """Return the function that evaluates ``previous``, ``change`` or ``since`` with a column of the memory."""
 
     def evaluate(step: StepValues) -> Values:
         now, before = inner(step), step.memory[:, column].copy()

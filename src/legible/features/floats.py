@@ -1,7 +1,4 @@
-"""Neighbours of float32 numbers, with which half-open intervals are made exact.
-
-- `below`, `above`: the next number.
-"""
+"""Neighbours of float32 numbers, for exact half-open intervals."""
 
 from __future__ import annotations
 
@@ -10,10 +7,10 @@ from numpy.typing import ArrayLike, NDArray
 
 
 def below(value: ArrayLike) -> NDArray[np.float32]:
-    """Return the next float32 below: ``below(v) < x <= v`` is the interval that holds v alone."""
+    """Return the next smaller float32; the interval ``below(v) < x <= v`` holds only v."""
     return np.nextafter(np.asarray(value, np.float32), np.float32(-np.inf))
 
 
 def above(value: ArrayLike) -> NDArray[np.float32]:
-    """Return the next float32 above; the inverse of `below`."""
+    """Return the next larger float32; the inverse of `below`."""
     return np.nextafter(np.asarray(value, np.float32), np.float32(np.inf))

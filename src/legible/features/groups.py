@@ -1,11 +1,11 @@
-"""Groups of choices: what an action is made of.
+"""Groups of choices: the parts of an action.
 
-An action of a ``Discrete`` space is one choice among all, so there is one group. Actions of several parts have one
-group for each part, and the values of a continuous part are cut into regions, which are its choices.
+An action of a ``Discrete`` space is one choice among all, so there is one group. Actions with several parts have one
+group per part. The values of a continuous part are cut into regions, which are its choices.
 
-- `Regions`: how a continuous part is cut, what is typical of each region, and how far a value is from each.
-- `ActionGroup`: some of the choices, next to each other, of which every action takes one.
-- `choices_of`, `scores_of`, `move_to`: from the numbers of actions to choices and their scores, and back.
+- `Regions`: the regions of a continuous part, with a typical action for each.
+- `ActionGroup`: consecutive choices of which every action takes one.
+- `choices_of`, `scores_of`, `move_to`: conversion between actions, choices and scores.
 - `read_groups`, `write_groups`: groups as plain data.
 """
 
@@ -28,18 +28,18 @@ _KEYS = ("choices", "low", "high", "cuts", "typical", "spread")
 
 @dataclass(frozen=True)
 class Regions:
-    """A continuous part of actions, cut into regions ``low < x <= high`` in float32; the outer ones hold the bounds.
+    """Regions ``low < x <= high`` of a continuous part of actions, in float32; the outer regions include the bounds.
 
     Parameters
     ----------
     low, high
-        The bounds, perhaps infinite.
+        The bounds, possibly infinite.
     cuts
-        Inner ends of the regions, rising; None while what the policy does has not been seen yet.
+        Inner bounds of the regions, in ascending order; None until they are known.
     typical
-        What the policy does in each region; empty until that is known.
+        Typical action of the policy in each region; empty until they are known.
     spread
-        How far its values are spread: the unit of scores.
+        Spread of the values: the unit of scores.
 
     Examples
     --------
@@ -58,37 +58,37 @@ class Regions:
 
     def __post_init__(self) -> None:
         if not self.low < self.high:
-            raise FeatureError(f"continuous actions from {self.low:g} to {self.high:g} leave no room for regions.")
+            raise FeatureError(f"bounds of continuous actions must be ascending, got {self.low:g} and {self.high:g}.")
         if self.cuts is None:
             return
         object.__setattr__(self, "cuts", tuple(float(np.float32(cut)) + 0.0 for cut in self.cuts))
         ends = (*self.cuts, self.high)
         if self.low > ends[0] or not all(one < other for one, other in pairwise(ends)):
-            raise FeatureError(f"cuts must rise between {self.low:g} and {self.high:g}, got {list(self.cuts)}.")
+            raise FeatureError(f"cuts must be ascending between {self.low:g} and {self.high:g}, got {list(self.cuts)}.")
         if self.typical and len(self.typical) != len(self.cuts) + 1:
-            raise FeatureError(f"{len(self.cuts) + 1} regions have {len(self.typical)} typical actions.")
+            raise FeatureError(f"{len(self.cuts) + 1} regions need as many typical actions, got {len(self.typical)}.")
         if not (self.spread > 0 and np.isfinite(self.spread)):
-            raise FeatureError(f"the spread of actions is a positive number, got {self.spread}.")
+            raise FeatureError(f"the spread of actions must be positive and finite, got {self.spread}.")
 
     @property
     def is_cut(self) -> bool:
-        """Whether cuts and typical actions are known."""
+        """True if cuts and typical actions are known."""
         return self.cuts is not None and bool(self.typical)
 
     def _ends(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Where regions begin and end; the outer ones never do."""
+        """Return the low and high bounds of the regions; the outer regions are unbounded here."""
         cuts = self.cuts or ()
         return np.array([-np.inf, *cuts]), np.array([*cuts, np.inf])
 
     def region_of(self, values: ArrayLike) -> NDArray[np.int64]:
-        """Return the number of the region in which each value lies."""
+        """Return the index of the region of each value."""
         return np.searchsorted(np.array(self.cuts or ()), np.asarray(values, np.float32).astype(np.float64))
 
     def scores(self, values: ArrayLike) -> NDArray[np.float64]:
-        """Return ``float64[n, regions]``: how deep each value lies in a region, below 0 how far from it, in spreads.
+        """Return ``float64[n, regions]``: the depth of each value in each region in spreads, negative outside.
 
-        Of the outer regions only the inner end counts. So the highest score, the first of equals, is that of the region
-        in which a value lies.
+        Only the inner bound of the outer regions counts. The highest score, the first of equals, is that of the region
+        of a value.
         """
         column = np.asarray(values, np.float32).astype(np.float64)[:, None]
         lows, highs = self._ends()
@@ -96,13 +96,13 @@ class Regions:
         return inside
 
     def nearest(self, values: ArrayLike, regions: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return for each value the nearest one of a region."""
+        """Return the value of a region that is nearest to each value."""
         column = np.asarray(values, np.float32)
         lows, highs = (ends.astype(np.float32)[regions] for ends in self._ends())
         return np.where(column > lows, np.minimum(column, highs), above(lows))
 
     def middle(self, region: int) -> float:
-        """Return the middle of a region; of one without an end, what lies a spread beyond the other."""
+        """Return the middle of a region; one spread from the finite bound of an unbounded region."""
         cuts = self.cuts or ()
         low, high = (self.low, *cuts)[region], (*cuts, self.high)[region]
         if np.isinf(low) and np.isinf(high):
@@ -119,11 +119,11 @@ class ActionGroup:
     Parameters
     ----------
     name
-        What they decide: "steer"; "" for the only group of a ``Discrete`` space.
+        Name of the part, such as "steer"; "" for the only group of a ``Discrete`` space.
     first, count
-        Which choices.
+        Index of the first choice, and number of choices.
     regions
-        How the values of a continuous part are cut into these choices, else None.
+        The regions of a continuous part, else None.
     """
 
     name: str
@@ -134,8 +134,9 @@ class ActionGroup:
     def __post_init__(self) -> None:
         if self.name:
             check_name(self.name, "group")
-            if self.count < 1 + (self.regions is not None):
-                raise FeatureError(f"group {self.name!r} has {self.count} choices, which leaves nothing to choose.")
+            least = 1 if self.regions is None else 2
+            if self.count < least:
+                raise FeatureError(f"group {self.name!r} needs at least {least} choices, got {self.count}.")
         if self.regions is not None and self.regions.cuts is not None and len(self.regions.cuts) + 1 != self.count:
             raise FeatureError(
                 f"group {self.name!r} has {self.count} choices, but {len(self.regions.cuts) + 1} regions."
@@ -143,12 +144,12 @@ class ActionGroup:
 
     @property
     def choices(self) -> slice:
-        """Where its choices are among all."""
+        """Slice of its choices among all choices."""
         return slice(self.first, self.first + self.count)
 
 
 def choices_of(groups: Sequence[ActionGroup], actions: NDArray[Any]) -> NDArray[np.int64]:
-    """Return ``int64[n, groups]``: the choices that actions ``[n, groups]`` are, in the numbers of all choices."""
+    """Return the choices of actions ``[n, groups]`` as ``int64[n, groups]``, numbered over all groups."""
     chosen = np.empty((len(actions), len(groups)), np.int64)
     for number, group in enumerate(groups):
         column = actions[:, number]
@@ -158,9 +159,9 @@ def choices_of(groups: Sequence[ActionGroup], actions: NDArray[Any]) -> NDArray[
 
 
 def scores_of(groups: Sequence[ActionGroup], actions: NDArray[Any]) -> NDArray[np.float64]:
-    """Return ``float64[n, choices]``: how much actions speak for each choice.
+    """Return the scores of all choices, ``float64[n, choices]``, for actions ``[n, groups]``.
 
-    Of continuous parts see `Regions.scores`; of others the choice has 1 and all that are not taken 0.
+    See `Regions.scores` for continuous parts. For other parts the choice taken has 1, all others 0.
     """
     parts = []
     for number, group in enumerate(groups):
@@ -175,9 +176,9 @@ def scores_of(groups: Sequence[ActionGroup], actions: NDArray[Any]) -> NDArray[n
 def move_to(
     groups: Sequence[ActionGroup], actions: NDArray[Any], choices: NDArray[np.int64], enforce: Enforce = "typical"
 ) -> NDArray[Any]:
-    """Return actions ``[n, groups]`` that are these choices, in the numbers of all choices; others stay as they are.
+    """Return actions ``[n, groups]`` changed to make these choices, numbered over all groups.
 
-    A continuous part that already lies in the region stays as it is, to the bit.
+    A continuous part that already lies in the region is unchanged, to the bit.
     """
     moved = np.array(actions)
     for number, group in enumerate(groups):
@@ -201,16 +202,14 @@ def move_to(
 
 
 def write_groups(groups: Sequence[ActionGroup], names: Sequence[str]) -> dict[str, Any]:
-    """Groups as plain data by name; `names` are those of all choices."""
+    """Return groups as plain data by name; `names` are those of all choices."""
     written: dict[str, Any] = {}
     for group in groups:
         entry: dict[str, Any] = {"choices": [name.removeprefix(f"{group.name}.") for name in names[group.choices]]}
         regions = group.regions
         if regions is not None:
-            entry |= {
-                end: bound if np.isfinite(bound) else None
-                for end, bound in (("low", regions.low), ("high", regions.high))
-            }
+            bounds = {"low": regions.low, "high": regions.high}
+            entry |= {end: bound if np.isfinite(bound) else None for end, bound in bounds.items()}
             if regions.cuts is not None:
                 entry["cuts"] = list(regions.cuts)
             if regions.typical:
@@ -219,29 +218,35 @@ def write_groups(groups: Sequence[ActionGroup], names: Sequence[str]) -> dict[st
     return written
 
 
-def read_groups(data: Any, where: str) -> tuple[tuple[ActionGroup, tuple[str, ...]], ...]:
-    """Read groups from plain data: each with the short names of its choices.
+def _read_written_regions(table: Mapping[str, Any]) -> Regions | None:
+    """Return the regions in the output of `write_groups`; None for choices without regions."""
+    if "low" not in table and "cuts" not in table:
+        return None
+    low = -np.inf if table.get("low") is None else float(table["low"])
+    high = np.inf if table.get("high") is None else float(table["high"])
+    cuts = tuple(float(cut) for cut in table["cuts"]) if "cuts" in table else None
+    typical = tuple(float(value) for value in table.get("typical", ()))
+    return Regions(low, high, cuts, typical, table.get("spread", 1.0))
 
-    A group is a list of names, a table from names to regions ``[low, high]``, or what `write_groups` wrote.
+
+def read_groups(data: Any, where: str) -> tuple[tuple[ActionGroup, tuple[str, ...]], ...]:
+    """Return groups from plain data, each with the short names of its choices.
+
+    A group is a list of names, a table from names to regions ``[low, high]``, or the output of `write_groups`.
     """
     if not isinstance(data, Mapping) or not data:
-        raise FeatureError(f"{where}: a table of groups is expected, such as steer = ['left', 'right'].")
+        raise FeatureError(f"{where}: expected a table of groups, such as steer = ['left', 'right'].")
     read: list[tuple[ActionGroup, tuple[str, ...]]] = []
     for name, given in data.items():
         try:
             table: Any = {"choices": given} if isinstance(given, list) else given
             if not isinstance(table, Mapping) or not table:
-                raise FeatureError(f"a list of names, or a table from names to [low, high] is expected, got {given!r}.")
-            if not isinstance(table.get("choices"), list) or set(table) - set(_KEYS):
-                regions, choices = _read_regions(table)
+                raise FeatureError(f"expected a list of names, or a table from names to [low, high], got {given!r}.")
+            is_written_form = isinstance(table.get("choices"), list) and set(table) <= set(_KEYS)
+            if is_written_form:  # a list of names, or the output of `write_groups`
+                regions, choices = _read_written_regions(table), tuple(str(choice) for choice in table["choices"])
             else:
-                choices, regions = tuple(str(choice) for choice in table["choices"]), None
-                if "low" in table or "cuts" in table:
-                    low, high = table.get("low"), table.get("high")
-                    bounds = -np.inf if low is None else float(low), np.inf if high is None else float(high)
-                    cuts = None if "cuts" not in table else tuple(float(cut) for cut in table["cuts"])
-                    typical = tuple(float(value) for value in table.get("typical", ()))
-                    regions = Regions(*bounds, cuts, typical, table.get("spread", 1.0))
+                regions, choices = _read_regions(table)
             first = sum(group.count for group, _ in read)
             read.append((ActionGroup(str(name), first, len(choices), regions), choices))
         except (FeatureError, TypeError, ValueError) as error:
@@ -250,34 +255,29 @@ def read_groups(data: Any, where: str) -> tuple[tuple[ActionGroup, tuple[str, ..
 
 
 def _read_regions(given: Mapping[str, Any]) -> tuple[Regions | None, tuple[str, ...]]:
-    """Read a table from the names of regions to their ends."""
+    """Return the regions and choices of a table from names to bounds."""
     ends: dict[str, tuple[float, float]] = {}
     for choice, region in given.items():
         if not isinstance(region, Sequence) or isinstance(region, str) or len(region) != 2:
-            raise FeatureError(f"region {choice!r} is given by its two ends, [low, high], got {region!r}.")
+            raise FeatureError(f"region {choice!r} must be given by its two bounds, [low, high], got {region!r}.")
         low, high = float(region[0]), float(region[1])
         if not low < high:
-            raise FeatureError(f"nothing lies in region {choice!r}, from {low:g} to {high:g}.")
+            raise FeatureError(f"region {choice!r} is empty: its bounds are {low:g} and {high:g}.")
         ends[str(choice)] = (low, high)
     ordered = sorted(ends, key=lambda choice: ends[choice])
     for one, other in pairwise(ordered):
-        until, begins = ends[one][1], ends[other][0]
-        if begins < until:
-            raise FeatureError(
-                f"regions {one!r} and {other!r} overlap between {begins:g} and {min(until, ends[other][1]):g}; each "
-                "must begin where the one before it ends."
-            )
-        if begins > until:
-            raise FeatureError(
-                f"regions {one!r} and {other!r} leave a gap from {until:g} to {begins:g}; each must begin where the "
-                "one before it ends."
-            )
+        end, start = ends[one][1], ends[other][0]
+        if start != end:
+            wrong = f"overlap between {start:g} and {min(end, ends[other][1]):g}"
+            if start > end:
+                wrong = f"leave a gap from {end:g} to {start:g}"
+            raise FeatureError(f"regions {one!r} and {other!r} {wrong}; each must begin where the previous one ends.")
     cuts = tuple(ends[choice][1] for choice in ordered[:-1])
     return Regions(ends[ordered[0]][0], ends[ordered[-1]][1], cuts), tuple(ordered)
 
 
 def with_regions(groups: Sequence[ActionGroup], regions: Sequence[Regions | None]) -> tuple[ActionGroup, ...]:
-    """Return groups with other regions, one after the other; those of regions have as many choices as there are."""
+    """Return groups with new regions, renumbered; a group with regions has one choice per region."""
     made: list[ActionGroup] = []
     for group, new in zip(groups, regions, strict=True):
         count = group.count if new is None or new.cuts is None else len(new.cuts) + 1

@@ -1,8 +1,8 @@
-"""Intervals that turn observations into small integers.
+"""Intervals that encode observations as small integers.
 
-- `Intervals`: for every feature a sorted list of disjoint intervals ``low < x <= high`` in float32. Mining, LIME and
-  rule matching all use this one definition, so a state lies in an interval for all of them or for none.
-- `deciles`, `equal_width`: ways to choose intervals.
+- `Intervals`: sorted disjoint intervals ``low < x <= high`` in float32 for every feature. Mining, LIME and rules share
+  this definition, so they always agree on the interval of a value.
+- `deciles`: chooses intervals from observations.
 """
 
 from __future__ import annotations
@@ -10,23 +10,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from legible.features.floats import below
 from legible.features.names import FeatureError
-from legible.features.space import Feature, FeatureSpace, Observations
+from legible.features.space import FeatureSpace
+from legible.imports import njit
 
 
 @dataclass(frozen=True)
 class Intervals:
-    """Disjoint intervals ``lows[i][k] < x <= highs[i][k]`` of every feature i, rising, in float32.
+    """Disjoint intervals ``lows[i][k] < x <= highs[i][k]`` of every feature i, in ascending order, in float32.
 
-    A categorical value is an interval that holds this one number. A value between two categories, or NaN, lies in no
-    interval; `encode` gives it the code ``sizes[i]``.
+    A category is an interval that holds a single number. A value between two categories, or NaN, lies in no interval;
+    `encode` gives it the code ``sizes[i]``.
     """
 
     lows: tuple[NDArray[np.float32], ...]
@@ -35,13 +34,13 @@ class Intervals:
     def __post_init__(self) -> None:
         for i, (low, high) in enumerate(zip(self.lows, self.highs, strict=True)):
             if low.shape != high.shape or low.size == 0:
-                raise FeatureError(f"feature {i} needs at least one interval, and as many low as high ends.")
+                raise FeatureError(f"feature {i} needs at least one interval, and as many low as high bounds.")
             if (low >= high).any() or (low[1:] < high[:-1]).any():
-                raise FeatureError(f"the intervals of feature {i} must rise and must not overlap.")
+                raise FeatureError(f"the intervals of feature {i} must be in ascending order and must not overlap.")
 
     @classmethod
     def from_cuts(cls, cuts: Sequence[ArrayLike]) -> Intervals:
-        """Intervals between neighbouring cuts, the first and the last one open-ended."""
+        """Return the intervals between neighbouring cuts; the first and the last one are unbounded."""
         inner = [np.unique(np.asarray(c, np.float32)) for c in cuts]
         infinity = np.array([np.inf], np.float32)
         lows = tuple(np.concatenate([-infinity, c]) for c in inner)
@@ -57,17 +56,17 @@ class Intervals:
         return np.array([len(low) for low in self.lows], np.int64)
 
     def encode(self, observations: ArrayLike) -> NDArray[np.uint16]:
-        """Return the number of the interval of every value; ``sizes[i]`` for a value in none of them."""
+        """Return the index of the interval of every value; ``sizes[i]`` for a value in no interval."""
         array = np.ascontiguousarray(observations, np.float32)
         starts = np.concatenate([[0], np.cumsum(self.sizes)])
         return _encode(array, np.concatenate(self.lows), np.concatenate(self.highs), starts)
 
     def first(self, n: int) -> Intervals:
-        """Return those of the first n features."""
+        """Return the intervals of the first n features."""
         return Intervals(self.lows[:n], self.highs[:n])
 
     def replace(self, index: int, cuts: ArrayLike) -> Intervals:
-        """Return the same intervals but for one feature, which is cut anew."""
+        """Return the intervals with new cuts for one feature."""
         new = Intervals.from_cuts([cuts])
         lows, highs = list(self.lows), list(self.highs)
         lows[index], highs[index] = new.lows[0], new.highs[0]
@@ -91,54 +90,24 @@ def _encode(
     return codes
 
 
-def _build(space: FeatureSpace, observations: Observations, cuts_of: Any) -> Intervals:
-    lows, highs = [], []
-    for feature, column in zip(space.features, observations.T, strict=True):
-        if feature.kind == "categorical":
-            # One interval for each value and for nothing else.
-            values = np.concatenate([column[np.isfinite(column)], np.array(list(feature.values), np.float32)])
-            highs.append(np.unique(values + np.float32(0.0)))
-            lows.append(below(highs[-1]))
-        else:
-            # Every sentinel is cut out as an interval of its own.
-            cuts = feature.cuts if feature.cuts is not None else cuts_of(feature, column)
-            sentinels = np.asarray(feature.sentinels, np.float32)
-            made = Intervals.from_cuts([np.concatenate([np.asarray(cuts, np.float32), sentinels, below(sentinels)])])
-            lows.append(made.lows[0])
-            highs.append(made.highs[0])
-    return Intervals(tuple(lows), tuple(highs))
-
-
-def _measured(feature: Feature, column: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Values of a numeric feature that are numbers: neither sentinels nor NaN."""
-    sentinels = np.asarray(feature.sentinels, np.float32)
-    return column[np.isfinite(column) & ~np.isin(column, sentinels)]
-
-
 def deciles(space: FeatureSpace, observations: ArrayLike) -> Intervals:
-    """LIME's discretisation: percentiles 10, 20 … 90 of numeric features, duplicates removed; categories as they are.
+    """Return the intervals that LIME uses: the deciles of numeric features, and single values of categorical ones.
 
-    Sentinels take no part in the percentiles. Features with fixed ``cuts`` keep them.
+    Features with fixed ``cuts`` keep them. Sentinels do not count for the deciles, and each gets a separate interval.
     """
-
-    def cuts(feature: Feature, column: NDArray[np.float32]) -> ArrayLike:
-        measured = _measured(feature, column)
-        return np.percentile(measured, np.arange(10, 100, 10)) if measured.size else ()
-
-    return _build(space, space.check(observations), cuts)
-
-
-def equal_width(
-    space: FeatureSpace, observations: ArrayLike, *, low: float | None = None, high: float | None = None, bins: int = 10
-) -> Intervals:
-    """Cut numeric features into intervals of equal width between low and high (by default their extremes)."""
-    if bins < 1:
-        raise FeatureError(f"bins must be at least 1, got {bins}.")
-
-    def cuts(feature: Feature, column: NDArray[np.float32]) -> ArrayLike:
-        measured = _measured(feature, column)
-        first = low if low is not None else (float(measured.min()) if measured.size else 0.0)
-        last = high if high is not None else (float(measured.max()) if measured.size else 0.0)
-        return np.linspace(first, last, bins + 1)[1:-1]
-
-    return _build(space, space.check(observations), cuts)
+    lows, highs = [], []
+    for feature, column in zip(space.features, space.check(observations).T, strict=True):
+        if feature.kind == "categorical":
+            values = np.concatenate([column[np.isfinite(column)], np.array(list(feature.values), np.float32)])
+            highs.append(np.unique(values + np.float32(0.0)))  # adding 0 turns -0.0 into 0.0
+            lows.append(below(highs[-1]))
+            continue
+        sentinels = np.asarray(feature.sentinels, np.float32)
+        cuts: ArrayLike = feature.cuts or ()
+        measured = column[np.isfinite(column) & ~np.isin(column, sentinels)]
+        if feature.cuts is None and measured.size:
+            cuts = np.percentile(measured, np.arange(10, 100, 10))
+        made = Intervals.from_cuts([np.concatenate([np.asarray(cuts, np.float32), sentinels, below(sentinels)])])
+        lows.append(made.lows[0])
+        highs.append(made.highs[0])
+    return Intervals(tuple(lows), tuple(highs))

@@ -1,7 +1,7 @@
-"""Names that rules can hold.
+"""Valid names of features and actions.
 
-- `check_name`: refuses a name that would not survive in the text of a rule.
-- `FeatureError`: what is wrong with features, actions, their names, or observations.
+- `check_name`: refuses a name that cannot be used in the text of a rule.
+- `FeatureError`: an invalid feature, action, name or observation.
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ import re
 
 from legible.errors import LegibleError
 
-# A name must survive in a rule's text ("+North <- food.north & 2 < ghost1.path.length <= 5") and parse back.
+# Rules are parsed from text, such as "+North <- food.north & 2 < ghost1.path.length <= 5".
 _NAME = re.compile(r"[A-Za-z_][\w.\-:\[\]']*")
 _RESERVED = {"not", "and", "in", "true"}
 LONGEST_NAME = 200
 
 
 class FeatureError(LegibleError):
-    """A feature, its name, or observations that do not fit the features."""
+    """An invalid feature, action or name, or observations that do not fit the features."""
 
 
 def check_name(name: str, what: str) -> None:
-    """Refuse a name, of a feature or of whatever else `what` says, that rules cannot hold."""
+    """Raise `FeatureError` if a name cannot be used in rules; `what` is the kind of thing that it names."""
     if not _NAME.fullmatch(name) or name in _RESERVED:
         raise FeatureError(
-            f"{what} name {name!r} cannot be used: a name starts with a letter and holds only letters, digits "
-            "and _ . - : [ ] ' (put the words for people into 'words')."
+            f"{what} name {name!r} cannot be used: a name starts with a letter and has only letters, digits "
+            "and _ . - : [ ] ' (put longer descriptions into 'words')."
         )
     if len(name) > LONGEST_NAME:
-        raise FeatureError(f"{what} name {name[:20]}… has {len(name)} letters; {LONGEST_NAME} are the most.")
+        raise FeatureError(f"{what} name {name[:20]}… has {len(name)} characters; the limit is {LONGEST_NAME}.")

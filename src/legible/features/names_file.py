@@ -1,24 +1,23 @@
-"""A names file to begin with: `names_toml` writes what is known of features and actions, for a person to edit."""
+"""`names_toml`: writes a first names file, for the user to edit."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 
-from legible.features.space import Feature, FeatureSpace
+from legible.features.space import FeatureSpace
 
 _HEAD = """\
-# Names of features and actions, in the order of their numbers. Edit what stands here, and give it as --names FILE.
-# words: what a feature measures ("the distance to the car ahead"), what an action does ("brake").
-# kind: "numeric" features are compared interval by interval, "categorical" ones value by value.
-# values: whole phrases for particular values, { 0 = "the road is free", 1 = "the road is blocked" }.
+# Names of features and actions, in the order of the environment. Edit this file, and pass it as --names FILE.
+# words: what a feature measures ("the distance to the car ahead") or what an action does ("brake").
+# kind: "numeric" features are cut into intervals, "categorical" ones are compared value by value.
+# values: phrases for single values, { 0 = "the road is free", 1 = "the road is blocked" }.
 """
 _GROUPS = """\
-# Choices of each part of an action; regions of continuous ones are cut by what the policy does.
+# Choices of each part of an action. Continuous parts are cut into regions by the actions of the policy.
 [groups]
 """
-_DERIVED = """
-# Features that are computed from others, with a memory of the episode; see docs/features.md.
+_DERIVED = """\
+# Features that are computed from others and from earlier steps; see docs/features.md.
 # [derived]
 # before = "last_action"
 # closing = "gap / max(1, -change(gap))"
@@ -34,45 +33,36 @@ def names_toml(space: FeatureSpace) -> str:
     kind = "numeric"
     words = ""
     """
-    parts = [_HEAD, *(_feature(feature) for feature in space.features if not feature.expression)]
+
+    def text(value: str) -> str:
+        return json.dumps(value, ensure_ascii=False)
+
+    parts = [_HEAD]
+    for feature in space.own.features:
+        lines = ["[[features]]", f"name = {text(feature.name)}", f'kind = "{feature.kind}"']
+        lines.append(f"words = {text(feature.words)}")
+        if feature.values:
+            phrases = ", ".join(f"{text(_number(value))} = {text(words)}" for value, words in feature.values.items())
+            lines.append(f"values = {{ {phrases} }}")
+        if feature.group:
+            lines.append(f"group = {text(feature.group)}")
+        for key, numbers in (("sentinels", feature.sentinels or None), ("cuts", feature.cuts)):
+            if numbers is not None:
+                lines.append(f"{key} = [{', '.join(map(_number, numbers))}]")
+        if feature.least is not None:
+            lines.append(f"least = {feature.least!r}")
+        parts.append("\n".join(lines) + "\n")
     if space.is_discrete:
-        parts += [f"[[actions]]\nname = {_text(one.name)}\nwords = {_text(one.words)}\n" for one in space.actions]
+        parts += [f"[[actions]]\nname = {text(one.name)}\nwords = {text(one.words)}\n" for one in space.actions]
     else:
         parts.append(_GROUPS)
         for group in space.groups:
             names = [name.removeprefix(f"{group.name}.") for name in space.action_names[group.choices]]
-            parts[-1] += f"{_text(group.name)} = {json.dumps(names, ensure_ascii=False)}\n"
-    derived = [f"{_text(one.name)} = {_text(one.expression)}\n" for one in space.features if one.expression]
-    parts.append("".join(["[derived]\n", *derived]) if derived else _DERIVED.lstrip("\n"))
+            parts[-1] += f"{text(group.name)} = {json.dumps(names, ensure_ascii=False)}\n"
+    derived = [f"{text(one.name)} = {text(one.expression)}\n" for one in space.features if one.expression]
+    parts.append("".join(["[derived]\n", *derived]) if derived else _DERIVED)
     return "\n".join(parts)
 
 
-def _text(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
-
-
-def _numbers(numbers: Iterable[float]) -> str:
-    return f"[{', '.join(repr(value).removesuffix('.0') for value in numbers)}]"
-
-
-def _feature(feature: Feature) -> str:
-    lines = [
-        "[[features]]",
-        f"name = {_text(feature.name)}",
-        f'kind = "{feature.kind}"',
-        f"words = {_text(feature.words)}",
-    ]
-    if feature.values:
-        entries = (
-            f"{_text(repr(value).removesuffix('.0'))} = {_text(words)}" for value, words in feature.values.items()
-        )
-        lines.append(f"values = {{ {', '.join(entries)} }}")
-    if feature.group:
-        lines.append(f"group = {_text(feature.group)}")
-    if feature.sentinels:
-        lines.append(f"sentinels = {_numbers(feature.sentinels)}")
-    if feature.cuts is not None:
-        lines.append(f"cuts = {_numbers(feature.cuts)}")
-    if feature.least is not None:
-        lines.append(f"least = {feature.least!r}")
-    return "\n".join(lines) + "\n"
+def _number(value: float) -> str:
+    return repr(value).removesuffix(".0")

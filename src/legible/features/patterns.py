@@ -1,9 +1,9 @@
-"""Names with ``*``, which stands for any text.
+"""Patterns of names, in which ``*`` stands for any text.
 
-- `match_pattern`: what every ``*`` of a pattern stands for in a name.
-- `fill_pattern`: the name that a pattern becomes when texts take the place of its ``*``.
+- `match_pattern`: the texts that the ``*`` of a pattern stand for in a name.
+- `fill_pattern`: the name that a pattern becomes with given texts.
 
-A pattern is matched in one pass from its end, so that no pattern, whoever wrote it, takes long.
+A pattern is matched in one pass from its end, so that matching is fast for any pattern.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 
 def match_pattern(pattern: str, name: str) -> tuple[str, ...] | None:
-    """Return what every ``*`` stands for, the first ones as long as can be; None where the pattern does not match.
+    """Return the texts that the ``*`` stand for, the first ones as long as possible; None without a match.
 
     >>> match_pattern("ghost*.path.*", "ghost1.path.north")
     ('1', 'north')
@@ -26,7 +26,7 @@ def match_pattern(pattern: str, name: str) -> tuple[str, ...] | None:
     end = len(name) - len(last)
     if not name.startswith(first) or not name.endswith(last) or end < len(first):
         return None
-    # Where a name can be matched at all, it can be matched with every piece as far to the right as it goes.
+    # If a name matches at all, it matches with every piece as far to the right as possible.
     found: list[str] = []
     for piece in reversed(middle):
         start = name.rfind(piece, len(first), end)
@@ -39,7 +39,7 @@ def match_pattern(pattern: str, name: str) -> tuple[str, ...] | None:
 
 
 def fill_pattern(pattern: str, texts: Sequence[str]) -> str:
-    """Put texts in place of the ``*``; there must be one for each.
+    """Return a pattern with its ``*`` replaced by texts, one for each.
 
     >>> fill_pattern("ghost*.path.*", ("0", "east"))
     'ghost0.path.east'

@@ -1,7 +1,7 @@
-"""Ends of intervals as a person would write them.
+"""Rounding of interval bounds.
 
-- `round_cuts`: intervals whose ends are round numbers, with every recorded value in the same interval as before.
-- `simplest_between`: the number with the fewest digits of a range.
+- `round_cuts`: intervals with round bounds that hold the same recorded values.
+- `simplest_between`: the number with the fewest digits in a range.
 """
 
 from __future__ import annotations
@@ -15,18 +15,9 @@ from legible.features.space import FeatureSpace, Observations
 
 
 def round_cuts(intervals: Intervals, space: FeatureSpace, observations: Observations) -> Intervals:
-    """Return intervals whose ends are as round as they can be without any recorded value changing its interval.
+    """Return intervals with bounds as round as possible, such that no recorded value changes its interval.
 
-    Features of categories, those with sentinels and those whose cuts the domain fixes stay as they are.
-
-    Parameters
-    ----------
-    intervals
-        The intervals.
-    space
-        The features.
-    observations
-        The recorded values, ``float32[n, features]``.
+    Categorical features, features with sentinels and features with fixed cuts are not changed.
     """
     rounded = intervals
     for i, feature in enumerate(space.features):
@@ -37,7 +28,7 @@ def round_cuts(intervals: Intervals, space: FeatureSpace, observations: Observat
             values = np.unique(observations[np.isfinite(observations[:, i]), i])
             round_ends = [float(cut) for cut in cuts]
             for k, place in enumerate(np.searchsorted(values, cuts, side="right").tolist()):
-                if 0 < place < len(values):  # else nothing is parted
+                if 0 < place < len(values):  # else the cut separates no values
                     round_ends[k] = simplest_between(float(values[place - 1]), float(values[place]))
             rounded = rounded.replace(i, round_ends)
     return rounded
@@ -54,7 +45,7 @@ def simplest_between(low: float, high: float) -> float:
     size = math.floor(math.log10(max(abs(low), abs(high))))
     for digits in range(size, size - 8, -1):
         step = 10.0**digits
-        # Halves and quarters of a step are round, too, before there is one more digit.
+        # Halves and quarters of a step are preferred to one more digit.
         for part in (1.0, 0.5, 0.25):
             found = float(np.float32(round(math.ceil(low / (part * step)) * part * step, 2 + max(0, -digits))))
             if low <= found < high:

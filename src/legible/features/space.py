@@ -1,7 +1,7 @@
-"""Features and actions: their names for code and their words for people.
+"""Features and actions, with names for rules and words for explanations.
 
-- `Feature`, `Action`: one column of an observation, one action (or choice, where actions are made of several).
-- `FeatureSpace`: all of them, in the order of the vector; read from an environment, a TOML file or guessed from data.
+- `Feature`, `Action`: one column of an observation; one action, or one choice of a group.
+- `FeatureSpace`: all features and actions of an environment.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from legible.errors import did_you_mean
+from legible.errors import suggest_names
 from legible.features.derived import NO_ACTION, DerivedFeatures, derived_kind, derived_words
 from legible.features.expressions import LAST_ACTION, parse_expression
 from legible.features.groups import ActionGroup, read_groups, write_groups
@@ -40,27 +40,26 @@ class Feature:
     kind
         ``"categorical"`` features are compared value by value, ``"numeric"`` ones interval by interval.
     words
-        What it measures, for people: ``"the distance to the closest food"``. The name when left out.
+        Description: ``"the distance to the closest food"``. Defaults to the name.
     values
-        Whole phrases for particular values: ``{1: "the closest food is north"}``.
+        Phrases for single values: ``{1: "the closest food is north"}``.
     sentinels
-        Values of a numeric feature that mean something else than a number (−1 for "none left"). Each gets an
-        interval of its own.
+        Special values of a numeric feature (−1 for "none left"). Each gets a separate interval.
     group
-        Features of one group answer one question together, such as the four directions to the closest food.
+        Features of one group belong together, such as the four directions to the closest food.
     cuts
-        Inner ends of the intervals where the domain fixes them; None lets the data decide.
+        Inner bounds of the intervals, if the domain fixes them; None to choose them from data.
     least
-        The smallest value that can occur, where the domain knows it: "at most 0" is then said as what 0 means.
+        The smallest possible value, if known: "at most 0" is then described as 0.
     needs
-        Name of a feature that must be 1 for this one to mean anything, such as the presence of a vehicle: rows of
-        vehicles that are not there are padded with zeros, and 0 is no distance there.
+        Name of a feature that must be 1 for this one to have a meaning, such as the presence of a vehicle: rows of
+        absent vehicles are padded with zeros, which are not distances.
     unit, scale
-        What the numbers stand for, where it is known: 1 is `scale` of this unit.
+        Unit of the values, if known: 1 stands for `scale` of this unit.
     sides
-        How values below and above 0 are said of `group`, such as "behind" and "ahead".
+        Words for values below and above 0, such as "behind" and "ahead".
     expression
-        How a derived feature is computed from others (`legible.features.expressions`); "" for one of the observation.
+        Expression of a derived feature (`legible.features.expressions`); "" for a feature of the observation.
     """
 
     name: str
@@ -86,12 +85,12 @@ class Feature:
         if self.cuts is not None:
             cuts = tuple(float(cut) for cut in self.cuts)
             if list(cuts) != sorted(set(cuts)) or not np.isfinite(cuts).all():
-                raise FeatureError(f"feature {self.name!r}: cuts must be finite numbers that rise, got {list(cuts)}.")
+                raise FeatureError(f"feature {self.name!r}: cuts must be finite and ascending, got {list(cuts)}.")
             object.__setattr__(self, "cuts", cuts)
 
     @property
     def label(self) -> str:
-        """The words for people, or the name where there are none; with what the numbers stand for."""
+        """The words, or else the name; with the unit, if known."""
         words = self.words or self.name
         if not self.unit:
             return words
@@ -99,21 +98,18 @@ class Feature:
 
     @property
     def question(self) -> str:
-        """What a value of the feature answers: "whether north is open", "the distance to the closest food".
-
-        For places where the feature is named and not its value, such as importances.
-        """
+        """Words for the feature as such, not for its value: "whether north is open", "the distance to the food"."""
         return f"whether {self.values[1.0]}" if self.is_flag else self.label
 
     @property
     def is_flag(self) -> bool:
-        """Whether the feature says yes (1) or no (0), so that a rule can name it without a value."""
+        """True if the feature has the values 0 (no) and 1 (yes), so that a rule can name it without a value."""
         return self.kind == "categorical" and set(self.values) == {0.0, 1.0}
 
 
 @dataclass(frozen=True)
 class Action:
-    """One action, or one choice of a group: a name ("North", "steer.left") and words that follow "to" ("go north")."""
+    """One action, or one choice of a group: a name ("North", "steer.left") and words in the infinitive ("go north")."""
 
     name: str
     words: str = ""
@@ -123,7 +119,7 @@ class Action:
 
     @property
     def label(self) -> str:
-        """The words for people, or the name where there are none."""
+        """The words, or else the name."""
         return self.words or f"do “{self.name}”"
 
 
@@ -136,9 +132,9 @@ class FeatureSpace:
     features
         The features.
     actions
-        The actions. Where actions are made of several parts, or continuous, the choices of all groups.
+        The actions; for actions that are continuous or have several parts, the choices of all groups.
     groups
-        Which of them exclude each other; by default all: an action is one of them.
+        Groups of which an action takes one choice each; by default one group of all actions.
 
     Examples
     --------
@@ -156,13 +152,13 @@ class FeatureSpace:
             object.__setattr__(self, "groups", (ActionGroup("", 0, len(self.actions)),))
         ends = np.cumsum([0, *(group.count for group in self.groups)]).tolist()
         if [group.first for group in self.groups] != ends[:-1] or ends[-1] != len(self.actions):
-            raise FeatureError(f"groups must hold {len(self.actions)} choices one after the other, got {self.groups}.")
+            raise FeatureError(f"groups must cover the {len(self.actions)} choices in order, got {self.groups}.")
         groups = Counter(group.name for group in self.groups)
         if max(groups.values()) > 1 or (len(groups) > 1 and "" in groups):
             raise FeatureError(f"groups need different names, got {', '.join(map(repr, groups.elements()))}.")
         known = [not feature.expression for feature in self.features]
         if known != sorted(known, reverse=True):
-            raise FeatureError("derived features must come after all features of the observation.")
+            raise FeatureError("derived features must come after the features of the observation.")
         for what, names in (("feature", self.names), ("action", self.action_names)):
             twice = sorted(name for name, times in Counter(names).items() if times > 1)
             if twice:
@@ -170,12 +166,12 @@ class FeatureSpace:
 
     @classmethod
     def of(cls, names: Iterable[str], actions: Iterable[str] = (), kind: Kind = "numeric") -> FeatureSpace:
-        """Make a space from bare names."""
+        """Return a space of bare names."""
         return cls(tuple(Feature(name, kind) for name in names), tuple(Action(name) for name in actions))
 
     @classmethod
     def unnamed(cls, n_features: int, n_actions: int) -> FeatureSpace:
-        """Names for an environment that has none: ``f0, f1, …`` and ``action0, action1, …``."""
+        """Return a space with the names ``f0, f1, …`` and ``action0, action1, …``."""
         return cls.of((f"f{i}" for i in range(n_features)), (f"action{i}" for i in range(n_actions)))
 
     def __len__(self) -> int:
@@ -186,27 +182,27 @@ class FeatureSpace:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Feature names in the order of the vector."""
+        """Names of the features."""
         return tuple(feature.name for feature in self.features)
 
     @cached_property
     def action_names(self) -> tuple[str, ...]:
-        """Action names in the order of their numbers."""
+        """Names of the actions."""
         return tuple(action.name for action in self.actions)
 
     @cached_property
     def n_own(self) -> int:
-        """How many features are those of the observation; derived ones follow them."""
+        """Number of features of the observation; derived ones follow them."""
         return sum(not feature.expression for feature in self.features)
 
     @property
     def own(self) -> FeatureSpace:
-        """The same space without derived features."""
+        """The space without derived features."""
         return self if self.n_own == len(self) else replace(self, features=self.features[: self.n_own])
 
     @cached_property
     def derived(self) -> DerivedFeatures | None:
-        """The derived features, ready to be computed; None where there are none."""
+        """The derived features, parsed; None if there are none."""
         if self.n_own == len(self):
             return None
         expressions = {feature.name: feature.expression for feature in self.features[self.n_own :]}
@@ -216,70 +212,64 @@ class FeatureSpace:
 
     @property
     def is_discrete(self) -> bool:
-        """Whether an action is one of `actions`, as in a ``Discrete`` space; else it takes one choice of each group."""
+        """True if an action is one of `actions`, as in a ``Discrete`` space, and not one choice of each group."""
         return self.groups[0].name == ""
 
     @cached_property
     def group_starts(self) -> NDArray[np.int64]:
-        """Where the choices of each group begin, and where the last ones end: ``int64[groups + 1]``."""
+        """First choice of each group, and the number of choices: ``int64[groups + 1]``."""
         return np.cumsum([0, *(group.count for group in self.groups)], dtype=np.int64)
 
     def group_of(self, action: int) -> int:
-        """Number of the group to which a choice belongs."""
+        """Return the index of the group of a choice."""
         return int(np.searchsorted(self.group_starts, action, side="right")) - 1
 
     @cached_property
     def _feature_indices(self) -> dict[str, int]:
         return {name: i for i, name in enumerate(self.names)}
 
-    @cached_property
-    def _action_indices(self) -> dict[str, int]:
-        return {name: i for i, name in enumerate(self.action_names)}
-
     def feature_index(self, name: str) -> int:
-        """Position of a feature, by name."""
-        try:
-            return self._feature_indices[name]
-        except KeyError:
-            hint = did_you_mean(name, self.names)
-            raise FeatureError(f"there is no feature called {name!r}.{hint}") from None
+        """Return the index of a feature."""
+        if name not in self._feature_indices:
+            hint = suggest_names(name, self.names, "features", "; legible check ENV lists them")
+            raise FeatureError(f"there is no feature called {name!r}.{hint}")
+        return self._feature_indices[name]
 
     def action_index(self, name: str) -> int:
-        """Number of an action, by name."""
-        try:
-            return self._action_indices[name]
-        except KeyError:
-            hint = did_you_mean(name, self.action_names) or f" The actions are {', '.join(self.action_names)}."
-            raise FeatureError(f"there is no action called {name!r}.{hint}") from None
+        """Return the index of an action."""
+        if name not in self.action_names:
+            hint = suggest_names(name, self.action_names, "actions", "; legible check ENV lists them")
+            raise FeatureError(f"there is no action called {name!r}.{hint}")
+        return self.action_names.index(name)
 
     def check(self, observations: ArrayLike) -> Observations:
-        """Return observations as ``float32[n, features]``, or say why they do not fit."""
+        """Return observations as ``float32[n, features]``; raise `FeatureError` if the shape does not fit."""
         array = np.asarray(observations, dtype=np.float32)
         if array.ndim != 2 or array.shape[1] != len(self):
             raise FeatureError(f"observations of shape (n, {len(self)}) are expected, got {array.shape}.")
         return array
 
     def with_kinds(self, kinds: Mapping[str, Kind]) -> FeatureSpace:
-        """Return the same space with some kinds changed."""
+        """Return the space with some kinds changed."""
         for name in kinds:
             self.feature_index(name)
         features = tuple(replace(f, kind=kinds.get(f.name, f.kind)) for f in self.features)
         return replace(self, features=features)
 
     def guess_kinds(self, observations: ArrayLike) -> FeatureSpace:
-        """Call a feature categorical when all its values are whole numbers and there are few of them."""
+        """Return the space with guessed kinds: features with few distinct values, all whole, are categorical."""
         kinds: dict[str, Kind] = {}
         for name, column in zip(self.own.names, self.check(observations).T[: self.n_own], strict=True):
             values = np.unique(column)
             few_whole = len(values) <= GUESSED_CATEGORIES and np.equal(values, np.round(values)).all()
             kinds[name] = "categorical" if few_whole else "numeric"
-        if self.derived is not None:  # some are earlier values of other features
+        if self.derived is not None:  # some are earlier values of a feature
             derived = zip(self.derived.names, self.derived.expressions, strict=True)
             kinds |= {name: kinds[expression.same_as] for name, expression in derived if expression.same_as in kinds}
         return self.with_kinds(kinds)
 
     def with_derived_words(self) -> FeatureSpace:
-        """Return the same space with the kinds and words of derived features that follow from the others.
+        """Return the space with the kinds and words of derived features that follow from their expressions.
 
         >>> last = Feature("before", "categorical", expression="last_action")
         >>> space = FeatureSpace((last,), (Action("Left"), Action("Right"))).with_derived_words()
@@ -293,13 +283,14 @@ class FeatureSpace:
         for i, expression in enumerate(self.derived.expressions, start=self.n_own):
             feature = found[i]
             kind = kinds.get(expression.same_as, feature.kind) if feature.kind == "numeric" else feature.kind
-            told = feature.values or feature.words
-            values = feature.values if told else derived_words(expression, feature.name, self.actions)
+            values = feature.values
+            if not (feature.values or feature.words):
+                values = derived_words(expression, feature.name, self.actions)
             found[i] = replace(feature, kind=kind, values=values)
         return replace(self, features=tuple(found))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON or TOML; `from_dict` reads it back."""
+        """Return plain data for JSON or TOML; `from_dict` reads it back."""
         features = []
         for feature in self.features:
             entry = {key: value for key, value in asdict(feature).items() if value not in ("", (), {}, None)}
@@ -312,21 +303,19 @@ class FeatureSpace:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], where: str = "feature space") -> FeatureSpace:
-        """Read what `to_dict` wrote, or a TOML file of the same shape."""
+        """Return a space from the output of `to_dict`, or from a TOML file of the same shape."""
         if not isinstance(data, Mapping) or not all(isinstance(data.get(k, []), list) for k in ("features", "actions")):
-            raise FeatureError(f"{where}: a table with lists of features and actions is expected.")
-        features = tuple(
-            _entry(Feature, item, f"{where}: features[{i}]") for i, item in enumerate(data.get("features", ()))
-        )
-        actions = tuple(
-            _entry(Action, item, f"{where}: actions[{i}]") for i, item in enumerate(data.get("actions", ()))
+            raise FeatureError(f"{where}: expected a table with lists of features and actions.")
+        features, actions = (
+            tuple(_read_entry(kind, item, f"{where}: {key}[{i}]") for i, item in enumerate(data.get(key, ())))
+            for key, kind in (("features", Feature), ("actions", Action))
         )
         unknown = sorted(set(data) - {"features", "derived", "actions", "groups"})
         if unknown:
             raise FeatureError(
                 f"{where}: unknown key {unknown[0]!r}; the keys are 'features', 'derived', 'actions' and 'groups'."
             )
-        features = (*features, *_derived_entries(data.get("derived", {}), f"{where}: derived"))
+        features = (*features, *_read_derived(data.get("derived", {}), f"{where}: derived"))
         if "groups" not in data:
             return cls(features, actions)
         named = read_groups(data["groups"], f"{where}: groups")
@@ -338,33 +327,32 @@ class FeatureSpace:
         worded = {action.name: action for action in actions}
         for name in worded:
             if name not in made:
-                hint = did_you_mean(name, made) or f" The choices are {', '.join(made)}."
+                hint = suggest_names(name, made, "choices")
                 raise FeatureError(f"{where}: actions: there is no choice {name!r} in the groups.{hint}")
         return cls(features, tuple((made | worded).values()), tuple(group for group, _ in named))
 
     @classmethod
     def from_toml(cls, path: str | Path) -> FeatureSpace:
-        """Read names, kinds and words from a TOML file with tables ``[[features]]`` and ``[[actions]]``.
+        """Return the space that a TOML file with tables ``[[features]]`` and ``[[actions]]`` describes.
 
-        A table ``[derived]`` has features that are computed from others: ``closing = "gap / max(1, -change(gap))"``.
-
-        Choices of actions that are made of several parts, or continuous, stand in a table ``[groups]``; words for them,
-        where "steer left" will not do, in ``[[actions]]`` by their names, such as "steer.left".
+        The table ``[derived]`` has features that are computed from others: ``closing = "gap / max(1, -change(gap))"``.
+        The table ``[groups]`` has the choices of actions that are continuous or have several parts; ``[[actions]]`` can
+        give words to a choice such as "steer.left".
         """
         return cls.from_dict(read_toml(path, FeatureError), str(path))
 
 
-def _entry(kind: type[Any], item: Any, where: str) -> Any:
-    """Build a Feature or an Action from a table or a bare name."""
+def _read_entry(kind: type[Any], item: Any, where: str) -> Any:
+    """Return a Feature or an Action from a table or a bare name."""
     if isinstance(item, str):
         item = {"name": item}
     if not isinstance(item, Mapping):
-        raise FeatureError(f"{where}: a name or a table is expected, got {item!r}.")
+        raise FeatureError(f"{where}: expected a name or a table, got {item!r}.")
     item = dict(item)
     known = kind.__dataclass_fields__
     for key in item:
         if key not in known:
-            raise FeatureError(f"{where}: unknown key {key!r}.{did_you_mean(key, known)}")
+            raise FeatureError(f"{where}: unknown key {key!r}.{suggest_names(key, known, 'keys')}")
     if "name" not in item:
         raise FeatureError(f"{where}: 'name' is missing.")
     try:
@@ -378,23 +366,18 @@ def _entry(kind: type[Any], item: Any, where: str) -> Any:
         raise FeatureError(f"{where}: {error}") from error
 
 
-def _derived_entries(table: Any, where: str) -> tuple[Feature, ...]:
-    """The derived features of a table: an expression by name, or a table with an expression and words."""
+def _read_derived(table: Any, where: str, prefix: str = "") -> Iterator[Feature]:
+    """Yield the derived features of a table: expressions by name, or tables with an expression and words.
+
+    TOML reads dotted names as nested tables; `prefix` holds the part of the name before this table.
+    """
     if not isinstance(table, Mapping):
-        raise FeatureError(f"{where}: a table of expressions by name is expected, got {table!r}.")
-    found = []
-    for name, item in _flattened(table):
-        entry = {"expression": item} if isinstance(item, str) else dict(item)
-        expression = parse_expression(entry.get("expression", ""), f"{where}.{name}")
-        told = {"kind": derived_kind(expression), **entry, "name": name}
-        found.append(_entry(Feature, told, f"{where}.{name}"))
-    return tuple(found)
-
-
-def _flattened(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    """Entries of a table by their dotted names, which TOML reads as tables in tables."""
-    for name, item in table.items():
+        raise FeatureError(f"{where}: expected a table of expressions by name, got {table!r}.")
+    for key, item in table.items():
+        name = f"{prefix}{key}"
         if isinstance(item, Mapping) and "expression" not in item:
-            yield from _flattened(item, f"{before}{name}.")
-        else:
-            yield f"{before}{name}", item if isinstance(item, Mapping) else str(item)
+            yield from _read_derived(item, where, f"{name}.")
+            continue
+        entry = dict(item) if isinstance(item, Mapping) else {"expression": str(item)}
+        expression = parse_expression(entry["expression"], f"{where}.{name}")
+        yield _read_entry(Feature, {"kind": derived_kind(expression), **entry, "name": name}, f"{where}.{name}")

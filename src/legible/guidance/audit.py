@@ -1,7 +1,4 @@
-"""A log of what rules changed and why.
-
-- `AuditLog`: interventions as JSON lines, for a wrapped environment or for a loop of one's own.
-"""
+"""`AuditLog`: a log of interventions as JSON lines, for a `GuidedEnv` or for your own loop."""
 
 from __future__ import annotations
 
@@ -17,19 +14,20 @@ from legible.rules import describe_rule
 
 
 class AuditLog:
-    """What rules did, a line of JSON each, written as soon as it happens.
+    """A log of interventions, one JSON line each, written immediately.
 
-    Every line has ``episode``, ``seed`` (null when none was given), ``step``, ``wanted`` (the policy's action),
-    ``done`` (the action taken), ``changed``, ``enforced``, ``blocked``, and ``rules``: those that triggered, as
-    ``rule`` and in ``words``. Where actions are made of several parts, or continuous, ``wanted`` and ``done`` are the
-    numbers of all parts, and ``parts`` tells of each group in which a rule triggered what is said of single choices.
+    Every line has ``episode``, ``seed`` (null if none was given), ``step``, ``wanted`` (the policy's action),
+    ``done`` (the action taken), ``changed``, ``enforced``, ``blocked``, and ``rules``: the rules that triggered, as
+    ``rule`` and in ``words``. ``overruled`` is true if the action mask overrules them. If actions have several parts or
+    are continuous, ``wanted`` and ``done`` are the numbers of all parts, and ``parts`` holds these entries for each
+    group in which a rule triggered.
 
     Parameters
     ----------
     path
-        The file; lines are added to what is there.
+        The file; lines are appended.
     every
-        Log whenever a rule triggers, also where the policy wanted the same anyway.
+        Log every step in which a rule triggers, also if the policy wanted the same action.
 
     Examples
     --------
@@ -48,10 +46,10 @@ class AuditLog:
     def record(
         self, intervention: Intervention | JointIntervention, *, step: int, episode: int = 0, seed: int | None = None
     ) -> None:
-        """Write a line, if there is something to tell."""
+        """Write a line if the action changed, or if a rule triggered and `every` is set."""
         if not (intervention.changed or (self.every and intervention.triggered)):
             return
-        line = {"episode": episode, "seed": seed, "step": step, **_plain(intervention)}
+        line = {"episode": episode, "seed": seed, "step": step, **_to_dict(intervention)}
         try:
             self._file.write(json.dumps(line, ensure_ascii=False) + "\n")
         except OSError as error:
@@ -68,7 +66,7 @@ class AuditLog:
         self.close()
 
 
-def _plain(intervention: Intervention | JointIntervention) -> dict[str, Any]:
+def _to_dict(intervention: Intervention | JointIntervention) -> dict[str, Any]:
     space = intervention.space
     if isinstance(intervention, JointIntervention):
         names = [group.name for group in space.groups]
@@ -77,7 +75,7 @@ def _plain(intervention: Intervention | JointIntervention) -> dict[str, Any]:
             "wanted": dict(zip(names, np.ravel(intervention.wanted).tolist(), strict=True)),
             "done": dict(zip(names, np.ravel(intervention.action).tolist(), strict=True)),
             "changed": intervention.changed,
-            "parts": {name: _plain(part) for name, part in parts if part.triggered},
+            "parts": {name: _to_dict(part) for name, part in parts if part.triggered},
         }
     action_names = space.action_names
     return {
@@ -86,6 +84,7 @@ def _plain(intervention: Intervention | JointIntervention) -> dict[str, Any]:
         "changed": intervention.changed,
         "enforced": None if intervention.enforced is None else action_names[intervention.enforced],
         "blocked": [action_names[action] for action in intervention.blocked],
+        **({"overruled": True} if intervention.overruled else {}),
         "rules": [
             {"rule": rule.text(space), "words": describe_rule(rule, space, "advice")} for rule in intervention.triggered
         ],

@@ -1,8 +1,8 @@
-"""Who chooses the actions of guided episodes.
+"""Choosers of the actions in guided episodes.
 
-- `CountingChooser`: plays every episode with a treatment of its own and counts how often the treatments stepped in.
-- `Acted`: what was done in the rows of a batch.
-- `GuidedChooser`: the one whose treatments are rule sets.
+- `CountingChooser`: base class; applies one treatment per episode and counts its interventions.
+- `GuidedActions`: actions in the rows of a batch.
+- `GuidedChooser`: treatments are rule sets.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from legible.errors import LegibleError
 from legible.guidance.kernel import check_precedence, choose_guided, first_guided_changes
 from legible.play import Observations, Scores, check_exploration
-from legible.play.choosing import ask_policy, group_starts, take_choices
+from legible.play.choosing import choices_to_actions, group_starts, query_policy
 from legible.policies import Policy
 from legible.rules import CompiledRules, RuleSet
 from legible.rules.condition_bits import ConditionBits, pack_rows
@@ -25,19 +25,17 @@ from legible.settings import Enforce, Precedence
 from legible.streams import policy_keys
 
 
-class Acted(NamedTuple):
-    """What was done in the rows of a batch.
+class GuidedActions(NamedTuple):
+    """Actions in the rows of a batch.
 
     Parameters
     ----------
-    actions
-        The actions.
-    choices
-        ``int64[n, groups]``, the choices that they are.
+    actions, choices
+        The actions, and their choices ``int64[n, groups]``.
     scores
         The policy's scores of all choices.
     fired, changed
-        Where treatments stepped in, and where that changed a choice.
+        Rows in which treatments intervened, and in which that changed a choice.
     """
 
     actions: NDArray[Any]
@@ -48,28 +46,29 @@ class Acted(NamedTuple):
 
 
 class CountingChooser(ABC):
-    """Chooses the actions of episodes, each with its treatment, and counts how often treatments stepped in.
+    """A chooser that applies one treatment per episode and counts its interventions.
 
     Parameters
     ----------
     policy
         The policy.
-    treatments
-        For every episode, the number of its treatment; −1 plays without any.
-    seeds
-        For every episode, its seed.
+    treatments, seeds
+        The number of each episode's treatment (−1: none), and its seed.
     sample
-        Draw actions from the policy's probabilities instead of taking the best one.
+        Sample actions from the policy's probabilities instead of taking the best one.
     enforce
-        What a continuous action becomes that is moved into a region.
+        The value of a continuous action that is moved into a region.
 
     Attributes
     ----------
-    fired, changed
-        For every episode, the number of steps in which its treatment stepped in, and in which that changed the action.
+    fired, changed, overruled
+        Per episode, the number of steps in which its treatment intervened, in which that changed the action, and in
+        which the action mask overruled rules.
+    first_changed
+        Per episode, the first step in which its treatment changed the action; −1 if it changed none.
     taken
-        For every episode, the number of steps in which each choice was taken: ``int64[episodes, choices]``, without
-        columns unless `count_choices` was called.
+        Per episode, the number of steps in which each choice was taken: ``int64[episodes, choices]``, without columns
+        unless `count_choices` was called.
     """
 
     def __init__(
@@ -84,24 +83,31 @@ class CountingChooser(ABC):
         self._policy = policy
         self._starts = group_starts(policy)
         self._sample, self._enforce = sample, enforce
-        # The last entries serve idle rows, whose episode is −1.
+        # The last entries are for idle rows, whose episode is −1.
         self._treatments = np.append(np.asarray(treatments, np.int64), -1)
         self._keys = policy_keys([*seeds, 0])
         self.fired = np.zeros(len(seeds), np.int64)
         self.changed = np.zeros(len(seeds), np.int64)
+        self.first_changed = np.full(len(seeds), -1, np.int64)
+        self.overruled = np.zeros(len(seeds), np.int64)
+        self._overruled_rows = np.zeros(0, np.bool_)
         self.taken = np.zeros((len(seeds), 0), np.int64)
 
     def count_choices(self) -> None:
-        """Count from now on how often each choice is taken."""
+        """Start to count how often each choice is taken."""
         self.taken = np.zeros((len(self.fired), self._policy.n_actions), np.int64)
 
     def __call__(
         self, observations: Observations, episodes: NDArray[np.int64], steps: NDArray[np.int64]
     ) -> tuple[NDArray[Any], Scores]:
-        """Choose for every row."""
+        """Choose an action for every row."""
         done = self.act(observations, self._treatments[episodes], self._keys[episodes], steps)
         self.fired[episodes[done.fired]] += 1
         self.changed[episodes[done.changed]] += 1
+        first = done.changed & (self.changed[episodes] == 1)
+        self.first_changed[episodes[first]] = steps[first]
+        if self._overruled_rows.any():
+            self.overruled[episodes[self._overruled_rows]] += 1
         if self.taken.size:
             playing = episodes >= 0
             self.taken[episodes[playing, None], done.choices[playing]] += 1
@@ -113,15 +119,17 @@ class CountingChooser(ABC):
         treatments: NDArray[np.int64],
         keys: NDArray[np.uint64],
         steps: NDArray[np.int64],
-    ) -> Acted:
-        """Choose actions; the parameters are those of `choose`."""
-        scores, wanted = ask_policy(self._policy, observations, keys, steps, self._sample)
+    ) -> GuidedActions:
+        """Return the actions; the parameters are those of `choose`."""
+        scores, wanted = query_policy(self._policy, observations, keys, steps, self._sample)
         choices, fired, changed = self.choose(observations, scores, treatments, keys, steps)
-        return Acted(take_choices(self._policy, choices, wanted, self._enforce), choices, scores, fired, changed)
+        return GuidedActions(
+            choices_to_actions(self._policy, choices, wanted, self._enforce), choices, scores, fired, changed
+        )
 
     @property
     def _draws(self) -> bool:
-        """Whether choices are drawn from the scores; continuous actions are drawn before."""
+        """Return whether choices are sampled from the scores; continuous actions are sampled before."""
         return self._sample and self._policy.kind == "log-probabilities"
 
     @abstractmethod
@@ -133,33 +141,29 @@ class CountingChooser(ABC):
         keys: NDArray[np.uint64],
         steps: NDArray[np.int64],
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
-        """Return the choices ``int64[n, groups]``, where treatments stepped in, and where that changed a choice.
+        """Return the choices ``int64[n, groups]``, where treatments intervened, and where that changed a choice.
 
-        `keys` are those of the rows' random numbers (see `legible.play.choose_actions`).
+        `keys` are the random streams of the rows (see `legible.play.choose_actions`).
         """
 
 
 class GuidedChooser(CountingChooser):
-    """Guides a policy in episodes, each with a rule set of its own.
+    """A chooser that guides a policy with one rule set per episode.
 
     Parameters
     ----------
-    policy
-        The policy.
-    rule_sets
-        The rule sets that episodes may use.
-    episodes
-        For every episode, the number of its rule set; −1 plays without guidance.
-    seeds
-        For every episode, its seed.
+    policy, rule_sets
+        The policy and the rule sets.
+    episodes, seeds
+        The number of each episode's rule set (−1: unguided), and its seed.
     epsilon, sample
-        Random actions, guided or not: see `legible.play.choose_actions`. Rules hold when the policy explores, too.
+        Random actions, guided or not: see `legible.play.choose_actions`. Rules also apply to random actions.
     epsilon_when_guided
-        Whether random actions are taken in states in which a rule triggers, too.
+        Also take random actions in states in which a rule triggers.
     precedence
-        Which rules win where they conflict.
+        Which rules win a conflict, positive or negative ones.
     enforce
-        What a continuous action becomes that rules move into a region.
+        The value of a continuous action that rules move into a region.
     """
 
     def __init__(
@@ -195,7 +199,7 @@ class GuidedChooser(CountingChooser):
         steps: NDArray[np.int64],
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
         """Guide every row with its rule set."""
-        return choose_guided(
+        choices, fired, changed, self._overruled_rows = choose_guided(
             self._rules,
             treatments,
             observations,
@@ -208,6 +212,7 @@ class GuidedChooser(CountingChooser):
             self._guided_epsilon,
             self._draws,
         )
+        return choices, fired, changed
 
     def first_changes(
         self,
@@ -220,9 +225,9 @@ class GuidedChooser(CountingChooser):
         episodes: NDArray[np.int64],
         changes: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]],
     ) -> None:
-        """Find out when the first rule sets would make another choice; see `kernel.first_guided_changes`.
+        """Find the first step in which each rule set would make another choice; see `kernel.first_guided_changes`.
 
-        It is what `choose` would tell of every row, without the rows that come after the first change.
+        The choices are those of `choose`, without the rows after the first change.
         """
         first_guided_changes(
             self._rules,

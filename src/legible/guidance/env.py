@@ -1,8 +1,6 @@
-"""Rules at work in a user's own program.
+"""`GuidedEnv`: a Gymnasium wrapper that applies rules to the actions of any policy.
 
-- `GuidedEnv`: a Gymnasium wrapper; whoever plays in it, the rules have the last word.
-
-In a loop of one's own three lines are enough::
+In your own loop, three lines are enough::
 
     guided = GuidedPolicy.load("study/guided.safetensors")
     observation, _ = env.reset(seed=0)
@@ -19,7 +17,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from legible.environments import Env, FeatureEnv, ObservationEncoder, choice_sizes, count_actions, feature_map_of
+from legible.environments import Env, FeatureEnv, ObservationEncoder, choice_sizes, count_actions, find_feature_map
 from legible.environments.feature_readers import flat_width
 from legible.errors import LegibleError
 from legible.guidance.audit import AuditLog
@@ -29,7 +27,7 @@ from legible.guidance.policy import GuidedPolicy
 
 
 def _check_actions(env: Env, guided: GuidedPolicy) -> None:
-    """Refuse a guided policy whose actions are not those of the environment."""
+    """Raise unless a guided policy has the actions of the environment."""
     taken = env.action_space
     if isinstance(taken, spaces.Discrete) and guided.space.is_discrete:
         if count_actions(taken) != guided.n_actions:
@@ -41,9 +39,9 @@ def _check_actions(env: Env, guided: GuidedPolicy) -> None:
 
 
 def _rows_around(env: Env, guided: GuidedPolicy, function: str | None) -> FeatureEnv | None:
-    """Put rows of features around an environment, where rules see them and it does not show them itself."""
+    """Wrap an environment to show the rows of features that rules see; None if it need not be wrapped."""
     features = guided.features
-    if features is None or feature_map_of(env) is not None:
+    if features is None or find_feature_map(env) is not None:
         return None
     if function is not None:
         features = trusted(features, function)
@@ -56,25 +54,24 @@ def _rows_around(env: Env, guided: GuidedPolicy, function: str | None) -> Featur
 
 
 class GuidedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """An environment in which rules have the last word on every action.
+    """An environment that applies rules to every action.
 
-    An action that the rules allow is taken as it is. Where positive rules enforce another one, that is taken instead;
-    where negative rules block it, the best action that is left, by the scores of the guided policy. Where everything is
-    blocked, the rules have no say. So a policy that plays here does what its `GuidedPolicy` would do.
+    An action that the rules allow is taken. If positive rules enforce another action, that one is taken; if negative
+    rules block it, the best remaining action, by the scores of the guided policy. If everything is blocked, the rules
+    are ignored. So a policy that plays here acts as its `GuidedPolicy` does.
 
-    ``info["intervention"]`` of a step is the `legible.guidance.Intervention` where a rule triggered, else None.
+    ``info["intervention"]`` of a step is the `legible.guidance.Intervention` if a rule triggered, else None.
 
     Parameters
     ----------
     env
         The environment.
     guided
-        Rules, and the policy whose scores choose where rules block.
+        The rules, and the policy whose scores decide where rules block.
     log
-        Where interventions are logged: an `AuditLog`, or the path of one, which is closed with the environment.
+        An `AuditLog`, or the path of one, which is closed with the environment.
     features
-        Where the rules see what a function computes and come from a file: the function's ``module:function``, to say
-        that it may be imported.
+        The ``module:function`` that computes the features of rules from a file; naming it allows it to be imported.
 
     Examples
     --------
@@ -92,12 +89,7 @@ class GuidedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
     """
 
     def __init__(
-        self,
-        env: Env,
-        guided: GuidedPolicy,
-        *,
-        log: AuditLog | str | Path | None = None,
-        features: str | None = None,
+        self, env: Env, guided: GuidedPolicy, *, log: AuditLog | str | Path | None = None, features: str | None = None
     ) -> None:
         super().__init__(env)
         self._rows = _rows_around(env, guided, features)
@@ -105,7 +97,7 @@ class GuidedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
             self._encoder = ObservationEncoder.of(env.observation_space)
             if self._encoder.width != guided.n_features:
                 raise LegibleError(
-                    f"the rules speak of {guided.n_features} features, but the environment shows {self._encoder.width}."
+                    f"the rules use {guided.n_features} features, but the environment shows {self._encoder.width}."
                 )
         _check_actions(env, guided)
         self.guided = guided
@@ -117,20 +109,20 @@ class GuidedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._seed: int | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode."""
+        """Start an episode."""
         self._seen, info = (self._rows or self.env).reset(seed=seed, options=options)
         self._episode, self._step, self._seed = self._episode + 1, 0, seed
         return self._shown, info
 
     @property
     def _shown(self) -> Any:
-        """What whoever plays is shown: the observation of the environment."""
+        """The observation of the environment."""
         return self._seen if self._rows is None else self._rows.shown
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        """Take the action, or the one that the rules put in its place."""
+        """Take the action, or the one that the rules replace it with."""
         if self._seen is None:
-            raise LegibleError("reset() must be called before step(): rules need something to look at.")
+            raise LegibleError("reset() must be called before step().")
         intervention = self._decide(action)
         if self._log is not None:
             self._log.record(intervention, step=self._step, episode=self._episode, seed=self._seed)
@@ -138,11 +130,11 @@ class GuidedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         done = intervention.action
         taken = done + self._first if isinstance(intervention, JointIntervention) else np.int64(done + self._first)
         self._seen, reward, terminated, truncated, info = (self._rows or self.env).step(taken)
-        told = intervention if intervention.triggered else None
-        return self._shown, reward, terminated, truncated, {**info, "intervention": told}
+        info = {**info, "intervention": intervention if intervention.triggered else None}
+        return self._shown, reward, terminated, truncated, info
 
     def _decide(self, action: Any) -> Intervention | JointIntervention:
-        """Ask the rules, for whoever chose the action: it need not be the guided policy."""
+        """Apply the rules to an action, which need not come from the guided policy."""
         seen = self._seen if self._rows is not None else self._encoder.encode([self._seen])[0]
         if isinstance(self.action_space, spaces.Discrete):
             wanted = int(action) - self._first
@@ -157,7 +149,7 @@ class GuidedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         return self.guided.decide(seen, np.asarray(action) - self._first)
 
     def close(self) -> None:
-        """Close the environment, and the log where it was opened here."""
+        """Close the environment, and the log if it was opened here."""
         if self._owns_log and self._log is not None:
             self._log.close()
         super().close()

@@ -1,7 +1,7 @@
-"""What a guided policy needs to turn observations into the rows of features that its rules see.
+"""Rows of features for the rules of a guided policy.
 
-- `rows_of`: the rows of observations, with the memory of their episodes; `remember_actions`: moves the memory on.
-- `features_to_dict`, `features_from_dict`: what rules see, as plain data; `trusted`: with leave to import a function.
+- `rows_of`: the rows of features of observations, and the memory of their episodes; `remember_actions`: updates it.
+- `features_to_dict`, `features_from_dict`: features as plain data; `trusted`: allows a function to be imported.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 from gymnasium import spaces
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from legible.environments import FeatureMap
 from legible.environments.feature_readers import FeatureReader, FunctionReader, InfoReader, flatten_observation
+from legible.environments.masks import ENTRY
 from legible.errors import LegibleError
 from legible.features import FeatureSpace
 from legible.play import Observations
@@ -23,21 +24,23 @@ from legible.policies.actors.saving import build_space, describe_space
 
 
 def rows_of(
-    features: FeatureMap, observation: Any, state: Any, episode_start: Any
+    features: FeatureMap, observation: Any, state: Any, episode_start: Any, action_masks: ArrayLike | None = None
 ) -> tuple[Observations, bool, NDArray[np.float64] | None]:
-    """Return the rows of an observation or of a batch, whether it was a single one, and the memory of the episodes.
+    """Return the rows of an observation or a batch, whether it was a single one, and the memory of the episodes.
 
     Parameters
     ----------
     features
-        What rules see.
+        The features that rules see.
     observation, state, episode_start
-        As ``predict`` of Stable-Baselines3 takes them. Without a state, episodes begin.
+        As for ``predict`` of Stable-Baselines3. Without a state, episodes start.
+    action_masks
+        Allowed actions, in an environment with action masks that observations do not hold.
     """
     if features.needs:
         raise LegibleError(
-            f"the rules see features that are read from {features.needs}, which predict is not given; play in a "
-            "legible.GuidedEnv, which can look there."
+            f"predict cannot compute these features, because they are read from {features.needs}; play in a "
+            "legible.GuidedEnv instead."
         )
     single, parts = _observations(features.observation_space, observation)
     own = np.stack([features.reader.read(part, {}, None) for part in parts])
@@ -45,12 +48,20 @@ def rows_of(
     rows[:, : own.shape[1]] = own
     if not features.reader.holds_observation:
         rows[:, features.shown] = [flatten_observation(features.observation_space, part) for part in parts]
+    if features.masks is not None:
+        if action_masks is None and features.masks.source != "entry":
+            raise LegibleError(
+                f"the environment masks actions by {features.masks.words}: pass them to predict as action_masks, or "
+                "play in a legible.GuidedEnv."
+            )
+        given = [part[ENTRY] for part in parts] if action_masks is None else action_masks
+        rows[:, features.masked] = np.asarray(given).reshape(len(parts), features.masks.width)
     derived = features.space.derived
     if derived is None:
         return rows, single, None
     memory = derived.new_memory(len(parts)) if state is None else np.array(state[0][0], np.float64)
     if memory.shape != (len(parts), derived.width):
-        raise LegibleError(f"the state is of {len(memory)} episodes, but there are {len(parts)} observations.")
+        raise LegibleError(f"the state belongs to {len(memory)} episodes, but there are {len(parts)} observations.")
     begun = np.ones(len(parts), np.bool_)
     if state is not None:
         begun = np.zeros(len(parts), np.bool_) if episode_start is None else np.asarray(episode_start, np.bool_).ravel()
@@ -59,16 +70,16 @@ def rows_of(
 
 
 def remember_actions(features: FeatureMap, memory: NDArray[np.float64] | None, actions: NDArray[Any]) -> None:
-    """Put the actions that were chosen into the memory of the episodes."""
+    """Store the chosen actions in the memory of the episodes."""
     if memory is not None and features.space.derived is not None:
         features.space.derived.act(memory, actions)
 
 
 def _observations(space: spaces.Space[Any], observation: Any) -> tuple[bool, list[Any]]:
-    """Observations one by one, and whether there was only one, as such."""
+    """Return whether there is a single observation, not a batch, and the list of observations."""
     if isinstance(space, spaces.Dict):
         if not isinstance(observation, Mapping) or not set(space.spaces) <= set(observation):
-            raise LegibleError(f"an observation has the entries {', '.join(space.spaces)}.")
+            raise LegibleError(f"an observation must have the entries {', '.join(space.spaces)}.")
         key = next(iter(space.spaces))
         if np.shape(observation[key]) == (space[key].shape or ()):
             return True, [observation]
@@ -78,22 +89,22 @@ def _observations(space: spaces.Space[Any], observation: Any) -> tuple[bool, lis
     if array.shape == shape or (array.ndim <= 1 and array.size == width):
         return True, [array]
     if not array.size or array.size % width:
-        raise LegibleError(f"an observation has {width} numbers, got an array of shape {array.shape}.")
+        raise LegibleError(f"an observation must have {width} numbers, got an array of shape {array.shape}.")
     return False, list(array.reshape(-1, width))
 
 
 def trusted(features: FeatureMap, function: str | None = None) -> FeatureMap:
-    """Return features of which a function may be imported though a file names it; with a name, only that function."""
+    """Return features whose function may be imported although a file names it; with a name, only that function."""
     reader = features.reader
     if not isinstance(reader, FunctionReader):
         return features
     if function is not None and function != reader.name:
-        raise LegibleError(f"the rules see what {reader.name!r} computes, not {function!r}.")
+        raise LegibleError(f"the rules use the features of {reader.name!r}, not of {function!r}.")
     return replace(features, reader=replace(reader, trusted=True))
 
 
 def features_to_dict(features: FeatureMap) -> dict[str, Any]:
-    """Return where features are read from, as plain data."""
+    """Return the source of the features as plain data."""
     reader = features.reader
     described: dict[str, Any] = {"observations": describe_space(features.observation_space)}
     match reader:
@@ -101,11 +112,11 @@ def features_to_dict(features: FeatureMap) -> dict[str, Any]:
             return {**described, "info": list(reader.names)}
         case FunctionReader():
             return {**described, "function": reader.name, "names": list(reader.names)}
-    raise LegibleError("rules that see entries of a dictionary cannot be written to a file.")
+    raise LegibleError("rules about entries of a dictionary observation cannot be saved to a file.")
 
 
 def features_from_dict(described: Mapping[str, Any], space: FeatureSpace) -> FeatureMap:
-    """Read what `features_to_dict` wrote. A function that it names is not imported: see `FunctionReader.trusted`."""
+    """Return the features that `features_to_dict` described; a named function is not imported (`trusted`)."""
     reader: FeatureReader
     if "info" in described:
         reader = InfoReader(tuple(described["info"]))

@@ -1,11 +1,12 @@
-"""What guidance did in one state, and why.
+"""Interventions: what guidance did in one state, and why.
 
-- `Intervention`: in one group of choices; all there is to tell where an action is a single choice.
-- `JointIntervention`: in all groups of an action that is made of several parts, or continuous.
+- `Intervention`: for one group of choices, or for actions that are a single choice.
+- `JointIntervention`: for all groups of an action with several parts or continuous values.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,14 +20,12 @@ from legible.rules import Rule
 
 @dataclass(frozen=True)
 class Intervention:
-    """What guidance did in one state, in one group of choices.
+    """The effect of guidance on one group of choices in one state.
 
     Parameters
     ----------
-    action
-        What is done.
-    wanted
-        What the policy alone would have done.
+    action, wanted
+        The action taken, and the action of the unguided policy.
     enforced
         The action that positive rules enforce, or None.
     blocked
@@ -34,7 +33,9 @@ class Intervention:
     triggered
         The rules that triggered.
     space
-        Names.
+        Names of features and actions.
+    overruled
+        Whether the action mask overrules rules: they enforce a masked action, or block all others.
     """
 
     action: int
@@ -43,17 +44,20 @@ class Intervention:
     blocked: tuple[int, ...]
     triggered: tuple[Rule, ...]
     space: FeatureSpace
+    overruled: bool = False
 
     @property
     def changed(self) -> bool:
-        """Whether guidance changed what is done."""
+        """Return whether guidance changed the action."""
         return self.action != self.wanted
 
     def __str__(self) -> str:
         names = self.space.action_names
         if not self.triggered:
             return f"{names[self.action]}: the policy's own choice, no rule triggered."
-        if self.enforced is not None:
+        if self.overruled and self.enforced is None and not self.blocked:
+            did = "the action mask overrules the rules"
+        elif self.enforced is not None:
             did = f"rules enforce {names[self.enforced]}"
         elif self.blocked:
             did = "rules block " + ", ".join(names[a] for a in self.blocked)
@@ -66,14 +70,14 @@ class Intervention:
 
 @dataclass(frozen=True, eq=False)
 class JointIntervention:
-    """What guidance did in one state to an action that is made of several parts, or continuous.
+    """The effect of guidance on an action with several parts or continuous values in one state.
 
     Parameters
     ----------
     action, wanted
-        What is done, and what the policy alone would have done, as the environment takes it.
+        The action taken, and the action of the unguided policy, in the format of the environment.
     parts
-        What guidance did in every group of choices.
+        The intervention in every group of choices.
     """
 
     action: NDArray[Any]
@@ -82,12 +86,12 @@ class JointIntervention:
 
     @property
     def space(self) -> FeatureSpace:
-        """Names."""
+        """Names of features and actions."""
         return self.parts[0].space
 
     @property
     def changed(self) -> bool:
-        """Whether guidance changed what is done."""
+        """Return whether guidance changed the action."""
         return any(part.changed for part in self.parts)
 
     @property
@@ -104,12 +108,24 @@ class JointIntervention:
 
 
 def intervene(
-    action: int, wanted: int, triggered: tuple[Rule, ...], space: FeatureSpace, *, negative_first: bool
+    action: int,
+    wanted: int,
+    triggered: tuple[Rule, ...],
+    space: FeatureSpace,
+    *,
+    negative_first: bool,
+    allowed: Collection[int] | None = None,
 ) -> Intervention:
-    """Say what rules of one group did."""
+    """Return the intervention of the triggered rules of one group; `allowed` are its choices that are not masked."""
+    group = space.groups[space.group_of(wanted)]
+    allowed = range(group.first, group.first + group.count) if allowed is None else allowed
     positive = {rule.action for rule in triggered if rule.polarity == "+"}
     blocked = {rule.action for rule in triggered if rule.polarity == "-"}
     if negative_first:
         positive -= blocked
+    overruled = not positive <= set(allowed)
+    positive &= set(allowed)
     enforced = positive.pop() if len(positive) == 1 else None
-    return Intervention(action, wanted, enforced, tuple(sorted(blocked)), triggered, space)
+    if enforced is None and len(allowed) < group.count and blocked and blocked >= set(allowed):
+        overruled, blocked = True, set()
+    return Intervention(action, wanted, enforced, tuple(sorted(blocked)), triggered, space, overruled)

@@ -1,36 +1,37 @@
 """Algorithm 1 of the paper, compiled: rules block and enforce actions by setting scores to −∞.
 
-- `block_choices`: one group of choices in one state, line by line as in the paper.
-- `guide_row`: all groups in one state; `guide_groups` where it is known what the rules say.
-- `choose_guided`: choices of many states, each guided by a rule set of its own.
-- `mark_by_bits`: what the rules that trigger in a state say, where they were matched with many states before.
-- `first_guided_changes`: the first step of episodes in which rule sets would make another choice.
-- `guide_scores`: scores of many states, all guided by the same rule set.
-- `check_precedence`: whether a word says which rules win where they conflict.
+- `block_choices`: guides one group of choices in one state, line by line as in the paper.
+- `guide_row`: guides all groups in one state; `guide_groups`: the same for known marks.
+- `choose_guided`: guides many states, each with its own rule set.
+- `mark_by_bits`: marks what rules block and enforce, from precomputed trigger bits.
+- `first_guided_changes`: finds the first step in which rule sets would make another choice.
+- `guide_scores`: guides the scores of many states with one rule set.
+- `check_precedence`: checks the name of a precedence.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from legible.errors import LegibleError
+from legible.imports import njit
 from legible.play import Scores, choose_row
+from legible.policies.protocol import MASKED
 from legible.rules import CompiledRules, triggers
 from legible.rules.condition_bits import Bits, ConditionBits, holds_in, trigger_bits
 from legible.streams import group_key
 
 
 def check_precedence(precedence: str) -> None:
-    """Refuse anything but the two words that say which rules win where they conflict."""
+    """Raise unless a precedence is "positive" or "negative"."""
     if precedence not in {"positive", "negative"}:
         raise LegibleError(f"precedence must be 'positive' or 'negative', got {precedence!r}.")
 
 
 @njit(cache=True)
 def _mark(rules: CompiledRules, rule_set: int, observation: NDArray[np.float32], marks: NDArray[np.bool_]) -> bool:
-    """Mark in ``bool[2, choices]`` what the rules that trigger block and enforce; returns whether any triggers."""
+    """Mark in ``bool[2, choices]`` what the rules that trigger block and enforce; return whether any triggers."""
     marks[:] = False
     fired = False
     for r in range(rules.set_starts[rule_set], rules.set_starts[rule_set + 1]):
@@ -42,7 +43,7 @@ def _mark(rules: CompiledRules, rule_set: int, observation: NDArray[np.float32],
 
 @njit(cache=True)
 def _is_marked(marks: NDArray[np.bool_], first: int, last: int) -> bool:
-    """Whether any rule that triggers is about these choices."""
+    """Return whether a rule that triggers is about these choices."""
     for a in range(first, last):  # noqa: SIM110 (compiled)
         if marks[0, a] or marks[1, a]:
             return True
@@ -52,31 +53,50 @@ def _is_marked(marks: NDArray[np.bool_], first: int, last: int) -> bool:
 @njit(cache=True)
 def block_choices(
     blocked: NDArray[np.bool_], enforced: NDArray[np.bool_], negative_first: bool, scores: Scores
-) -> None:
-    """Lines 5 to 11 of Algorithm 1, in one group of choices.
+) -> bool:
+    """Apply lines 5 to 11 of Algorithm 1 to one group of choices; return whether the action mask overrules them.
 
-    If the positive rules that trigger name exactly one choice, all others are blocked (score −∞); else those of the
-    negative rules that trigger are.
+    If the positive rules that trigger name exactly one choice, all others are blocked (score −∞); otherwise the choices
+    of the negative rules that trigger. Masked choices keep their score: rules that enforce one of them, or that block
+    all others, are overruled.
     """
     if negative_first:
         enforced &= ~blocked
+    masked, free, overruled = False, 0, False
+    for a in range(scores.size):
+        if scores[a] == MASKED:
+            masked = True
+            overruled |= enforced[a]
+            enforced[a] = False
+        elif not blocked[a]:
+            free += 1
     if enforced.sum() == 1:
         chosen = np.argmax(enforced)
-        own = scores[chosen]
-        scores[:] = -np.inf
-        scores[chosen] = own if own > -np.inf else 0.0
+        for a in range(scores.size):
+            if a == chosen:
+                scores[a] = scores[a] if scores[a] > -np.inf else 0.0
+            elif scores[a] != MASKED:
+                scores[a] = -np.inf
+    elif masked and free == 0:
+        return True
     else:
         for a in range(scores.size):
-            if blocked[a]:
+            if blocked[a] and scores[a] != MASKED:
                 scores[a] = -np.inf
+    return overruled
 
 
 @njit(cache=True)
-def guide_groups(marks: NDArray[np.bool_], negative_first: bool, scores: Scores, starts: NDArray[np.int64]) -> None:
-    """Apply what is marked in ``bool[2, choices]`` to one row of scores, group by group, in place."""
+def guide_groups(marks: NDArray[np.bool_], negative_first: bool, scores: Scores, starts: NDArray[np.int64]) -> bool:
+    """Apply the marks ``bool[2, choices]`` to one row of scores, group by group, in place.
+
+    Returns whether the action mask overrules the rules in a group.
+    """
+    overruled = False
     for g in range(starts.size - 1):
         first, last = starts[g], starts[g + 1]
-        block_choices(marks[0, first:last], marks[1, first:last], negative_first, scores[first:last])
+        overruled |= block_choices(marks[0, first:last], marks[1, first:last], negative_first, scores[first:last])
+    return overruled
 
 
 @njit(cache=True)
@@ -89,14 +109,11 @@ def guide_row(
     starts: NDArray[np.int64],
     marks: NDArray[np.bool_],
 ) -> bool:
-    """Apply a rule set to one row of scores, in place; returns whether any of its rules triggered.
+    """Apply a rule set to one row of scores, in place; return whether the action mask overrules it.
 
-    Group g has the choices ``starts[g] … starts[g + 1] - 1``; `marks` is room for ``bool[2, choices]``.
+    Group g has the choices ``starts[g] … starts[g + 1] - 1``; `marks` is a buffer ``bool[2, choices]``.
     """
-    fired = _mark(rules, rule_set, observation, marks)
-    if fired:
-        guide_groups(marks, negative_first, scores, starts)
-    return fired
+    return _mark(rules, rule_set, observation, marks) and guide_groups(marks, negative_first, scores, starts)
 
 
 @njit(cache=True, nogil=True)
@@ -112,16 +129,18 @@ def choose_guided(
     epsilon: float,
     guided_epsilon: float,
     sample: bool,
-) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
+) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
     """Guide every row with its own rule set (−1: none).
 
-    Group g has the choices ``starts[g] … starts[g + 1] - 1``. Returns the choices ``int64[n, groups]``, which rows
-    fired, and which were changed. A group of which no rule triggered is chosen from as the policy alone would.
+    Group g has the choices ``starts[g] … starts[g + 1] - 1``. Returns the choices ``int64[n, groups]``, and the rows in
+    which a rule triggered, that were changed, and in which the action mask overruled rules. A group without a triggered
+    rule follows the policy.
     """
     n, n_groups = scores.shape[0], starts.size - 1
     choices = np.empty((n, n_groups), np.int64)
     fired = np.zeros(n, np.bool_)
     changed = np.zeros(n, np.bool_)
+    overruled = np.zeros(n, np.bool_)
     marks = np.empty((2, scores.shape[1]), np.bool_)
     guided = np.empty(scores.shape[1], scores.dtype)
     for i in range(n):
@@ -136,16 +155,16 @@ def choose_guided(
             if fired[i] and (n_groups == 1 or _is_marked(marks, first, last)):
                 left = guided[first:last]
                 left[:] = own
-                block_choices(marks[0, first:last], marks[1, first:last], negative_first, left)
+                overruled[i] |= block_choices(marks[0, first:last], marks[1, first:last], negative_first, left)
                 chosen = choose_row(left, key, steps[i], guided_epsilon, sample)
                 changed[i] |= chosen != wanted
             choices[i, g] = first + chosen
-    return choices, fired, changed
+    return choices, fired, changed, overruled
 
 
 @njit(cache=True)
 def mark_by_bits(rules: CompiledRules, rule_set: int, of_rules: Bits, row: int, marks: NDArray[np.bool_]) -> bool:
-    """Mark what the rules that trigger in a row block and enforce, where that is known as bits (`trigger_bits`)."""
+    """Mark what the rules that trigger in a row block and enforce, from their bits (`trigger_bits`)."""
     marks[:] = False
     fired = False
     first = rules.set_starts[rule_set]
@@ -175,26 +194,26 @@ def first_guided_changes(
     fired: NDArray[np.int64],
     changed: NDArray[np.int64],
 ) -> None:
-    """Find out when the first rule sets would make another choice than was made in recorded episodes.
+    """Find the first step in which rule sets would make another choice than in recorded episodes.
 
     Episode e has the rows ``episodes[e] … episodes[e + 1] - 1``; `own` are the choices ``int64[n, groups]`` of the
-    policy alone, `taken` those that were made, and `strays` the rows in which these differ. For every rule set and
-    episode, `first` becomes the first step that differs (it stays as it is where there is none), and `fired` and
-    `changed` the numbers of steps before it in which a rule triggered, and in which that changed the policy's own
-    choice. The choices are those of `choose_guided`.
+    unguided policy, `taken` the recorded ones, and `strays` the rows in which these differ. For every rule set and
+    episode, `first` is set to the first step that differs (unchanged if there is none), and `fired` and `changed` to
+    the numbers of steps before it in which a rule triggered, and in which that changed the unguided policy's choice.
+    The choices are those of `choose_guided`.
     """
     n_groups = starts.size - 1
     marks = np.empty((2, scores.shape[1]), np.bool_)
     guided = np.empty(scores.shape[1], scores.dtype)
     of_rules = np.empty((known.most_rules, strays.size), np.uint64)
-    told = np.empty(strays.size, np.uint64)
+    active = np.empty(strays.size, np.uint64)
     for s in range(first.shape[0]):
-        trigger_bits(rules, known, s, of_rules, told)
-        told |= strays
+        trigger_bits(rules, known, s, of_rules, active)
+        active |= strays
         for e in range(first.shape[1]):
             i = episodes[e]
             while i < episodes[e + 1]:
-                rest = told[i >> 6] >> np.uint64(i & 63)
+                rest = active[i >> 6] >> np.uint64(i & 63)
                 if rest & np.uint64(1) == np.uint64(0):
                     i = ((i >> 6) + 1) << 6 if rest == np.uint64(0) else i + 1
                     continue
@@ -225,8 +244,10 @@ def guide_scores(
     negative_first: bool,
     scores: Scores,
     starts: NDArray[np.int64],
-) -> None:
-    """Apply the first rule set to all rows of scores, in place, in every group of choices."""
+) -> NDArray[np.bool_]:
+    """Apply the first rule set to all rows of scores, in place; return the rows in which the mask overrules it."""
     marks = np.empty((2, scores.shape[1]), np.bool_)
+    overruled = np.zeros(scores.shape[0], np.bool_)
     for i in range(scores.shape[0]):
-        guide_row(rules, 0, observations[i], negative_first, scores[i], starts, marks)
+        overruled[i] = guide_row(rules, 0, observations[i], negative_first, scores[i], starts, marks)
+    return overruled

@@ -1,7 +1,4 @@
-"""A policy with rules, for use anywhere.
-
-- `GuidedPolicy`: it is a `Policy`, speaks Stable-Baselines3's ``predict``, explains itself, and saves to one file.
-"""
+"""`GuidedPolicy`: a policy with rules that has ``predict``, explains its actions, and saves to one file."""
 
 from __future__ import annotations
 
@@ -15,7 +12,8 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
-from legible.environments import FeatureMap
+from legible.display import Displayed
+from legible.environments import FeatureMap, MaskReader
 from legible.environments.feature_readers import ObservationReader
 from legible.errors import LegibleError
 from legible.features import FeatureSpace, choices_of, is_cut, move_to, scores_of
@@ -23,54 +21,62 @@ from legible.guidance.chooser import GuidedChooser
 from legible.guidance.features import features_from_dict, features_to_dict, remember_actions, rows_of, trusted
 from legible.guidance.intervention import Intervention, JointIntervention, intervene
 from legible.guidance.kernel import check_precedence, guide_scores
-from legible.play import Observations, RowPolicy, Scores, choose_actions
-from legible.play.choosing import take_choices
+from legible.play import AdaptedPolicy, Observations, Scores, adapt_policy, choose_actions
+from legible.play.choosing import choices_to_actions
 from legible.policies import (
     ActorPolicy,
-    ChoicePolicy,
     NetworkPolicy,
     Policy,
     ScoreKind,
     acting,
     load_policy,
     save_policy,
-    with_choices,
 )
 from legible.policies.policy_file import why_not_saved
-from legible.policies.protocol import as_observations
+from legible.policies.protocol import MASKED, as_observations
 from legible.rules import CompiledRules, Rule, RuleSet
 from legible.settings import Enforce, Precedence
 
 _GUIDANCE = "legible.guidance"
 
 
-class GuidedPolicy:
-    """A policy with rules: better where the rules help, the same elsewhere.
+class GuidedPolicy(Displayed):
+    """A policy that is guided by rules.
 
     Parameters
     ----------
     policy
-        The policy that is guided.
+        The unguided policy.
     rules
-        The rules, for instance a composition found by `legible.improvement`.
+        The rules, for example a composition found by `legible.improvement`.
     space
         Names of features and actions.
     precedence
-        Which rules win where they conflict.
+        Which rules win a conflict, positive or negative ones.
     enforce
-        What a continuous action becomes that rules move into another region.
+        The value of a continuous action that rules move into another region.
     seed
-        Of the random choices where all actions are blocked, or where actions are sampled.
+        Seed of the random choices if all actions are blocked, or if actions are sampled.
     observation_shape
-        Shape of one observation. Needed only where one looks like a batch of one: ``()`` where observations
-        are single discrete numbers.
+        Shape of one observation. Only needed if an observation looks like a batch of one: ``()`` for single discrete
+        numbers.
     features
-        What the rules see, where that is not the observation alone (`legible.environments.map_features`). Derived
+        The features that rules see, if not the observation alone (`legible.environments.map_features`). Derived
         features of `space` need no map: they are computed from the observation.
 
-    Where rules see more than the observation, `scores`, `explain` and `decide` take rows of features, as a
-    `legible.environments.FeatureEnv` shows them. `predict` takes observations, too, if features follow from them; a
-    memory of the episode comes and goes as its state, as in Stable-Baselines3. `legible.GuidedEnv` can always.
+    Attributes
+    ----------
+    n_features, n_actions
+        Number of features (of numbers in a row if rules see more), and of actions, or of choices in all groups.
+    kind
+        Kind of the scores, as for the unguided policy; "none" if an action is not a single choice.
+    reads_rows, recurrent, stochastic
+        Whether the policy reads rows of features instead of observations, whether `predict` returns a state to pass
+        back, because features depend on earlier steps, and whether actions can be sampled.
+
+    If rules see more than the observation, `scores`, `explain` and `decide` take rows of features, as a
+    `legible.environments.FeatureEnv` shows them. `predict` also takes observations, if the features can be computed
+    from them; the memory of the episode is its state, as in Stable-Baselines3. `legible.GuidedEnv` always works.
 
     Examples
     --------
@@ -101,10 +107,9 @@ class GuidedPolicy:
         for rule in self.rules.rules:
             rule.check(space)
         if not is_cut(space):
-            raise LegibleError("continuous actions must be cut into regions before rules can speak of them.")
+            raise LegibleError("continuous actions must be divided into regions before rules can use them.")
         self.features = _features_of(space) if features is None else features.with_space(space)
-        read = policy if self.features is None else RowPolicy(acting(policy), self.features)
-        self._scored = with_choices(read, space)
+        self._scored = adapt_policy(policy, space=space, features=self.features)
         if len(space.actions) != self._scored.n_actions:
             raise LegibleError(f"the policy has {policy.n_actions} actions, the feature space {len(space.actions)}.")
         self.policy = policy
@@ -112,66 +117,44 @@ class GuidedPolicy:
         self.precedence = precedence
         self.enforce: Enforce = enforce
         self.observation_shape = observation_shape
+        self._width = len(space) if self.features is None else self.features.width
+        self.n_features: int | None = self._width
+        self.n_actions = self._scored.n_actions
+        self.kind: ScoreKind = policy.kind if space.is_discrete else "none"
+        self.reads_rows = self.features is not None
+        self.recurrent = space.derived is not None
+        self.stochastic = bool(getattr(self._scored, "stochastic", self.kind == "log-probabilities"))
         self._compiled = CompiledRules.compile([self.rules])
         self._rng = np.random.default_rng(seed)
 
-    @property
-    def n_actions(self) -> int:
-        """Number of actions, or of choices in all groups."""
-        return self._scored.n_actions
-
-    @property
-    def n_features(self) -> int | None:
-        """Number of features of an observation, or of the numbers in a row where rules see more."""
-        return self._width
-
-    @property
-    def _width(self) -> int:
-        return len(self.space) if self.features is None else self.features.width
-
-    @property
-    def reads_rows(self) -> bool:
-        """Whether it reads rows of features, and not observations."""
-        return self.features is not None
-
     def check_sees_observations(self, what: str) -> None:
-        """Raise where rules see more than the observation; `what` cannot be done then."""
-        if self.reads_rows:
+        """Raise if rules see more than the observation; `what` names the operation that then fails."""
+        if self.features is not None and (
+            self.space.derived is not None or not isinstance(self.features.reader, ObservationReader)
+        ):
             raise LegibleError(
-                f"{what}: these rules see more than the policy's observation (derived features, or features of your "
-                "own), which a network is not shown; use the guided policy as it is, or a GuidedEnv."
+                f"{what}: these rules see features that the policy's network does not (derived ones, or your own); "
+                "use the guided policy itself, or a GuidedEnv."
             )
 
-    @property
-    def kind(self) -> ScoreKind:
-        """What the scores mean, as for the policy that is guided; "none" where they are not those of whole actions."""
-        return self.policy.kind if self.space.is_discrete else "none"
-
-    @property
-    def recurrent(self) -> bool:
-        """Whether `predict` returns a state that has to come back: rules have a memory of the episode."""
-        return self.space.derived is not None
-
-    @property
-    def stochastic(self) -> bool:
-        """Whether actions can be drawn."""
-        return bool(getattr(self._scored, "stochastic", self.kind == "log-probabilities"))
+    def facts(self) -> dict[str, object]:
+        """Return what a notebook shows."""
+        return {"rules": len(self.rules.rules), "network": self.network}
 
     @property
     def observation_space(self) -> spaces.Space[Any]:
-        """The observations that it reads, flat."""
+        """Space of flat observations."""
         return spaces.Box(-np.inf, np.inf, self.observation_shape or (self._width,), np.float32)
 
     @property
     def action_space(self) -> spaces.Space[Any]:
-        """The actions that it takes."""
+        """Space of the actions."""
         return spaces.Discrete(self.n_actions) if self.space.is_discrete else acting(self.policy).action_space
 
     def scores(self, observations: Observations) -> Scores:
         """Return the policy's scores with blocked actions at −∞; probabilities are renormalised.
 
-        A row in which everything is blocked is −∞ throughout: any action may be taken. Where actions take several
-        choices, all this is said of every group.
+        If everything is blocked, all scores are −∞ and any action may be taken. This applies to each group of choices.
         """
         batch = as_observations(observations, self._width)
         own = np.ascontiguousarray(self._scored.scores(batch))
@@ -192,49 +175,48 @@ class GuidedPolicy:
         state: Any = None,
         episode_start: Any = None,
         deterministic: bool = True,
+        action_masks: ArrayLike | None = None,
         *,
         rng: np.random.Generator | None = None,
     ) -> tuple[NDArray[Any], Any]:
-        """Choose actions as Stable-Baselines3's ``predict`` does, for one observation or a batch.
+        """Return actions and state for one observation or a batch, as ``predict`` of Stable-Baselines3.
 
-        `rng` is what actions are drawn with; by default a generator of the policy's own.
+        Actions are sampled with `rng`; by default with the policy's own generator. `action_masks` are the allowed
+        actions in an environment with action masks, as in sb3-contrib.
         """
         if self.features is not None and (
             isinstance(observation, Mapping) or np.shape(observation)[-1:] != (self._width,)
         ):
-            rows, single, memory = rows_of(self.features, observation, state, episode_start)
+            rows, single, memory = rows_of(self.features, observation, state, episode_start, action_masks)
             actions, _ = self.predict(rows, deterministic=deterministic, rng=rng)
             remember_actions(self.features, memory, actions)
             return (actions[0] if single else actions), None if memory is None else (memory[None],)
         array = np.asarray(observation, np.float32)
         width = self._width
         if array.size % width:
-            raise LegibleError(f"an observation has {width} features, got an array of shape {array.shape}.")
+            raise LegibleError(f"an observation must have {width} features, got an array of shape {array.shape}.")
         single, batch = self._is_single(array), array.reshape(-1, width)
         n = len(batch)
         keys = (
             self._rng.integers(0, 2**63, n, np.uint64) if rng is None else (rng.random(n) * 2.0**63).astype(np.uint64)
         )
+        zeros = np.zeros(n, np.int64)
         if self.space.is_discrete:
             sample = not deterministic and self.kind == "log-probabilities"
-            actions = choose_actions(self.scores(batch), keys, np.zeros(n, np.int64), sample=sample)
+            actions = choose_actions(self.scores(batch), keys, zeros, sample=sample)
         else:
-            actions = self._act(batch, keys, sample=not deterministic and self.stochastic)
+            sample = not deterministic and self.stochastic
+            chooser = GuidedChooser(
+                self._scored, [self.rules], [0], [0], sample=sample, precedence=self.precedence, enforce=self.enforce
+            )
+            actions = self._shaped(chooser.act(batch, zeros, keys, zeros).actions)
         return (actions[0] if single else actions), state
-
-    def _act(self, batch: Observations, keys: NDArray[np.uint64], *, sample: bool) -> NDArray[Any]:
-        """Actions of several parts, or continuous ones, in the shape of their space."""
-        chooser = GuidedChooser(
-            self._scored, [self.rules], [0], [0], sample=sample, precedence=self.precedence, enforce=self.enforce
-        )
-        zeros = np.zeros(len(batch), np.int64)
-        return self._shaped(chooser.act(batch, zeros, keys, zeros).actions)
 
     def _shaped(self, rows: NDArray[Any]) -> NDArray[Any]:
         return rows.reshape(len(rows), *(self.action_space.shape or ()))
 
     def _is_single(self, array: NDArray[np.float32]) -> bool:
-        """Whether an array is one observation, of whatever shape, and no batch."""
+        """Return whether an array is a single observation, not a batch."""
         if self.observation_shape is not None:
             return array.shape == self.observation_shape
         if array.size != self._width:
@@ -242,26 +224,27 @@ class GuidedPolicy:
         return array.ndim <= 1 or (array.shape[0] != 1 and array.shape[-1] != self._width)
 
     def explain(self, observation: ArrayLike) -> Intervention | JointIntervention:
-        """Say what is done in a state, which rules triggered, and what the policy wanted."""
+        """Return the intervention in a state: the action, the rules that triggered, and what the policy wanted."""
         row = np.asarray(observation, np.float32).reshape(1, -1)
         batch = as_observations(row, self._width)
         matched = self._compiled.matches(batch)[0]
         triggered = tuple(rule for rule, yes in zip(self.rules.rules, matched, strict=True) if yes)
         if not self.space.is_discrete:
             return self._explain_parts(batch, triggered, None)
-        wanted = int(np.argmax(self._scored.scores(batch)[0]))
-        action = int(self.predict(batch)[0][0])
-        return intervene(action, wanted, triggered, self.space, negative_first=self.precedence == "negative")
+        own = self._scored.scores(batch)[0]
+        wanted, allowed = int(np.argmax(own)), np.flatnonzero(own != MASKED).tolist()
+        action, negative_first = int(self.predict(batch)[0][0]), self.precedence == "negative"
+        return intervene(action, wanted, triggered, self.space, negative_first=negative_first, allowed=allowed)
 
     def decide(self, observation: ArrayLike, wanted: ArrayLike) -> Intervention | JointIntervention:
-        """Say what rules make of an action that somebody else wants, in a state: what they allow is taken as it is.
+        """Return the intervention for a given action in a state; an action that the rules allow is taken.
 
         Parameters
         ----------
         observation
             The state.
         wanted
-            The action; whole numbers are counted from 0.
+            The action, with discrete values counted from 0.
         """
         batch = as_observations(np.asarray(observation, np.float32).reshape(1, -1), self._width)
         advised = self.explain(batch)
@@ -274,38 +257,37 @@ class GuidedPolicy:
         self, batch: Observations, triggered: tuple[Rule, ...], wanted: NDArray[Any] | None
     ) -> JointIntervention:
         scored, groups = self._scored, self.space.groups
-        assert isinstance(scored, ChoicePolicy)
-        scores, own = scored.wishes(batch)
+        assert isinstance(scored, AdaptedPolicy)
+        scores, own = scored.outputs(batch)
         if wanted is None:
             best = [[group.first + int(scores[0, group.choices].argmax()) for group in groups]]
-            wanted = take_choices(scored, np.array(best), own)
+            wanted = choices_to_actions(scored, np.array(best), own)
         elif not any(group.regions is None for group in groups):
             scores = scores_of(groups, wanted)
-        wishes = choices_of(groups, wanted)[0].tolist()
+        outputs = choices_of(groups, wanted)[0].tolist()
         guided = self._guide(batch, np.ascontiguousarray(scores))[0]
         parts, negative_first = [], self.precedence == "negative"
         for number, group in enumerate(groups):
             of_group = tuple(rule for rule in triggered if self.space.group_of(rule.action) == number)
-            part = intervene(wishes[number], wishes[number], of_group, self.space, negative_first=negative_first)
+            allowed = (group.first + np.flatnonzero(scores[0, group.choices] != MASKED)).tolist()
+            own_choice = outputs[number]
+            part = intervene(
+                own_choice, own_choice, of_group, self.space, negative_first=negative_first, allowed=allowed
+            )
             best_left = group.first + int(guided[group.choices].argmax())
-            parts.append(replace(part, action=_allowed(part, wishes[number], group.count, best_left)))
+            parts.append(replace(part, action=_allowed(part, outputs[number], group.count, best_left)))
         done = move_to(groups, wanted, np.array([[part.action for part in parts]]), self.enforce)
         return JointIntervention(self._shaped(done)[0], self._shaped(wanted)[0], tuple(parts))
 
     @property
     def network(self) -> Policy:
-        """The policy without any rules, however many times it was guided."""
+        """The policy without any rules, also if it was guided several times."""
         return self.policy.network if isinstance(self.policy, GuidedPolicy) else self.policy
 
     def save(self, path: str | Path, *, metadata: Mapping[str, Any] | None = None) -> None:
         """Write policy, rules and names into one ``.safetensors`` file, which `legible.load_policy` reads.
 
-        Parameters
-        ----------
-        path
-            Where to.
-        metadata
-            Anything else worth keeping that JSON can hold.
+        `metadata` holds additional entries, in types that JSON supports.
         """
         network = self.network
         problem = why_not_saved(network)
@@ -316,22 +298,21 @@ class GuidedPolicy:
         save_policy(network, path, metadata={**(metadata or {}), _GUIDANCE: json.dumps(self._documents())})
 
     def _documents(self) -> list[dict[str, Any]]:
-        """The rules as plain data; a guided policy that was guided again has several, the innermost first."""
+        """Return the rules as plain data: one entry per layer of guidance, the innermost first."""
         inner = self.policy._documents() if isinstance(self.policy, GuidedPolicy) else []
-        own: dict[str, Any] = {
-            "rules": self.rules.to_dict(),
-            "space": self.space.to_dict(),
-            "precedence": self.precedence,
-        }
+        rules, space = self.rules.to_dict(), self.space.to_dict()
+        own: dict[str, Any] = {"rules": rules, "space": space, "precedence": self.precedence}
         if not self.space.is_discrete:
             own["enforce"] = self.enforce
         if self.features is not None and not isinstance(self.features.reader, ObservationReader):
             own["features"] = features_to_dict(self.features)
+        if self.features is not None and self.features.masks is not None:
+            own["masks"] = {"source": self.features.masks.source, "sizes": list(self.features.masks.sizes)}
         return [*inner, own]
 
     @classmethod
     def load(cls, path: str | Path, *, seed: int = 0, observation_shape: tuple[int, ...] | None = None) -> GuidedPolicy:
-        """Read what `save` wrote, as `legible.load_policy` does, with a seed of its own."""
+        """Read a file that `save` wrote, as `legible.load_policy` does, with a seed for random choices."""
         policy = load_policy(path)
         if not isinstance(policy, GuidedPolicy):
             raise LegibleError(f"{path}: is a policy without rules.")
@@ -342,12 +323,9 @@ class GuidedPolicy:
         return self._copy(self.policy, self.features, seed, observation_shape)
 
     def trusting(self, function: str | None = None) -> GuidedPolicy:
-        """Return the same guided policy with leave to import the function that its file names for what rules see.
+        """Return the same guided policy, allowed to import the feature function that its file names.
 
-        Parameters
-        ----------
-        function
-            Its ``module:function``, so that no other one is imported; None: whatever the file names.
+        `function` restricts this to one ``module:function``; by default any function that the file names is allowed.
         """
         inner = self.policy.trusting(function) if isinstance(self.policy, GuidedPolicy) else self.policy
         return self._copy(inner, None if self.features is None else trusted(self.features, function))
@@ -368,15 +346,17 @@ class GuidedPolicy:
 
 
 def _features_of(space: FeatureSpace) -> FeatureMap | None:
-    """What rules see that have derived features, and see nothing else than the observation."""
-    if space.derived is None:
-        return None
+    """Return the map for derived features of the observation; None if there are none."""
+    return None if space.derived is None else _flat_features(space)
+
+
+def _flat_features(space: FeatureSpace) -> FeatureMap:
     shown = spaces.Box(-np.inf, np.inf, (space.n_own,), np.float32)
     return FeatureMap(space, ObservationReader(space.own.features), shown)
 
 
 def _renormalised(guided: Scores, own: Scores) -> Scores:
-    """Log-probabilities of one group of choices that add up to one again, in the rows that guidance changed."""
+    """Return the log-probabilities of one group of choices, normalised in the rows that guidance changed."""
     best = guided.max(axis=1, keepdims=True)
     shifted = guided - np.where(np.isfinite(best), best, 0.0)
     with np.errstate(divide="ignore"):
@@ -386,7 +366,7 @@ def _renormalised(guided: Scores, own: Scores) -> Scores:
 
 
 def _allowed(advised: Intervention, wanted: int, choices: int, best_left: int) -> int:
-    """What is done when somebody wants a choice: that, unless rules enforce another one or block it."""
+    """Return the wanted choice, unless rules enforce another one or block it."""
     if advised.enforced is not None:
         return advised.enforced
     if wanted in advised.blocked and len(advised.blocked) < choices:
@@ -394,7 +374,7 @@ def _allowed(advised: Intervention, wanted: int, choices: int, best_left: int) -
     return wanted
 
 
-def with_its_rules(network: NetworkPolicy | ActorPolicy, path: str | Path) -> Policy:
+def restore_guidance(network: NetworkPolicy | ActorPolicy, path: str | Path) -> Policy:
     """Return the guided policy that a file holds, given its network; the network itself where the file has no rules."""
     text = network.metadata.get(_GUIDANCE)
     if text is None:
@@ -409,6 +389,9 @@ def with_its_rules(network: NetworkPolicy | ActorPolicy, path: str | Path) -> Po
             rules = RuleSet.from_dict(document["rules"])
             enforce: Enforce = document.get("enforce", "typical")
             features = features_from_dict(document["features"], space) if "features" in document else None
+            if "masks" in document:
+                masks = MaskReader(document["masks"]["source"], tuple(map(int, document["masks"]["sizes"])))
+                features = replace(features or _flat_features(space), masks=masks)
             policy = GuidedPolicy(
                 policy, rules, space, precedence=document["precedence"], enforce=enforce, features=features
             )
@@ -417,6 +400,6 @@ def with_its_rules(network: NetworkPolicy | ActorPolicy, path: str | Path) -> Po
         raise LegibleError(f"{path}: its rules cannot be read: {error}") from error
     except (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError, RecursionError) as error:
         raise LegibleError(
-            f"{path}: its rules cannot be read, the file is damaged or was written by another version "
+            f"{path}: its rules cannot be read; the file is damaged or was written by another version "
             f"({type(error).__name__}: {str(error)[:200]})."
         ) from error

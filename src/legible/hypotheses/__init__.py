@@ -1,4 +1,4 @@
-"""Where the rule sets come from that are tested."""
+"""Sources of the rule sets that a study tests."""
 
 from __future__ import annotations
 
@@ -15,34 +15,9 @@ from legible.hypotheses.source import (
     Source,
     SourceInput,
     Trial,
-    ask_sources,
     open_sources,
-    others_name,
     register_source,
+    run_sources,
+    source_name_of_others,
     source_names,
 )
-
-__all__ = [
-    "OTHERS",
-    "SEARCHED",
-    "SOURCES",
-    "DecisionGains",
-    "Hypotheses",
-    "MeasuredEffect",
-    "Named",
-    "Proposal",
-    "Source",
-    "SourceInput",
-    "Trial",
-    "alone",
-    "ask_sources",
-    "generalised",
-    "mined",
-    "open_sources",
-    "others",
-    "others_name",
-    "register_source",
-    "searched",
-    "source_names",
-    "yours",
-]

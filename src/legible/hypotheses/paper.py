@@ -1,4 +1,4 @@
-"""The paper's source of rule sets, the same rules by themselves, the user's own, and those of others."""
+"""Sources of rule sets: mined rules with related forms (the paper), single mined rules, your rules, rules of others."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from legible.rules import Rule, RuleSet
 
 
 def mined(known: SourceInput) -> Hypotheses:
-    """Every mined rule, generalised (the paper)."""
+    """Yield every mined rule with its related forms (the paper)."""
     yield generalised([mined_rule.rule for mined_rule in known.mining.rules], known.relations)
 
 
 def alone(known: SourceInput) -> Hypotheses:
-    """Every mined rule by itself: a relation that holds only nearly can hide a weakness that the rule alone shows."""
+    """Yield every mined rule without related forms, because a relation that holds only roughly can hide a weakness."""
     yield [RuleSet((mined_rule.rule,), mined_rule.rule) for mined_rule in known.mining.rules]
 
 
 def yours(known: SourceInput) -> Hypotheses:
-    """The rules that the user gave, generalised."""
+    """Yield the user's rules with their related forms."""
     yield generalised(known.rules, known.relations)
 
 
 def others(known: SourceInput) -> Hypotheses:
-    """The rules of other policies and studies, generalised: what others do and this policy does not."""
+    """Yield the rules of other policies and studies, with their related forms."""
     yield generalised([rule for rules in known.others.values() for rule in rules], known.relations)
 
 
 def generalised(rules: Sequence[Rule], relations: Sequence[MetamorphicRelation]) -> list[RuleSet]:
-    """Generalise rules; those that no condition is left of are not tested."""
-    return [found.rule_set for found in generalise_all(rules, relations) if not found.is_empty]
+    """Return rules with their related forms; rules without conditions are left out."""
+    return [made.rule_set for made in generalise_all(rules, relations) if not made.is_empty]
 
 
 register_source("mined", mined)

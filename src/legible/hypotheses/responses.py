@@ -1,7 +1,7 @@
-"""What rule sets would change in recorded states, without playing.
+"""The changes that rule sets would make in recorded states, without playing.
 
-- `RecordedStates`: some states that the policy was in, and how it scored its choices there.
-- `Responses`: for every rule set, where it would change the choice; `respond` finds them.
+- `RecordedStates`: recorded states with the policy's scores.
+- `Responses`: for every rule set, the states in which it would change the choice; `respond` computes them.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from legible.guidance.kernel import guide_groups, mark_by_bits
+from legible.imports import njit
 from legible.play import Experiences, Scores
 from legible.rules import CompiledRules, RuleSet
 from legible.rules.condition_bits import ConditionBits, holds_in, trigger_bits
@@ -32,10 +32,16 @@ class RecordedStates:
     def drawn(cls, experiences: Experiences, count: int, rng: np.random.Generator) -> RecordedStates:
         """Draw states from experiences, each at most once.
 
-        A state that an episode comes back to counts once: a policy that is stuck is in few states most of the time,
-        which a rule that frees it leaves.
+        A state that an episode visits several times counts once: a policy that is stuck is in few states most of the
+        time, and a rule that frees it leaves them.
         """
-        rows = _first_visits(experiences)
+        # Rows that their episode visits for the first time, by hashes of the observations (without negative zeros).
+        bits = (np.ascontiguousarray(experiences.observations) + np.float32(0.0)).view(np.uint32)
+        factors = np.random.default_rng(0).integers(1, 2**63, bits.shape[1] + 1, np.uint64) | np.uint64(1)
+        digests = experiences.episode_ids.astype(np.uint64) * factors[-1]
+        for column, factor in zip(bits.T, factors[:-1], strict=True):
+            digests += column * factor
+        rows = np.sort(np.unique(digests, return_index=True)[1])
         if len(rows) > count:
             rows = np.sort(rng.choice(rows, count, replace=False))
         return cls(experiences.observations[rows], experiences.scores[rows], experiences.space.group_starts)
@@ -44,19 +50,9 @@ class RecordedStates:
         return len(self.observations)
 
 
-def _first_visits(experiences: Experiences) -> NDArray[np.int64]:
-    """The rows of states that their episode has not been in before."""
-    bits = (np.ascontiguousarray(experiences.observations) + np.float32(0.0)).view(np.uint32)  # no negative zero
-    factors = np.random.default_rng(0).integers(1, 2**63, bits.shape[1] + 1, np.uint64) | np.uint64(1)
-    digests = experiences.episode_ids.astype(np.uint64) * factors[-1]
-    for column, factor in zip(bits.T, factors[:-1], strict=True):
-        digests += column * factor
-    return np.sort(np.unique(digests, return_index=True)[1])
-
-
 @dataclass(frozen=True)
 class Responses:
-    """What rule sets would change.
+    """The changes that rule sets would make.
 
     Parameters
     ----------
@@ -65,22 +61,16 @@ class Responses:
     digests
         Equal for rule sets that would make the same choices in all states.
     losses
-        By how much the new choices are scored lower, on average over the changed states: what the policy itself thinks
-        of them. NaN where nothing is changed.
+        Difference between the scores of old and new choices, averaged over the changed states; NaN if there are none.
     """
 
     changed: NDArray[np.bool_]
     digests: NDArray[np.uint64]
     losses: NDArray[np.float64]
 
-    @property
-    def shares(self) -> NDArray[np.float64]:
-        """Share of the states that each rule set would change."""
-        return self.changed.mean(axis=1)
-
 
 def respond(rule_sets: Sequence[RuleSet], states: RecordedStates, *, negative_first: bool = False) -> Responses:
-    """Find out what rule sets would change."""
+    """Return the changes that rule sets would make in recorded states."""
     changed = np.zeros((len(rule_sets), len(states)), np.bool_)
     digests, losses = np.empty(len(rule_sets), np.uint64), np.empty(len(rule_sets))
     rules = CompiledRules.compile(rule_sets)
@@ -104,12 +94,12 @@ def _respond(
     guided = np.empty(scores.shape[1], scores.dtype)
     marks = np.empty((2, scores.shape[1]), np.bool_)
     of_rules = np.empty((known.most_rules, known.words.shape[1]), np.uint64)
-    told = np.empty(known.words.shape[1], np.uint64)
+    active = np.empty(known.words.shape[1], np.uint64)
     for s in range(changed.shape[0]):
         digest, loss, count = mix(GOLDEN), 0.0, 0
-        trigger_bits(rules, known, s, of_rules, told)
+        trigger_bits(rules, known, s, of_rules, active)
         for i in range(scores.shape[0]):
-            if not holds_in(told, i):
+            if not holds_in(active, i):
                 continue
             guided[:] = scores[i]
             mark_by_bits(rules, s, of_rules, i, marks)
@@ -120,7 +110,7 @@ def _respond(
                 chosen = first + np.argmax(guided[first:last])
                 if chosen != wanted or guided[chosen] == -np.inf:
                     changed[s, i] = True
-                    # Where everything is blocked any choice may be made: a change that no choice stands for.
+                    # If everything is blocked, any choice may be made; this counts as a change.
                     number = np.uint64(i) * np.uint64(65536) + np.uint64(chosen)
                     digest = mix(digest ^ mix(number))
                     loss += np.float64(scores[i, wanted]) - np.float64(scores[i, chosen])

@@ -1,20 +1,18 @@
-"""Search: rules that the policy does not follow itself.
+"""Search for rules that the policy does not follow itself.
 
-Mined rules say what a policy already does somewhere. Searched ones are made of the features alone: every choice,
-enforced or blocked, always or where one condition holds, and mined rules without one of their conditions; then, of the
-best, longer, shorter, wider and narrower ones. Where nothing gains, all of the first are tried, then some that speak of
-several choices together ("left below 3, right above"; "neither left nor right"), then those that differ from others
-only in states that were never seen, then longer ones that are drawn at random. What has conditions is generalised
-through the relations.
+Mined rules describe what a policy already does somewhere. Searched rules are built from the features: every choice,
+enforced or blocked, without a condition or with one, and mined rules without one of their conditions; then longer,
+shorter, wider and narrower versions of the best. If none of them gains, the search tries rules about several choices
+("left below 3, right above"; "neither left nor right"), then rules that differ from others only outside the recorded
+states, then random longer ones. Rules with conditions are extended by their related forms.
 
-What needs no playing comes first: a rule set that would change hardly any recorded state, or most of them, or nearly
-the same ones in the same way as another, is not played. What is left is tried in lots, on seeds that nothing else is
-judged on, and the best of them on more and more (`legible.hypotheses.ladder`), round after round, until the budget of
-environment steps is spent. Where a small space of rules leaves steps over, all that is not known to lose is tried on
-more seeds. Then the best ones that differ are proposed: they are tested like all other rule sets, on seeds that the
-search has not seen.
+Candidates are first filtered without playing: a rule set that would change hardly any recorded state, or most of them,
+or nearly the same ones as another, is dropped. The others are tried in lots, on seeds of the search stage, and the best
+of them on more and more seeds (`legible.hypotheses.ladder`), until the budget of environment steps is spent. If a small
+space of rules leaves steps over, all candidates that are not known to lose are tried on more seeds. The best distinct
+ones are proposed and tested like all other rule sets, on held-out seeds.
 
-- `searched`: the source; `Search`: makes candidates; `rungs_for`: the rungs that a budget is enough for.
+- `searched`: the source; `Search`: makes candidates; `rungs_for`: the rungs that a budget allows.
 """
 
 from __future__ import annotations
@@ -32,34 +30,28 @@ from legible.hypotheses.responses import RecordedStates, respond
 from legible.hypotheses.source import Hypotheses, MeasuredEffect, Proposal, SourceInput, Trial, register_source
 from legible.hypotheses.vocabulary import Body, Vocabulary
 from legible.relations import generalise_all
-from legible.rules import Polarity, Rule, RuleSet
+from legible.rules import Rule, RuleSet
 
 SEARCHED = "searched"
-FIRST_RUNG_LOT = 256  # candidates that are tried together on the first rung, at most
-HIGHER_RUNG_LOT = 64  # the same on those above
-LEAST_LOT = 16  # on the first rung, even where the budget is not enough for them
-# How much of the budget may be spent after the rounds with one, two … conditions.
+FIRST_RUNG_LOT = 256  # maximum number of candidates that are tried together on the first rung
+HIGHER_RUNG_LOT = 64  # the same on higher rungs
+LEAST_LOT = 16  # minimum on the first rung, even beyond the budget
+# Share of the budget that may be spent after the rounds with one, two … conditions.
 BUDGET_AFTER_ROUND = (0.45, 0.75, 0.9, 1.0)
-# How much of a round's budget may be spent after each rung.
+# Share of a round's budget that may be spent after each rung.
 BUDGET_AFTER_RUNG = (0.4, 0.6, 0.8, 1.0)
-# A first look at this many candidates is worth more than a longer one at few: the rungs are lower where the budget is
-# not enough for it, down to a quarter; down to an eighth where episodes repeat each other, so that one that differs is
-# no luck: where there are no more than a few ways in which they end. Then it is worth a look at more candidates, too.
+# A short trial of this many candidates is worth more than a longer trial of few: rungs shrink to a quarter if the
+# budget is too small for it. If episodes end in at most a few different ways, a change is rarely luck: rungs shrink
+# to an eighth then, for more candidates.
 FIRST_LOOK, LOWEST_SCALE = 256, 0.25
 FEW_ENDS, FIRST_LOOK_OF_FEW, LOWEST_SCALE_OF_FEW = 8, 1024, 0.125
-FALLBACK_CANDIDATES = 2048  # of rules said together, and of longer ones, that are drawn where no short one gains
-MADE_PER_TRIED = 16  # candidates that are made for each that the budget is enough for; of more some are drawn
-EQUAL_STATES_SHARE = 0.95  # of two rule sets with the same heads whose changed states overlap by more one is played
+FALLBACK_CANDIDATES = 2048  # combined and longer rules that are drawn if no short rule gains
+MADE_PER_TRIED = 16  # candidates made for each one that the budget allows; surplus ones are sampled
+EQUAL_STATES_SHARE = 0.95  # of two rule sets with the same heads whose changed states overlap by more, one is played
 
 
 class Search:
-    """Makes candidates and remembers what has been seen.
-
-    Parameters
-    ----------
-    known
-        What a source knows.
-    """
+    """Maker of candidates, each of them once, from the input of a source."""
 
     def __init__(self, known: SourceInput) -> None:
         self._known, self._settings = known, known.search
@@ -74,9 +66,9 @@ class Search:
         self._same: list[Clauses] = []
 
     def first(self, most: int | None = None) -> list[SearchCandidate]:
-        """Return rules without conditions, then the mined ones, those without a condition, and all with one.
+        """Return rules without conditions, mined rules, also without one of their conditions, and rules with one.
 
-        Of mined ones and of those with one condition, at most `most` are looked at.
+        At most `most` mined rules and at most `most` rules with one condition are considered.
         """
         heads = self._heads
         always = self._candidates((((), head),) for head in heads)
@@ -92,15 +84,14 @@ class Search:
 
     @property
     def _heads(self) -> list[Head]:
-        """Every choice, enforced and blocked."""
-        polarities: tuple[Polarity, ...] = ("+", "-")
-        return [(polarity, a) for a in range(len(self._known.experiences.space.actions)) for polarity in polarities]
+        """Heads that enforce or block each choice."""
+        choices = range(len(self._known.experiences.space.actions))
+        return [(polarity, a) for a in choices for polarity in self._known.polarities]
 
     def together(self, most: int) -> list[SearchCandidate]:
-        """Return candidates that speak of several choices of a group at once.
+        """Return candidates about several choices of a group: one below a cut and another above it, or several blocked.
 
-        One choice below a cut and another above it; and several that are never made. A policy that is stuck may need
-        both halves, and to be kept from all that leaves it where it is.
+        A policy that is stuck may need both halves, or may need all choices blocked that leave it where it is.
         """
         starts = self._states.starts.tolist()
         groups = [range(first, last) for first, last in pairwise(starts)]
@@ -111,24 +102,25 @@ class Search:
             for low, high in self._vocabulary.halves
         ]
         never: list[Clauses] = []
-        for choices in groups:  # two of them, three … as long as two are left
+        for choices in groups if "-" in self._known.polarities else ():
+            # Two, three … blocked choices, as long as two are left.
             blocked = (some for size in range(2, len(choices) - 1) for some in combinations(choices, size))
             never += [tuple(((), ("-", a)) for a in some) for some in islice(blocked, most)]
         return self._candidates(never, most) + self._candidates(halves, most)
 
     def again(self, most: int) -> list[SearchCandidate]:
-        """Return candidates that change the recorded states as others did that were made before.
+        """Return candidates that change the recorded states as earlier ones do.
 
-        A policy that has left the states that it was stuck in comes to others, in which they differ.
+        A policy that is no longer stuck reaches other states, in which they differ.
         """
         self._made.difference_update(self._same)
         return self._candidates(self._same, most, once=False)
 
     def drawn(self, count: int) -> list[SearchCandidate]:
-        """Return candidates with two and more conditions that hold in a recorded state, drawn at random.
+        """Return random candidates with two or more conditions that hold in a recorded state.
 
-        Where no rule with one condition gains anything, nothing says which of them to begin with. A policy that is
-        stuck may be freed by a rule that speaks of two things at once.
+        If no rule with one condition gains, none is a better starting point than another. A rule with two conditions
+        may free a policy that is stuck.
         """
         most = min(self._settings.most_conditions, len(self._vocabulary.spans_by_feature))
         if most < 2:
@@ -139,7 +131,7 @@ class Search:
         return self._candidates(((body, heads[int(rng.integers(len(heads)))]),) for body in bodies)
 
     def around(self, best: Iterable[SearchCandidate], most: int | None = None) -> list[SearchCandidate]:
-        """Return candidates a small step away from some; at most `most` are looked at."""
+        """Return the neighbours of some candidates; at most `most` are considered."""
 
         def bodies(body: Body) -> Iterator[Body]:
             yield from self._vocabulary.moved(body)
@@ -158,9 +150,9 @@ class Search:
     def _candidates(
         self, clauses: Iterable[Clauses], most: int | None = None, *, once: bool = True
     ) -> list[SearchCandidate]:
-        """Make candidates that change some of the recorded states, if `once` not as others do that were made before.
+        """Make candidates that change some of the recorded states; with `once`, not in the same way as earlier ones.
 
-        To generalise a rule and to see what it would change takes time: of more than `most` some are drawn.
+        Computing the related forms and changes of a rule takes time: of more than `most`, a sample is used.
         """
         new = [some for some in dict.fromkeys(clauses) if some not in self._made]
         if most is not None and len(new) > most:
@@ -168,16 +160,16 @@ class Search:
         self._made.update(new)
         kept = [(some, made) for some, made in zip(new, self._generalised(new), strict=True) if len(made)]
         candidates = []
-        for start in range(0, len(kept), 1024):  # a part at a time, because the changed states take room
+        for start in range(0, len(kept), 1024):  # in parts, because the changed states need memory
             candidates += self._of_use(kept[start : start + 1024], once=once)
-        # For a budget that may be too small: by what the policy thinks of them and drawn, in turn.
+        # The budget may be too small for all: alternate between the lowest losses and a random order.
         by_loss = sorted(candidates, key=lambda c: c.loss)
         drawn = [candidates[i] for i in self._rng.permutation(len(candidates)).tolist()]
         ordered = [c for pair in zip(by_loss, drawn, strict=True) for c in pair]
         return list({id(c): c for c in ordered}.values())
 
     def _generalised(self, clauses: Sequence[Clauses]) -> list[RuleSet]:
-        """Return the rules of each with all that follows from them; a rule without conditions stays as it is."""
+        """Return the rule sets of clauses with related forms; a rule without conditions has none."""
         rules = [
             Rule(polarity, action, self._vocabulary.conditions(body))
             for some in clauses
@@ -192,11 +184,11 @@ class Search:
 
     def _of_use(self, made: Sequence[tuple[Clauses, RuleSet]], *, once: bool) -> list[SearchCandidate]:
         responses = respond([rule_set for _, rule_set in made], self._states, negative_first=self._known.negative_first)
-        found = []
+        useful = []
         for i, (clauses, rule_set) in enumerate(made):
             digest = int(responses.digests[i])
             share = float(responses.changed[i].mean())
-            # Acting in one way throughout, or leaving nothing to the policy, changes much.
+            # Rules without conditions and combined rules may change more.
             is_single = len(clauses) == 1 and clauses[0][0]
             most = self._most_changed if is_single else self._known.most_changed
             if not self._settings.least_changed <= share <= most:
@@ -207,12 +199,12 @@ class Search:
             self._seen.add(digest)
             made_of = SearchCandidate(clauses, rule_set, np.packbits(responses.changed[i]), float(responses.losses[i]))
             if not once or self._changed.add(made_of):
-                found.append(made_of)
-        return found
+                useful.append(made_of)
+        return useful
 
 
 def searched(known: SourceInput) -> Hypotheses:
-    """Rule sets from a beam search over bodies of one and more conditions, within a budget of environment steps."""
+    """Yield rule sets from a beam search over bodies of conditions, within a budget of environment steps."""
     search = Search(known)
     ladder = Ladder(float(known.experiences.returns.std()), known.most_changed)
     rounds = BUDGET_AFTER_ROUND[: known.search.most_conditions]
@@ -238,7 +230,7 @@ def searched(known: SourceInput) -> Hypotheses:
 
 
 def rungs_for(known: SourceInput) -> tuple[LadderRung, ...]:
-    """Return the rungs that a budget is enough for: lower ones where it is small and episodes are long."""
+    """Return the rungs that a budget allows: lower ones if it is small and episodes are long."""
     seen, first_look = known.experiences, known.budget * BUDGET_AFTER_ROUND[0] * BUDGET_AFTER_RUNG[0]
     candidates = first_look / (RUNGS[0].changes * float(seen.lengths.mean()))
     ends = set(zip(seen.returns.tolist(), seen.lengths.tolist(), strict=True))
@@ -247,22 +239,15 @@ def rungs_for(known: SourceInput) -> tuple[LadderRung, ...]:
     return tuple(LadderRung(round(scale * rung.changes), rung.seeds) for rung in RUNGS)
 
 
-Trials = Generator[Trial, Sequence[MeasuredEffect], None]
-"""Yields trials, and is sent the effects."""
+Trials = Generator[Trial, Sequence[MeasuredEffect], Any]
+"""Yields trials and is sent their effects."""
 
 
 class _Climb:
-    """Tries candidates on the rungs of a ladder, and counts the environment steps.
+    """Trials of candidates on the rungs of a ladder, with a count of environment steps.
 
-    Parameters
-    ----------
-    ladder
-        Knows what was tried.
-    rungs
-        Changed episodes and seeds of each rung.
-    length
-        Steps of an episode, on average. Episodes that begin where guidance parts from the policy are shorter: what is
-        left over then is spent on the next lot.
+    `length` is the mean length of an episode. Trials that start at the first changed step are shorter; the steps that
+    are left over are spent on the next lot.
     """
 
     def __init__(self, ladder: Ladder, rungs: Sequence[LadderRung], length: float) -> None:
@@ -270,24 +255,20 @@ class _Climb:
         self._spent = 0
 
     def _affordable(self, rung: int, allowed: float) -> int:
-        """Return how many candidates can be tried on a rung until the allowed steps are spent."""
+        """Return the number of candidates that the allowed steps are enough for on a rung."""
         return int((allowed - self._spent) / (self._rungs[rung].changes * self._length))
 
     def looked_at(self, allowed: float) -> int:
-        """Return how many candidates are worth making before the allowed steps are spent on the first rung."""
+        """Return the number of candidates to make for the allowed steps on the first rung."""
         return MADE_PER_TRIED * max(LEAST_LOT, self._affordable(0, allowed))
 
-    def _trial(
-        self, candidates: Sequence[SearchCandidate], rung: int
-    ) -> Generator[Trial, Sequence[MeasuredEffect], Any]:
+    def _trial(self, candidates: Sequence[SearchCandidate], rung: int) -> Trials:
         effects = yield Trial([candidate.rule_set for candidate in candidates], *self._rungs[rung])
         self._spent += sum(effect.steps for effect in effects)
         return effects
 
-    def try_all(
-        self, waiting: Sequence[SearchCandidate], allowed: float
-    ) -> Generator[Trial, Sequence[MeasuredEffect], list[SearchCandidate]]:
-        """Try candidates on the first rung, until the allowed steps are spent; returns those that are left."""
+    def try_all(self, waiting: Sequence[SearchCandidate], allowed: float) -> Trials:
+        """Try candidates on the first rung until the allowed steps are spent; return those that are left."""
         start = 0
         while start < len(waiting) and self._spent < allowed:
             lot = waiting[start : start + min(FIRST_RUNG_LOT, max(LEAST_LOT, self._affordable(0, allowed)))]
@@ -296,7 +277,7 @@ class _Climb:
         return list(waiting[start:])
 
     def refine(self, search: Search, beam: int, allowed: float) -> Trials:
-        """Try what lies around the best candidates, then around the next ones, until the allowed steps are spent."""
+        """Try the neighbours of the best candidates, then of the next ones, until the allowed steps are spent."""
         parents = [found.candidate for found in self._ladder.parents()]
         for start in range(0, len(parents), beam):
             if self._spent >= allowed:
@@ -304,7 +285,7 @@ class _Climb:
             yield from self.try_all(search.around(parents[start : start + beam], self.looked_at(allowed)), allowed)
 
     def to(self, rung: int, allowed: float, *, is_spare: bool = False) -> Trials:
-        """Let candidates come to a rung, the most promising ones first, until the allowed steps are spent."""
+        """Try candidates on a rung, the most promising ones first, until the allowed steps are spent."""
         while self._spent < allowed:
             lot = self._ladder.climbing(rung, min(HIGHER_RUNG_LOT, self._affordable(rung, allowed)), is_spare=is_spare)
             if not lot:

@@ -1,16 +1,16 @@
-"""Sources of hypotheses: where the rule sets come from that are tested.
+"""Sources of the rule sets that a study tests.
 
-A source is a generator. It yields rule sets, is sent how guidance with each of them changed the returns, and may yield
-more: it can search without knowing how effects are measured. What it only wants to try, it yields as a `Trial`, and
-what comes of that as a `Proposal`.
+A source is a generator. It yields rule sets, is sent the effect of guidance with each of them, and may yield more, so
+it can search without knowing how effects are measured. It yields a `Trial` to try rule sets first, and a `Proposal` of
+the best of them.
 
-- `SourceInput`: what a source knows; `Source`: a function from that to a generator, `Hypotheses`.
-- `Trial`, `Proposal`: what sources that search yield; `Named`: a rule set with its source.
-- `DecisionGains`: what other choices are worth at single decisions.
-- `SOURCES`, `register_source`, `find_source`: the sources by name; `source_names`: those that a setting lists;
-  `open_sources`: the generators of those that a study asks for.
-- `OTHERS`, `others_name`: the source of rules from other policies and studies, a generator for each of them.
-- `ask_sources`: drives generators, round after round, with somebody who measures.
+- `SourceInput`: the input of a source; `Source`: a function from that to a generator, `Hypotheses`.
+- `Trial`, `Proposal`: yielded by sources that search; `Named`: a rule set with its source.
+- `DecisionGains`: gains of other choices at single decisions.
+- `SOURCES`, `register_source`, `find_source`: sources by name; `source_names`: the names in a setting; `open_sources`:
+  the generators of some sources.
+- `OTHERS`, `source_name_of_others`: the source of rules from other policies and studies.
+- `run_sources`: runs generators, round after round, with a function that measures effects.
 """
 
 from __future__ import annotations
@@ -26,16 +26,17 @@ from legible.errors import LegibleError, did_you_mean
 from legible.mining import Mining
 from legible.play import Experiences
 from legible.policies import Policy
+from legible.policies.protocol import lacks_fallback
 from legible.relations import MetamorphicRelation
-from legible.rules import Rule, RuleSet
+from legible.rules import Polarity, Rule, RuleSet
 from legible.settings import SearchSettings
 
 
 class MeasuredEffect(NamedTuple):
-    """How guidance with a rule set changed the mean return: the difference, its standard error, a one-sided p-value.
+    """The effect of a rule set on the mean return: the difference, its standard error, a one-sided p-value.
 
-    `changed` of `seeds` episodes were changed, where that was counted, and in them and the others a `share` of the
-    actions; `steps` environment steps were played for it.
+    `changed` of `seeds` episodes were changed, if that was counted; `share` is the override rate over all of them,
+    `steps` the number of environment steps that were played, and `worst_loss` the worst loss of an episode.
     """
 
     mean: float
@@ -45,20 +46,21 @@ class MeasuredEffect(NamedTuple):
     seeds: int | None = None
     steps: int = 0
     share: float = 0.0
+    worst_loss: float = 0.0
 
 
 @dataclass(frozen=True)
 class Trial:
-    """Rule sets that a source wants to try before it decides which of them are tested.
+    """Rule sets to try before a source decides which of them are tested.
 
     Parameters
     ----------
     rule_sets
-        They are played on seeds of their own, and nothing is said of them.
+        The rule sets; their trials use separate seeds and are not reported.
     changes
-        Until guidance has changed this many of their episodes.
+        Number of changed episodes after which a trial stops.
     seeds
-        At most on this many seeds.
+        Maximum number of seeds.
     """
 
     rule_sets: Sequence[RuleSet]
@@ -68,14 +70,18 @@ class Trial:
 
 @dataclass(frozen=True)
 class Proposal:
-    """Rule sets to test, and what trials have shown of them: too good, because they were picked for it."""
+    """Rule sets to test, and their effects in trials, which are too optimistic because they were selected by them.
+
+    `worst_loss` is the worst loss of an episode in all trials, where these are known from a file.
+    """
 
     rule_sets: Sequence[RuleSet]
     shown: Sequence[MeasuredEffect]
+    worst_loss: float = 0.0
 
 
 class Named(NamedTuple):
-    """A rule set to test, the name of its source, and what trials have shown of it, if there were any."""
+    """A rule set to test, the name of its source, and its effect in a trial, if there was one."""
 
     source: str
     rule_set: RuleSet
@@ -83,25 +89,23 @@ class Named(NamedTuple):
 
 
 Hypotheses = Generator[Sequence[RuleSet] | Proposal | Trial, Sequence[MeasuredEffect], None]
-"""Yields rule sets to test, or to try, and is sent an effect for each of them."""
+"""Yields rule sets to test or to try, and is sent an effect for each of them."""
 
 
 @dataclass(frozen=True)
 class DecisionGains:
-    """What other choices are worth at single decisions, a row each (see `legible.mistakes`).
+    """Gains of other choices at single decisions, one row each (see `legible.mistakes`).
 
     Parameters
     ----------
     observations
         ``float32[n, features]``.
-    taken
-        ``int64[n, groups]``, the choices that were taken.
-    choices
-        ``int64[n, others]``, the other ones.
+    taken, choices
+        ``int64[n, groups]``, the choices that were taken, and ``int64[n, others]``, the other ones.
     gains, errors
-        ``float64[n, others]``: what each is worth beyond what was done, and its standard error.
+        ``float64[n, others]``: the gain of each other choice, and its standard error.
     scores
-        ``float[n, all choices]``, what the policy thought of each.
+        ``float[n, all choices]``, the policy's scores.
     episodes
         ``int64[n]``, the episode of each decision.
     """
@@ -117,34 +121,28 @@ class DecisionGains:
 
 @dataclass(frozen=True)
 class SourceInput:
-    """What a source of hypotheses knows.
+    """The input of a source.
 
     Parameters
     ----------
-    policy
-        The policy that is studied.
-    experiences
-        What it saw and did.
-    mining
-        The rules that were mined from it.
+    policy, experiences, mining
+        The policy, its experiences, and the rules mined from them.
     relations
         The metamorphic relations.
     rules
-        Rules of the user's own.
+        The user's rules.
     others
-        Rules of other policies and studies, by what those are called.
+        Rules of other policies and studies, by name.
     seed
-        Of the study, for sources that draw random numbers.
+        Seed of the study, for sources that draw random numbers.
     decisions
-        What other choices are worth at single decisions, where that was found out.
-    search
-        What a search is to do.
-    budget
-        Environment steps that a search may take.
+        Gains of other choices at single decisions, if they were measured.
+    search, budget
+        Settings of the search, and its budget of environment steps.
     negative_first
-        Whether negative rules win where rules conflict.
+        Whether negative rules win conflicts.
     most_changed
-        The share of the actions that a composition may change: a search need not find what changes more.
+        Maximum override rate of a composition; a search need not find rules that change more.
     """
 
     policy: Policy
@@ -160,44 +158,62 @@ class SourceInput:
     negative_first: bool = False
     most_changed: float = 1.0
 
+    @property
+    def polarities(self) -> tuple[Polarity, ...]:
+        """Polarities of rules that can be tested: only positive ones if the policy cannot say what to do instead."""
+        return ("+",) if lacks_fallback(self.policy) else ("+", "-")
+
+    def testable(self) -> SourceInput:
+        """Return the same input without mined and others' rules that cannot be tested."""
+        if "-" in self.polarities:
+            return self
+        kept = tuple(mined for mined in self.mining.rules if mined.rule.polarity in self.polarities)
+        others = {
+            place: tuple(r for r in rules if r.polarity in self.polarities) for place, rules in self.others.items()
+        }
+        return replace(self, mining=replace(self.mining, rules=kept), others=others)
+
 
 Source = Callable[[SourceInput], Hypotheses]
 SOURCES: dict[str, Source] = {}
 OTHERS = "others"
-"""The source that is opened once for each of the other policies and studies."""
+"""Name of the source that is opened once for each of the other policies and studies."""
 
 
-def others_name(place: str) -> str:
-    """What the rules of another policy or study are named by.
+def source_name_of_others(place: str) -> str:
+    """Return the source name for the rules of another policy or study.
 
-    >>> others_name("studies/small")
+    >>> source_name_of_others("studies/small")
     'others: studies/small'
     """
-    return f"{OTHERS}: {place.replace(',', ' ')}"  # names of sources are listed with commas between them
+    return f"{OTHERS}: {place.replace(',', ' ')}"  # lists of names are separated by commas
 
 
 def register_source(name: str, source: Source) -> None:
-    """Give a source a name, by which settings can ask for it."""
+    """Register a source under a name, for use in settings."""
     if not name.isidentifier():
-        raise LegibleError(f"a source's name is a word of letters, digits and underscores, got {name!r}.")
+        raise LegibleError(f"the name of a source must consist of letters, digits and underscores, got {name!r}.")
     SOURCES[name] = source
 
 
 def open_sources(names: Iterable[str], known: SourceInput) -> dict[str, Hypotheses]:
-    """Return the generators of the sources of some names, in the order of the names."""
-    found: dict[str, Hypotheses] = {}
+    """Return the generators of the sources with these names, in the order of the names."""
+    opened: dict[str, Hypotheses] = {}
+    known = known.testable()
     for name in names:
         source = find_source(name)
         if name == OTHERS:
             places = known.others.items()
-            found |= {others_name(place): source(replace(known, others={place: rules})) for place, rules in places}
+            opened |= {
+                source_name_of_others(place): source(replace(known, others={place: rules})) for place, rules in places
+            }
         else:
-            found[name] = source(known)
-    return found
+            opened[name] = source(known)
+    return opened
 
 
 def find_source(name: str) -> Source:
-    """Return the source of a name."""
+    """Return the source with a name."""
     if name not in SOURCES:
         raise LegibleError(
             f"there is no source of rule sets {name!r}; they are {', '.join(SOURCES)}.{did_you_mean(name, SOURCES)}"
@@ -206,7 +222,7 @@ def find_source(name: str) -> Source:
 
 
 def source_names(setting: str) -> list[str]:
-    """Return the names of the sources that a setting lists with commas between them, all of which must exist.
+    """Return the names of sources in a comma-separated setting; raise if one of them does not exist.
 
     >>> source_names("mined, yours")
     ['mined', 'yours']
@@ -217,16 +233,16 @@ def source_names(setting: str) -> list[str]:
     return names
 
 
-def ask_sources(
+def run_sources(
     sources: Mapping[str, Hypotheses],
     measure: Callable[[list[Named]], Sequence[MeasuredEffect]],
     explore: Callable[[Trial], Sequence[MeasuredEffect]] | None = None,
+    on_loss: Callable[[float], None] = lambda _: None,
 ) -> list[tuple[str, RuleSet]]:
-    """Drive sources until none has anything more to test; return every rule set with the name of its source.
+    """Run sources until all have ended; return every rule set with the name of its source.
 
-    In each round all sources yield, `measure` is called once with all that they yielded, each with the name of its
-    source, and each source is sent the effects of its own rule sets. What a source wants to try, `explore` tries at
-    once.
+    In each round all sources yield rule sets, `measure` is called once with all of them, and each source is sent the
+    effects of its own rule sets. Trials are run by `explore` at once, and their worst losses are passed to `on_loss`.
     """
     tested: list[tuple[str, RuleSet]] = []
     waiting: dict[str, Sequence[MeasuredEffect] | None] = dict.fromkeys(sources)
@@ -237,11 +253,14 @@ def ask_sources(
                 found = next(sources[name]) if effects is None else sources[name].send(effects)
                 while isinstance(found, Trial):
                     if explore is None:
-                        raise LegibleError(f"the source {name!r} wants to try rule sets; nobody does that here.")
-                    found = sources[name].send(explore(found))
+                        raise LegibleError(f"the source {name!r} yields trials, which are not supported here.")
+                    tried = explore(found)
+                    on_loss(max((effect.worst_loss for effect in tried), default=0.0))
+                    found = sources[name].send(tried)
             except StopIteration:
                 continue
             if isinstance(found, Proposal):
+                on_loss(found.worst_loss)
                 yielded[name] = [Named(name, *pair) for pair in zip(found.rule_sets, found.shown, strict=True)]
             else:
                 yielded[name] = [Named(name, rule_set) for rule_set in found]

@@ -1,11 +1,11 @@
-"""The conditions that searched rules are made of, and the small steps from one body to another.
+"""The conditions of searched rules, and small changes of rule bodies.
 
 - `Span`: neighbouring intervals of one feature; `Body`: spans of different features.
-- `Vocabulary`: all spans that a search starts with, and the neighbours of a body.
+- `Vocabulary`: the spans that a search starts with, and the neighbours of a body.
 
-A span of a numeric feature is one of its intervals, or all of them up to an end: "above 3", "at most 5". Wider and
-narrower ones in between are reached step by step. An interval that holds a sentinel (a value that means "there is
-none") is never drawn together with numbers.
+A span of a numeric feature is one of its intervals, or all intervals up to an end: "above 3", "at most 5". The search
+reaches other spans step by step. An interval that holds a sentinel (a value that means "missing") is never combined
+with numbers.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ Body = tuple[Span, ...]
 
 
 class Vocabulary:
-    """What searched rules can say.
+    """The conditions of searched rules.
 
     Parameters
     ----------
     space
         Names and kinds of the features.
     intervals
-        How the features are cut.
+        Intervals of the features.
 
     Examples
     --------
@@ -56,13 +56,13 @@ class Vocabulary:
 
     @cached_property
     def spans_by_feature(self) -> dict[int, tuple[Span, ...]]:
-        """The spans of every feature that has more than one."""
+        """Spans by feature, for every feature with more than one interval."""
         found = {feature: tuple(self._spans_of(feature)) for feature in range(len(self._space))}
         return {feature: spans for feature, spans in found.items() if spans}
 
     @cached_property
     def spans(self) -> tuple[Span, ...]:
-        """The spans of which the shortest bodies are made."""
+        """All spans that a search starts with."""
         return tuple(span for spans in self.spans_by_feature.values() for span in spans)
 
     def _spans_of(self, feature: int) -> Iterator[Span]:
@@ -77,7 +77,7 @@ class Vocabulary:
             yield from (Span(feature, k, last) for k in range(first + 1, last))
 
     def _runs(self, feature: int) -> Iterator[tuple[int, int]]:
-        """First and last interval of every stretch of numbers without a sentinel."""
+        """Yield the first and last interval of every run of numbers without a sentinel."""
         lows, highs = self._intervals.lows[feature], self._intervals.highs[feature]
         values = np.array(self._space[feature].sentinels, np.float32)
         special = frozenset(np.flatnonzero(np.isin(highs, values) & (lows == below(highs))).tolist())
@@ -96,7 +96,7 @@ class Vocabulary:
         )
 
     def body(self, conditions: Iterable[Condition]) -> Body | None:
-        """Return the body that has some conditions; None where their ends are no ends of intervals."""
+        """Return the body with some conditions; None if their bounds are not bounds of intervals."""
         spans = []
         for c in conditions:
             first = np.flatnonzero(self._intervals.lows[c.feature] == np.float32(c.low))
@@ -107,9 +107,9 @@ class Vocabulary:
         return tuple(sorted(spans))
 
     def drawn(self, count: int, inside: NDArray[np.uint16], rng: np.random.Generator) -> Body:
-        """Draw a body with some spans, of different features, that holds in a state.
+        """Draw a body of `count` spans, of different features, that holds in a state.
 
-        The state is given by the interval of every feature. What lies in none of them is not spoken of.
+        The state is given as the interval of every feature; features outside all intervals are left out.
         """
         chosen = sorted(rng.choice(list(self.spans_by_feature), count, replace=False).tolist())
         spans = [[s for s in self.spans_by_feature[f] if s.first <= inside[f] <= s.last] for f in chosen]
@@ -117,24 +117,18 @@ class Vocabulary:
 
     @cached_property
     def halves(self) -> tuple[tuple[Span, Span], ...]:
-        """The two spans on either side of every cut, where both are spans."""
-        whole = set(self.spans)
-        pairs = (
-            (span, Span(span.feature, span.last + 1, int(self._intervals.sizes[span.feature]) - 1))
-            for span in self.spans
-            if span.first == 0
-        )
-        return tuple(pair for pair in pairs if pair[1] in whole)
+        """Pairs of spans below and above a cut."""
+        spans, sizes = set(self.spans), self._intervals.sizes
+        pairs = ((s, Span(s.feature, s.last + 1, int(sizes[s.feature]) - 1)) for s in self.spans if s.first == 0)
+        return tuple(pair for pair in pairs if pair[1] in spans)
 
     def longer(self, body: Body) -> Iterator[Body]:
-        """Bodies with one more span, of a feature that the body does not speak of."""
-        spoken_of = {span.feature for span in body}
-        for span in self.spans:
-            if span.feature not in spoken_of:
-                yield tuple(sorted((*body, span)))
+        """Yield the bodies with one more span, of a feature that the body does not use."""
+        used = {span.feature for span in body}
+        yield from (tuple(sorted((*body, span))) for span in self.spans if span.feature not in used)
 
     def moved(self, body: Body) -> Iterator[Body]:
-        """Bodies in which one span of a numeric feature ends an interval earlier or later."""
+        """Yield the bodies in which one bound of a numeric feature moves by one interval."""
         for i, (feature, first, last) in enumerate(body):
             if self._space[feature].kind == "categorical":
                 continue
@@ -145,6 +139,6 @@ class Vocabulary:
                     yield (*body[:i], Span(feature, a, b), *body[i + 1 :])
 
     def shorter(self, body: Body) -> Iterator[Body]:
-        """Bodies with one span less."""
+        """Yield the bodies with one span less."""
         if len(body) > 1:
             yield from (body[:i] + body[i + 1 :] for i in range(len(body)))

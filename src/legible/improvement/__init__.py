@@ -1,4 +1,4 @@
-"""Compose the rule sets that help: by selection, or as in Algorithm 2 of the paper."""
+"""Composition of the rule sets that help: by selection, or by Algorithm 2 of the paper."""
 
 from __future__ import annotations
 
@@ -6,11 +6,4 @@ from legible.improvement.candidates import find_candidates
 from legible.improvement.composed import CompositionCheck, CompositionStep, FrontPoint
 from legible.improvement.composition import Improvement, improve
 
-__all__ = [
-    "CompositionCheck",
-    "CompositionStep",
-    "FrontPoint",
-    "Improvement",
-    "find_candidates",
-    "improve",
-]
+__all__ = ["CompositionCheck", "CompositionStep", "FrontPoint", "Improvement", "find_candidates", "improve"]

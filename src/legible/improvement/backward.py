@@ -1,6 +1,6 @@
-"""Leaving out of a composition what is not missed.
+"""Removal of redundant rules from a composition.
 
-- `leave_out`: whole rule sets, then single rules, as long as the figure is no lower without them.
+- `leave_out`: removes whole rule sets, then single rules, as long as the objective does not fall.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from legible.improvement.judging import CompositionJudge
 from legible.rules import RuleSet
 
 MOST_SINGLE_RULES = 48
-"""Compositions with more rules are not tried without each of them."""
+"""Single rules of compositions with more rules are not tried for removal."""
 Without = Callable[[tuple[RuleSet, ...], RuleSet], tuple[RuleSet, ...]]
 
 
 @dataclass(frozen=True)
 class Selected:
-    """What was selected.
+    """A selected composition.
 
     Parameters
     ----------
     rule_sets
-        The rule sets that joined and stayed, in their order, without the rules that were left out.
+        The rule sets that were added and stayed, in their order, without the rules that were removed.
     result
         The episodes of their union.
     steps
-        What joined, then what was left out.
+        Additions, then removals.
     """
 
     rule_sets: tuple[RuleSet, ...]
@@ -40,12 +40,12 @@ class Selected:
 
     @property
     def composition(self) -> RuleSet:
-        """The union."""
+        """The union of the rule sets."""
         return union(self.rule_sets)
 
 
 def union(rule_sets: Sequence[RuleSet]) -> RuleSet:
-    """Return all rules of some rule sets, in their order."""
+    """Return all rules of rule sets, in their order."""
     together = RuleSet(())
     for rule_set in rule_sets:
         together = together | rule_set
@@ -53,9 +53,9 @@ def union(rule_sets: Sequence[RuleSet]) -> RuleSet:
 
 
 def leave_out(judge: CompositionJudge, path: Path) -> Selected:
-    """Leave out what is not missed of what came of a path: whole rule sets first, then single rules.
+    """Remove redundant parts of the composition of a path: whole rule sets first, then single rules.
 
-    The figure never falls, so that no small losses add up.
+    The objective never falls, so that no small losses add up.
     """
     selected = Selected(path.rule_sets, path.result, tuple(path.steps))
     if len(selected.rule_sets) > 1:
@@ -72,11 +72,11 @@ def leave_out(judge: CompositionJudge, path: Path) -> Selected:
 def _without_some(
     judge: CompositionJudge, path: Path, selected: Selected, parts: Sequence[RuleSet], without: Without
 ) -> Selected:
-    """Leave out parts one after the other, beginning with those that are missed least by themselves."""
+    """Remove parts one after the other, beginning with the one whose removal alone costs least."""
     alone = path.trials.play_whole([union(without(selected.rule_sets, part)) for part in parts])
     for place in sorted(range(len(parts)), key=lambda place: -alone[place].addition):
         fewer = without(selected.rule_sets, parts[place])
-        # What is missed on the first half is not played on the second.
+        # A removal that costs return on the first half is not played on the second.
         trial = path.trials.play_whole([union(fewer)])[0] if fewer and alone[place].addition >= 0.0 else None
         if trial is None or trial.addition < 0.0:
             continue

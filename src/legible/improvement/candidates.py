@@ -1,7 +1,7 @@
-"""Which rule sets are composed, in which order.
+"""Candidates of a composition, and their order.
 
-- `find_candidates`: those of an evaluation, in the order of the paper's Algorithm 2.
-- `candidates_by_worth`: the same, each once, those that add most first; `worth`: how much, as far as is known.
+- `find_candidates`: candidates of an evaluation, in the order of the paper's Algorithm 2.
+- `candidates_by_worth`: distinct candidates, the largest estimated gain first; `worth`: the estimated gain.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from legible.rules import Rule, RuleSet
 from legible.settings import ImprovementSettings
 
 SMALLEST_P = 1e-15
-"""Smaller ones are this: nothing is more certain than a number can tell."""
+"""Lower bound of p-values, below which the quantile of the normal distribution loses precision."""
 
 
 def find_candidates(evaluation: Evaluation, settings: ImprovementSettings, veto: Collection[Rule]) -> list[Verdict]:
-    """Return the rule sets to try, in order; at most as many as the settings say, those with the largest effect."""
+    """Return the rule sets to try, in order; at most as many as the settings allow, those with the largest effect."""
     allowed = _allowed(evaluation, settings, veto)
     by_effect = sorted(allowed, key=lambda v: -v.difference)
     if settings.most_candidates:
@@ -34,7 +34,7 @@ def find_candidates(evaluation: Evaluation, settings: ImprovementSettings, veto:
 
 
 def candidates_by_worth(evaluation: Evaluation, settings: ImprovementSettings, veto: Collection[Rule]) -> list[Verdict]:
-    """Return the rule sets to try, each once, without those that alone change more actions than a composition may."""
+    """Return the distinct rule sets to try, without those whose override rate alone exceeds the limit."""
     found: dict[frozenset[Rule], Verdict] = {}
     allowed = [v for v in _allowed(evaluation, settings, veto) if v.sample.changed <= settings.most_changed]
     for verdict in sorted(allowed, key=lambda v: -worth(v)):
@@ -43,10 +43,10 @@ def candidates_by_worth(evaluation: Evaluation, settings: ImprovementSettings, v
 
 
 def worth(verdict: Verdict) -> float:
-    """What a rule set adds to the policy, by fresh seeds if there are some.
+    """Return the estimated gain of a rule set, from held-out seeds if it was confirmed.
 
-    In the race the best ones look better than they are: without fresh seeds it is the difference there less its
-    standard error, which follows from p.
+    The best rule sets of a race look better than they are. Without a confirmation the estimate is the difference in the
+    race minus its standard error, which follows from p.
     """
     if verdict.confirmation is not None:
         return verdict.confirmation.effect.mean

@@ -1,13 +1,13 @@
-"""Whether a composition is better than the policy alone, on seeds that chose nothing.
+"""Check of a composition against the unguided policy on held-out seeds.
 
-- `check_composition`: plays it, what it is compared with in the front, and the unguided policy.
-- `front_candidates`, `non_dominated`: the compositions that no other one beats in both gain and changed actions.
+- `check_composition`: plays the composition, alternatives of the front, and the unguided policy.
+- `front_candidates`, `non_dominated`: compositions that no other one beats in both gain and override rate.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,12 +20,11 @@ from legible.rules import RuleSet
 from legible.settings import FEWEST_CHANGES, EvaluationSettings
 
 MOST_POINTS = 6
-"""Compositions of the front that are played on the seeds of the check, the chosen one included."""
+"""Maximum number of compositions of the front that are played, including the chosen one."""
 
 
-@dataclass(frozen=True)
-class Checked:
-    """A check, the front, and the environment steps that they took."""
+class Checked(NamedTuple):
+    """A check, the front, and their environment steps."""
 
     check: CompositionCheck
     front: tuple[FrontPoint, ...]
@@ -33,31 +32,31 @@ class Checked:
 
 
 def check_composition(how: Play, composition: RuleSet, others: Sequence[RuleSet], episodes: int) -> Checked:
-    """Check a composition on seeds of its own.
+    """Check a composition on held-out seeds.
 
-    As in the confirmation, at least 200 episodes must be changed for a test that holds where losses are rare and large;
-    where the seeds of the settings hold fewer, more are played, up to as many as a confirmation has.
+    The rules must change at least `FEWEST_CHANGES` episodes, as in the confirmation: with fewer, the test is not valid
+    where large losses are rare. If the seeds of the settings hold fewer, more are played, up to `confirmation_seeds`.
 
     Parameters
     ----------
     how
-        How they are played.
+        Settings of play.
     composition, others
-        The rules to check, and those of the other compositions of the front.
+        The rules to check, and the other compositions of the Pareto front, on the same seeds.
     episodes
-        Seeds, at least.
+        Minimum number of seeds.
     """
     settings, seed = how.settings, how.seed
     least = max(episodes, least_episodes(settings))
     most = max(least, settings.confirmation_seeds)
-    play = how.beside("composition check", most)
+    play = how.against("composition check", most)
     numbers = [play.add(rules) for rules in (composition, *others)]
     play.play_seeds({numbers[0]: least})
     play.play_changes({numbers[0]: FEWEST_CHANGES})
     seeds = max(least, play.seeds_for(numbers[0], FEWEST_CHANGES))
     play.play_seeds(dict.fromkeys(numbers, seeds))
     pairs = [play.pairs(number, seeds) for number in numbers]
-    judge = Judge(play.results, pairs, settings, seed)
+    judge = Judge(play.results, pairs, settings, seed, how.worst_loss)
     effects = [judge.effect(one) for one in pairs]
     constraints = judge.constraints(pairs[0])
     rare = int(pairs[0].changed.sum()) < FEWEST_CHANGES
@@ -78,16 +77,16 @@ def check_composition(how: Play, composition: RuleSet, others: Sequence[RuleSet]
 
 
 def _front(points: Sequence[FrontPoint]) -> tuple[FrontPoint, ...]:
-    """The points that none beats in both, and the chosen one, the fewest changes first."""
+    """Return the non-dominated points and the chosen one, the lowest override rate first."""
     best = non_dominated([(point.effect.mean, point.changed) for point in points])
     chosen = [i for i, point in enumerate(points) if point.is_chosen]
     return tuple(sorted((points[i] for i in {*best, *chosen}), key=lambda point: (point.changed, point.effect.mean)))
 
 
 def non_dominated(points: Sequence[tuple[float, float]]) -> list[int]:
-    """Return the places of the points, of gain and share changed, that gain more than all which change as little.
+    """Return the places of the points (gain, override rate) that gain more than all points with a lower rate.
 
-    What gains nothing is beaten by changing nothing.
+    Points without a gain are dominated by changing nothing.
 
     >>> non_dominated([(50.0, 0.2), (30.0, 0.1), (40.0, 0.3), (-1.0, 0.01)])
     [1, 0]
@@ -103,7 +102,7 @@ def non_dominated(points: Sequence[tuple[float, float]]) -> list[int]:
 def front_candidates(
     looked_at: Sequence[tuple[RuleSet, UnitResult]], base: UnitResult, chosen: RuleSet, settings: EvaluationSettings
 ) -> list[RuleSet]:
-    """Return which compositions other than the chosen one are played for the front, by the seeds that chose it."""
+    """Return the other compositions that are played for the front, by the seeds on which they were selected."""
     objective = find_objective(settings.objective)
     different = {frozenset(rules.rules): (rules, result) for rules, result in looked_at}
     different.pop(frozenset(chosen.rules), None)

@@ -1,9 +1,9 @@
-"""What comes of composing rule sets, before it is measured on the seeds of the final figure.
+"""Results of composing rule sets, before the composition is measured on the final seeds.
 
 - `CompositionStep`: one rule set that was tried.
-- `FrontPoint`: a composition that no other one beats in both gain and changed actions.
-- `CompositionCheck`: what seeds that chose nothing say of the composition.
-- `Composed`: all of it.
+- `FrontPoint`: a composition that no other one beats in both gain and override rate.
+- `CompositionCheck`: the check of the composition on held-out seeds.
+- `Composed`: all results.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from legible.rules import RuleSet
 
 
 def share_changed(episodes: UnitResult) -> float:
-    """The share of the steps in which guidance changed the action."""
+    """Return the override rate: the share of steps in which guidance changed the action."""
     return float(episodes.changed.sum() / max(1, episodes.lengths.sum()))
 
 
@@ -29,18 +29,17 @@ class CompositionStep:
     Parameters
     ----------
     rule_set
-        It; of a removal, the rules that were left out.
+        The rule set; for a removal, the rules that were removed.
     mean, error
-        The mean return with it (of a removal, without it), on the seeds of the composition.
+        Mean return with it (for a removal, without it) on the seeds of the composition, and its standard error.
     accepted
-        Whether the composition became so.
+        Whether the composition was changed in this way.
     effect
-        What it adds to the composition that there was, by the objective (of a removal, what leaving it out adds); None
-        where that was not tested.
+        Effect of the step on the objective, compared with the composition before it; None where it was not tested.
     changed
-        The share of the steps in which the composition that was tried changes the action.
+        Override rate of the composition that was tried.
     is_removal
-        Whether rules were left out.
+        Whether rules were removed.
     """
 
     rule_set: RuleSet
@@ -54,18 +53,18 @@ class CompositionStep:
 
 @dataclass(frozen=True)
 class FrontPoint:
-    """A composition that no other one of those that were looked at beats in both gain and changed actions.
+    """A composition that no other one that was tried beats in both gain and override rate.
 
     Parameters
     ----------
     composition
         Its rules.
     effect
-        Guided minus base by the objective, on the seeds of the check, on which none of them was chosen.
+        Guided minus unguided by the objective, on the held-out seeds of the check.
     changed
-        The share of the steps there in which it changes the action.
+        Its override rate there.
     is_chosen
-        Whether it is the composition.
+        Whether it is the chosen composition.
     """
 
     composition: RuleSet
@@ -76,22 +75,22 @@ class FrontPoint:
 
 @dataclass(frozen=True)
 class CompositionCheck:
-    """What seeds that chose nothing say of the composition.
+    """Check of the composition on held-out seeds.
 
     Parameters
     ----------
     composition
         The rules that were checked.
     effect
-        Guided minus base by the objective.
+        Guided minus unguided by the objective.
     changed
-        The share of the steps in which the rules change the action.
+        Override rate.
     is_too_rare
-        Whether they change too few episodes to tell.
+        Whether the rules change too few episodes for a test.
     constraints
-        Whether each of the constraints is shown to be kept.
+        Checks of the constraints.
     is_passed
-        Whether the gain is beyond chance and every constraint is kept; without that there is no composition.
+        Whether the gain is significant and every constraint is kept; otherwise the composition is dropped.
     """
 
     composition: RuleSet
@@ -104,7 +103,7 @@ class CompositionCheck:
 
 @dataclass(frozen=True)
 class Composed:
-    """A composition and how it came about; see `legible.improvement.Improvement`."""
+    """A composition and its steps; see `legible.improvement.Improvement`."""
 
     rule_sets: tuple[RuleSet, ...]
     composition: RuleSet

@@ -1,30 +1,33 @@
-"""Compose the rule sets that reveal weaknesses into a guided policy that is better.
+"""Composition of the rule sets that reveal weaknesses into a better, guided policy.
 
 By default rule sets are selected so that the composition stays small and does not overfit
-(`legible.improvement.selection`); `--preset paper` has Algorithm 2 of the paper (`legible.improvement.algorithm_2`).
+(`legible.improvement.selection`); `--preset paper` uses Algorithm 2 of the paper (`legible.improvement.algorithm_2`).
 
-Evaluation, composition, its check and the final figure use disjoint blocks of seeds: what is picked because it did well
-on some seeds is never quoted from the same ones.
+Evaluation, composition, its check and the final figure use disjoint blocks of seeds, so that no result is reported from
+the seeds on which it was selected.
 
-- `improve`: composes, and measures the result on fresh seeds; `Improvement`: what came of it.
+- `improve`: composes rule sets, and measures the composition on held-out seeds; `Improvement`: the result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from legible.evaluation import Evaluation, PlayedBlocks, Runner, Sample, find_objective, play_on_same_seeds
-from legible.evaluation.figures import check_constraints, effect_by, effects, figure_rows
+from legible.display import Displayed
+from legible.evaluation import Evaluation, Figure, PlayedBlocks, Runner, Sample, find_objective, play_on_same_seeds
+from legible.evaluation.figures import check_constraints, effect_by, effects, figures
+from legible.evaluation.ledger import LedgerPart, courses_of, split_times
 from legible.evaluation.objectives import ConstraintCheck
+from legible.evaluation.rare_losses import RareLosses, judge_rare_losses
 from legible.evaluation.statistics import Effect
-from legible.evaluation.units import Setup, UnitResult, run_units
+from legible.evaluation.units import Setup, run_units
 from legible.features import FeatureSpace
-from legible.formatting import data_frame
+from legible.formatting import confidence_interval, data_frame, number
 from legible.improvement.algorithm_2 import compose_as_in_paper
 from legible.improvement.composed import CompositionCheck, CompositionStep, FrontPoint, share_changed
 from legible.improvement.selection import compose_by_selection
@@ -33,9 +36,9 @@ from legible.rules import Rule, RuleSet
 from legible.settings import EvaluationSettings, ImprovementSettings
 
 
-@dataclass(frozen=True)
-class Improvement:
-    """A composition of rule sets and what it is worth.
+@dataclass(frozen=True, repr=False)
+class Improvement(Displayed):
+    """A composition of rule sets and its effect.
 
     Parameters
     ----------
@@ -44,23 +47,27 @@ class Improvement:
     composition
         Their union: the rules of the guided policy.
     steps
-        How it came about.
+        The steps of the composition.
     chosen
-        The composition on the seeds on which it was chosen: the paper's figure, too good because it was picked for it.
+        The composition on the seeds on which it was selected: the paper's figure, which is too optimistic.
     effect
-        Guided minus base by the objective, on the fresh seeds of the final figure, failed episodes at their worst.
+        Guided minus unguided by the objective on the final seeds, with the worst case of failed episodes.
     final_blocks
-        The episodes of the final figure: the unguided policy and, unless the composition is empty, the guided one.
+        The final episodes: of the unguided policy and, unless the composition is empty, of the guided one.
     settings, evaluation_settings
-        Of the composition; of the evaluation, for objective, constraints and method.
+        Settings of the composition, and of the evaluation (objective, constraints and method).
     front
-        Compositions that no other one beats in both gain and changed actions, the fewest changes first; none in the
-        paper's method.
+        Compositions that no other one beats in both gain and override rate, the lowest rate first; empty in the paper's
+        method.
     check
-        What seeds that chose nothing say of the composition; None where there was nothing to check, or in the paper's
-        method. Where it is not passed, the composition is empty.
+        Check on held-out seeds; None where there was nothing to check, and in the paper's method. If it is not passed,
+        the composition is empty.
     environment_steps
-        Environment steps of composition, check and final figure.
+        Environment steps of composition, check and final episodes.
+    worst_loss
+        The worst paired loss of any rule set of the study, or the worst one that the user says to be possible.
+    gain_by_time
+        The gain in the mean return by the time after the first changed action; empty where it is unknown.
     """
 
     rule_sets: tuple[RuleSet, ...]
@@ -74,25 +81,49 @@ class Improvement:
     front: tuple[FrontPoint, ...] = ()
     check: CompositionCheck | None = None
     environment_steps: int = 0
+    worst_loss: float = 0.0
+    gain_by_time: tuple[LedgerPart, ...] = ()
+
+    def facts(self) -> dict[str, object]:
+        """Return what a notebook shows."""
+        effect = self.effect
+        return {
+            "rules": len(self.composition),
+            "mean return": f"{number(self.base.mean)} → {number(self.guided.mean)}",
+            "gain": confidence_interval(effect.mean, effect.low, effect.high),
+        }
 
     @property
     def base(self) -> Sample:
-        """The unguided policy on the seeds of the final figure."""
+        """Summary of the unguided policy on the final seeds."""
         return Sample.of(self.final_blocks.base)
 
     @property
     def guided(self) -> Sample:
-        """The guided policy on the seeds of the final figure; the unguided one when the composition is empty."""
+        """Summary of the guided policy on the final seeds; of the unguided one if the composition is empty."""
         return Sample.of(self.final_blocks.results[-1])
 
     @property
+    def rare_losses(self) -> RareLosses | None:
+        """What rare losses would do to the gain on the final seeds; None for objectives that are no means."""
+        objective = find_objective(self.evaluation_settings.objective)
+        if objective.ranks is not None or objective.is_binary or not len(self.composition):
+            return None
+        base, guided = self.final_blocks.base, self.final_blocks.results[-1]
+        differences = objective.differences(guided, base)
+        changed = ((guided.changed > 0) | (differences != 0.0)) & ~np.isnan(differences)
+        return judge_rare_losses(
+            differences[changed], self.worst_loss, is_known=bool(self.evaluation_settings.worst_loss)
+        )
+
+    @property
     def changes_too_much(self) -> bool:
-        """Whether it changes more actions on the seeds of the final figure than it may."""
+        """True if the override rate on the final seeds exceeds the limit."""
         return share_changed(self.final_blocks.results[-1]) > self.settings.most_changed
 
     @property
     def choice_shares(self) -> NDArray[np.float64]:
-        """Share of the final figure's steps in which the guided policy takes each choice; empty where not counted."""
+        """Share of the final steps in which the guided policy takes each choice; empty where not counted."""
         guided = self.final_blocks.results[-1]
         counted = guided.taken.any(axis=1)
         if not counted.any():
@@ -101,24 +132,24 @@ class Improvement:
         return shares
 
     def effects(self) -> dict[str, Effect]:
-        """Guided minus base on the seeds of the final figure by every objective, whichever was asked for."""
+        """Return guided minus unguided on the final seeds by every objective."""
         blocks = self.final_blocks
-        return effects(blocks.results, blocks.results[-1], blocks.base, self.evaluation_settings.method)
+        settings = self.evaluation_settings
+        return effects(blocks.results, blocks.results[-1], blocks.base, settings.method, settings.objective)
 
-    def figure_rows(self, references: Mapping[str, UnitResult] | None = None) -> list[dict[str, Any]]:
-        """Base, guided policy (if there is one), difference and references on the final seeds, a row an objective."""
-        blocks = self.final_blocks
-        if not len(self.composition):
-            return figure_rows({"base": blocks.base}, references=references)
-        return figure_rows({"base": blocks.base, "guided": blocks.results[-1]}, self.effects(), references)
+    def figures(self) -> dict[str, dict[str, Figure]]:
+        """Return the figures of the unguided policy ("base") and, if there is a composition, of the guided one."""
+        guided = {"guided": self.final_blocks.results[-1]} if len(self.composition) else {}
+        blocks, objective = {"base": self.final_blocks.base, **guided}, self.evaluation_settings.objective
+        return {name: figures(result, objective) for name, result in blocks.items()}
 
     def constraints(self) -> tuple[ConstraintCheck, ...]:
-        """Whether the seeds of the final figure show that the constraints are kept."""
+        """Check the constraints on the final seeds."""
         blocks = self.final_blocks
         return check_constraints(self.evaluation_settings, blocks.results, blocks.results[-1], blocks.base)
 
     def to_rows(self, space: FeatureSpace) -> list[dict[str, Any]]:
-        """The steps of the composition as plain rows, for JSON or a data frame."""
+        """Return the steps of the composition as plain rows, for JSON or a data frame."""
         return [
             {
                 "rule": step.rule_set.short_text(space),
@@ -132,12 +163,12 @@ class Improvement:
             for step in self.steps
         ]
 
-    def to_pandas(self, space: FeatureSpace) -> Any:
-        """Return the steps of the composition as a data frame, a row each."""
+    def to_frame(self, space: FeatureSpace) -> Any:
+        """Return the steps of the composition as a data frame, one row each."""
         return data_frame(self.to_rows(space), ("rule", "rules", "mean", "error", "changed", "removal", "accepted"))
 
     def front_rows(self, space: FeatureSpace) -> list[dict[str, Any]]:
-        """The front as plain rows, the fewest changed actions first, for JSON or a data frame."""
+        """Return the front as plain rows, the lowest override rate first, for JSON or a data frame."""
         shown = find_objective(self.evaluation_settings.objective).shown
         return [
             {
@@ -162,21 +193,20 @@ def improve(
     run: Runner = run_units,
     on_episodes: Callable[[int], None] | None = None,
 ) -> Improvement:
-    """Compose rule sets, then measure the result on fresh seeds.
+    """Compose rule sets, then measure the composition on held-out seeds.
 
     Parameters
     ----------
     setup
         As for the evaluation; its treatments are not used.
     evaluation
-        Which rule sets reveal weaknesses.
+        Verdicts on the rule sets.
     seed
-        Of the study.
+        Seed of the study.
     settings
-        Numbers of episodes, and which candidates in which order.
+        Numbers of episodes, candidates and their order.
     veto
-        Rules that must not be in the composition: a rule set that contains one, or was generalised from one, is not
-        tried.
+        Rules to exclude: a rule set that contains one, or has one as its mined rule, is not tried.
     run, on_episodes
         As in `legible.evaluation.evaluate`.
     """
@@ -187,6 +217,8 @@ def improve(
     final = replace(setup, treatments=treatments, count_choices=True)
     blocks = play_on_same_seeds(final, stage_seeds(seed, "final", 0, settings.final_episodes), run, on_episodes)
     played = sum(int(result.lengths.sum()) for result in blocks.results)
+    times = split_times(courses_of(blocks.base, blocks.results[-1])) if treatments else ()
+    blocks = replace(blocks, results=tuple(result.without_course for result in blocks.results))
     objective, method = find_objective(evaluation.settings.objective), evaluation.settings.method
     return Improvement(
         rule_sets=found.rule_sets,
@@ -197,6 +229,8 @@ def improve(
         final_blocks=blocks,
         settings=settings,
         evaluation_settings=evaluation.settings,
+        worst_loss=evaluation.worst_loss,
+        gain_by_time=times,
         front=found.front,
         check=found.check,
         environment_steps=found.environment_steps + played,

@@ -1,11 +1,11 @@
-"""Compositions that grow: the candidate that adds most joins, if it passes a test on seeds that did not choose it.
+"""Forward selection: the candidate that adds most joins the composition if it passes a test on other seeds.
 
-- `grow_compositions`: follows several beginnings and returns what came of each; `Path`: one of them.
+- `grow_compositions`: follows several first candidates and returns a path for each; `Path`: a composition that grows.
 
-The test is mild (`JOINING_LEVEL`): what joins by chance adds nothing as a rule, what is kept out by chance is lost, and
-the check of the whole composition (`legible.improvement.check`) has the level of the study. A candidate is tried again
-only if nothing else adds as much as it did last: what there is already takes from an addition as a rule. Among equals
-fewer rules win, then fewer changed actions.
+The test is mild (`JOINING_LEVEL`): candidates that join by chance usually add nothing, candidates that are kept out by
+chance are lost, and the check of the whole composition (`legible.improvement.check`) has the level of the study. A
+candidate is tried again only if no other one adds as much as it did before: additions usually shrink as the composition
+grows. Among equal candidates fewer rules win, then a lower override rate.
 """
 
 from __future__ import annotations
@@ -22,35 +22,35 @@ from legible.improvement.trials import CompositionTrial, Trials
 from legible.rules import Rule, RuleSet
 
 TRIED_AT_ONCE = 4
-"""Candidates that are tried at a time: enough for several workers."""
+"""Candidates that are tried at once: enough for several workers."""
 MOST_TESTS = 3
-"""How many candidates of a step are tested at most."""
+"""Maximum number of candidates that fail the test in a step."""
 TESTED_BELOW_P = 0.2
-"""Only candidates whose additions have a smaller p where they are chosen are tested."""
+"""Candidates are tested only if their addition has a smaller p-value on the first half."""
 JOINING_LEVEL = 0.2
-"""The level of the test on the other half."""
+"""Significance level of the test on the second half."""
 HARM_Z = -1.0
-"""A candidate that stood lower, in standard errors, is not tried again."""
+"""A candidate with a lower z is not tried again."""
 EQUAL_Z = 0.5
-"""Candidates that lie within this many standard errors of each other are equals."""
+"""Candidates within this many standard errors of each other are equal."""
 BEHIND_Z = -1.0
-"""A path that stands lower compared with another one, in standard errors, is given up."""
+"""A path with a lower z compared with another path is given up."""
 
 
 @dataclass
 class CompositionCandidate:
-    """A rule set that may join.
+    """A rule set that may join the composition.
 
     Parameters
     ----------
     rule_set
-        It.
+        The rule set.
     guide
-        What it adds, as far as is known.
+        Estimated addition.
     trial, effect
-        Its last trial, and the test of its addition, if there was one.
+        Its last trial, and the test of its addition, if any.
     is_fresh
-        Whether the trial was compared with the composition that there is.
+        Whether the trial was compared with the current composition.
     """
 
     rule_set: RuleSet
@@ -63,15 +63,14 @@ class CompositionCandidate:
     def tried(self) -> CompositionTrial:
         """Its last trial."""
         if self.trial is None:
-            raise ValueError("a candidate that was not tried")
+            raise ValueError("the candidate was not tried")
         return self.trial
 
     @property
     def is_spent(self) -> bool:
-        """Whether it is not worth another trial: it changes nothing, or does harm."""
-        if self.trial is None:
-            return False
-        return not self.trial.pairs.changed.any() or self.trial.standing.z < HARM_Z
+        """True if it is not worth another trial: it changes nothing, or does harm."""
+        trial = self.trial
+        return trial is not None and (not trial.pairs.changed.any() or trial.standing.z < HARM_Z)
 
     def step(self, *, accepted: bool) -> CompositionStep:
         """Return it as a step of the composition."""
@@ -85,20 +84,20 @@ class Path:
     Parameters
     ----------
     judge
-        Decides.
+        Compares compositions.
     trials
-        Compared with the composition that there is.
+        Trials compared with the current composition.
     candidates
-        What may join, the most worthy first.
+        Rule sets that may join, the largest estimated gain first.
     most
-        How many are tried at a time; where some add nothing any more, others take their place.
+        Maximum number of active candidates; when one is spent, the next takes its place.
 
     Attributes
     ----------
     rule_sets, steps
-        What has joined, and how.
+        Rule sets that have joined, and the steps in which they did.
     results, compositions
-        The episodes of every composition that there was, of both halves, and their rules.
+        Episodes of both halves, and rules, of all compositions so far.
     """
 
     def __init__(
@@ -114,20 +113,20 @@ class Path:
 
     @property
     def result(self) -> UnitResult:
-        """The episodes of the composition that there is, of both halves."""
+        """Episodes of the current composition on both halves."""
         return self.results[-1] if self.results else self._judge.base
 
     @property
     def rules(self) -> RuleSet:
-        """The composition that there is."""
+        """The current composition."""
         return self.trials.rules
 
     def refused(self) -> list[CompositionStep]:
-        """What was tried and did not join."""
+        """Return the candidates that were tried and did not join."""
         return [one.step(accepted=False) for one in (*self._spent, *self._candidates) if one.trial is not None]
 
     def beginnings(self, count: int) -> list[Path]:
-        """Return paths that begin with one of the candidates each, with those that add most."""
+        """Return paths that each begin with one of the candidates that add most."""
         found: list[Path] = []
         for one in self._passing(count):
             others = [replace(other, is_fresh=False) for other in self._candidates if other is not one]
@@ -137,7 +136,7 @@ class Path:
         return found
 
     def grow(self, rivals: Sequence[Path]) -> bool:
-        """Let candidates join until none helps, or the path falls behind others; returns False where it meets one."""
+        """Add candidates until none helps or the path falls behind; return False if it meets a rival's composition."""
         while not self._is_behind(rivals):
             if any(frozenset(self.rules.rules) in rival.compositions for rival in rivals):
                 return False
@@ -149,27 +148,27 @@ class Path:
         return True
 
     def _is_behind(self, rivals: Sequence[Path]) -> bool:
-        """Whether another path was clearly better with as many rule sets, two or more."""
+        """Return whether another path was clearly better with the same number of rule sets, two or more."""
         count = len(self.rule_sets)
         others = [rival.results[count - 1] for rival in rivals if count <= len(rival.results)]
         return count > 1 and any(self._judge.compare(self.result, other) < BEHIND_Z for other in others)
 
     def join(self, candidate: CompositionCandidate) -> None:
-        """Let a candidate join."""
+        """Add a candidate."""
         rules = candidate.tried.rules
         self.steps.append(candidate.step(accepted=True))
         self.rule_sets = (*self.rule_sets, candidate.rule_set)
         self.results.append(self._judge.both(candidate.tried.result, rules))
         self.compositions.append(frozenset(rules.rules))
         self._judge.looked_at.append((rules, self.result))
-        self.trials = self._judge.trials_beside(rules)
+        self.trials = self._judge.trials_against(rules)
         self._spent += [one for one in self._candidates if one.is_spent]
         self._candidates = [one for one in self._candidates if not one.is_spent]
         for one in self._candidates:
             one.is_fresh = False
 
     def _passing(self, most: int) -> Iterator[CompositionCandidate]:
-        """Yield candidates whose addition passes the test, those that add most first."""
+        """Yield candidates whose addition passes the test, the largest addition first."""
         done: list[CompositionCandidate] = []
         failed = passed = 0
         while failed < MOST_TESTS and passed < most:
@@ -187,7 +186,7 @@ class Path:
                 failed += 1
 
     def _find_best(self, done: Sequence[CompositionCandidate]) -> CompositionCandidate | None:
-        """Return the candidate that adds most of those that look as if they help; None where none does."""
+        """Return the promising candidate that adds most; None if there is none."""
         active = self._candidates[: self._most]
         while True:
             fresh = [one for one in active if one.is_fresh and one not in done and self._is_promising(one)]
@@ -200,7 +199,7 @@ class Path:
                 one.trial, one.guide, one.effect, one.is_fresh = trial, trial.addition, None, True
         if best is None:
             return None
-        # Of those that add as much as the best one, the one with the fewest rules, then changes.
+        # Among candidates that add as much as the best one, prefer fewer rules, then a lower override rate.
         compare, result = self._judge.compare, best.tried.result
         equals = [one for one in fresh if one is best or compare(one.tried.result, result) >= -EQUAL_Z]
         return min(equals, key=lambda one: (len(one.tried.rules), one.tried.changed, -one.guide))
@@ -213,22 +212,22 @@ class Path:
 def grow_compositions(
     judge: CompositionJudge, candidates: Sequence[CompositionCandidate], *, most: int, beginnings: int
 ) -> tuple[list[Path], Path]:
-    """Follow several beginnings.
+    """Grow compositions from several first candidates.
 
     Parameters
     ----------
     judge
-        Decides.
+        Compares compositions.
     candidates
-        What may join, the most worthy first.
+        Rule sets that may join, the largest estimated gain first.
     most
-        How many are tried at a time.
+        Maximum number of active candidates.
     beginnings
-        How many beginnings are followed at most.
+        Maximum number of first candidates.
 
     Returns
     -------
-    What came of each beginning, and the path of the policy alone, on which nothing has joined.
+    One path per first candidate, and the empty path of the unguided policy.
     """
     alone = Path(judge, judge.beginning, candidates, most)
     paths: list[Path] = []

@@ -1,14 +1,13 @@
-"""A composition that stays small and does not overfit: add what helps beyond chance, leave out what is not missed.
+"""Selection of a small composition that does not overfit.
 
-1. *Forward* (`legible.improvement.forward`): the candidate that adds most on the first half of the seeds joins, if the
-   addition passes a mild test on the second half. Which rule set comes first decides much, so several beginnings are
-   followed; those that fall behind are given up.
-2. *Backward* (`legible.improvement.backward`): rule sets, then single rules, are left out as long as the figure of both
-   halves is no lower without them.
-3. *Check* (`legible.improvement.check`): a composition that is not better than the policy alone on other seeds, beyond
-   chance, is given up.
+1. *Forward* (`legible.improvement.forward`): rules are added one at a time, the largest gain on the first half of the
+   seeds first, if they pass a mild test on the second half. The first rule set matters most, so several are followed;
+   paths that fall behind are given up.
+2. *Backward* (`legible.improvement.backward`): redundant rule sets, then single rules, are removed.
+3. *Check* (`legible.improvement.check`): a composition that is not significantly better than the unguided policy on
+   held-out seeds is given up.
 
-- `compose_by_selection`: does it all.
+- `compose_by_selection`: runs all three steps.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from legible.rules import Rule, RuleSet
 from legible.settings import ImprovementSettings
 
 RESERVE_FACTOR = 3
-"""Candidates in all, for each that is tried at first: they take the places of those that add nothing any more."""
+"""Total candidates per active candidate: the others take the places of those that are spent."""
 
 
 def compose_by_selection(
@@ -43,9 +42,9 @@ def compose_by_selection(
     run: Runner,
     on_episodes: Callable[[int], None] | None,
 ) -> Composed:
-    """Select rule sets, and check what came of it; parameters as for `legible.improvement.improve`."""
+    """Select rule sets, and check the composition; parameters as for `legible.improvement.improve`."""
     repetition = evaluation.repetition or find_repetition(setup, seed, "composition", run)
-    play = Play(setup, repetition, seed, evaluation.settings, run, on_episodes)
+    play = Play(setup, repetition, seed, evaluation.settings, run, on_episodes, evaluation.worst_loss)
     judge = CompositionJudge(play, settings)
     verdicts = candidates_by_worth(evaluation, settings, veto)
     most = settings.most_candidates or len(verdicts)
@@ -78,7 +77,7 @@ def compose_by_selection(
 
 
 def _best_of(judge: CompositionJudge, paths: Sequence[Path]) -> Path:
-    """Return the best path; of those that are as good, the one with the fewest rules, then changes."""
+    """Return the best path; among equal ones, that with the fewest rules, then the lowest override rate."""
     best = paths[0]
     for path in paths[1:]:
         if judge.compare(path.result, best.result) > 0.0:

@@ -1,9 +1,9 @@
-"""Compositions that are tried on the seeds of the composition: chosen on the first half, tested on the second.
+"""Trials of compositions: selected on the first half of the seeds, tested on the second half.
 
-- `Trials`: plays compositions on the first half, compared with the one that there is so far; `CompositionTrial`: one.
-- `SecondHalf`: plays those that are chosen on the other seeds, and tests whether one is better than another.
+- `Trials`: plays compositions on the first half and compares them with the current one; `CompositionTrial`: one trial.
+- `SecondHalf`: plays selected compositions on the second half, and tests whether one is better than another.
 
-What a composition cannot change is not played.
+Episodes that a composition cannot change are not played.
 """
 
 from __future__ import annotations
@@ -27,20 +27,22 @@ from legible.rules import CompiledRules, Rule, RuleSet
 from legible.settings import EvaluationSettings
 
 FIRST_PART = 4
-"""A trial that looks worse on a quarter of the seeds does not play the others."""
+"""A trial that looks worse on the first quarter of the seeds is stopped."""
 
 
 class Play(NamedTuple):
-    """How compositions are played.
+    """Settings that all compositions are played with.
 
     Parameters
     ----------
     setup, repetition
         Policy and environment, and whether the same seed gives the same episode there.
     seed, settings
-        Of the study; objective, constraints and level.
+        Seed of the study; objective, constraints and significance level.
     run, on_episodes
         As in `legible.evaluation.evaluate`.
+    worst_loss
+        The worst paired loss that the study has seen.
     """
 
     setup: Setup
@@ -49,9 +51,10 @@ class Play(NamedTuple):
     settings: EvaluationSettings
     run: Runner
     on_episodes: Callable[[int], None] | None = None
+    worst_loss: float = 0.0
 
-    def beside(self, stage: str, seeds: int, *, first: int = 0, rules: RuleSet | None = None) -> PairedPlay:
-        """Return play compared with the policy, guided by rules or alone, on seeds of a stage after the first ones."""
+    def against(self, stage: str, seeds: int, *, first: int = 0, rules: RuleSet | None = None) -> PairedPlay:
+        """Return play compared with the policy, guided by rules or unguided, on seeds of a stage from `first` on."""
         this = replace(self.setup, treatments=(), rows=self.repetition.rows)
         record = EpisodeRecord(this, self.seed, stage, seeds, self.run, self.on_episodes, rules, first)
         return PairedPlay(this, self.repetition, record, self.run, self.on_episodes)
@@ -66,9 +69,9 @@ class CompositionTrial:
     rules
         Its rules.
     pairs
-        Its episodes, and those of the composition that there was.
+        Its episodes, and those of the current composition.
     standing
-        How it does by the objective compared with that one, roughly.
+        Estimate of how much better it is by the objective.
     is_whole
         Whether all seeds were played.
     """
@@ -80,7 +83,7 @@ class CompositionTrial:
 
     @property
     def addition(self) -> float:
-        """How much better it is than the composition that there was."""
+        """Gain by the objective, compared with the current composition."""
         return self.standing.difference
 
     @property
@@ -90,44 +93,44 @@ class CompositionTrial:
 
     @property
     def changed(self) -> float:
-        """The share of the steps in which it changes the action."""
+        """Its override rate."""
         return share_changed(self.result)
 
 
 class Trials:
-    """Plays compositions on the first seeds, compared with one that there is already.
+    """Trials of compositions on the first seeds, compared with the current composition.
 
-    That one is recorded step by step, so that another one is played only where, and from where, it differs.
+    The current composition is recorded step by step, so that others are played only from where they differ.
 
     Parameters
     ----------
     play
-        How.
+        Settings of play.
     seeds
-        How many seeds there are.
+        Number of seeds.
     rules
-        The composition that there is; None: no rules.
+        The current composition; None: no rules.
     """
 
     def __init__(self, play: Play, seeds: int, rules: RuleSet | None = None) -> None:
         self.rules = rules or RuleSet(())
         self._seeds, self._objective = seeds, find_objective(play.settings.objective)
-        self._play = play.beside("composition", seeds, rules=rules)
+        self._play = play.against("composition", seeds, rules=rules)
         self._play.record.extend(seeds)
         self._numbers: dict[frozenset[Rule], int] = {}
 
     @property
     def result(self) -> UnitResult:
-        """The episodes of the composition that there is."""
+        """Episodes of the current composition."""
         return self._play.record.result
 
     @property
     def environment_steps(self) -> int:
-        """How many environment steps were played."""
+        """Number of environment steps played."""
         return int(self.result.lengths.sum()) + sum(self._play.steps(n) for n in self._numbers.values())
 
     def play(self, compositions: Sequence[RuleSet]) -> list[CompositionTrial]:
-        """Try compositions: those that look worse than what there is on the first seeds play no more of them."""
+        """Try compositions, and stop those that look worse than the current one on the first seeds."""
         first = max(self._seeds // FIRST_PART, min(self._objective.rung_episodes, self._seeds), 2)
         trials = self._on_seeds(compositions, first)
         good = [i for i, trial in enumerate(trials) if trial.standing.z > 0.0 or first == self._seeds]
@@ -154,7 +157,7 @@ class Trials:
         return trials
 
     def idle_rules(self, rules: RuleSet) -> tuple[Rule, ...]:
-        """Return the rules that trigger in no state of the episodes of the composition that there is."""
+        """Return the rules that trigger in no state of the episodes of the current composition."""
         compiled = CompiledRules.compile([rules])
         triggered = np.zeros(len(rules), np.bool_)
         for _, part in self._play.record.parts(0, self._seeds):
@@ -163,18 +166,18 @@ class Trials:
 
 
 class SecondHalf:
-    """Plays compositions on seeds on which none of them was chosen, and tests whether one is better than another.
+    """Compositions on seeds on which none of them was selected, with tests whether one is better than another.
 
     Parameters
     ----------
     play
-        How.
+        Settings of play.
     first, seeds
-        How many seeds of the stage are passed over, and how many there are then.
+        Number of seeds of the stage to skip, and to play.
     """
 
     def __init__(self, play: Play, first: int, seeds: int) -> None:
-        self._play, self._seeds, self._seed = play.beside("composition", seeds, first=first), seeds, play.seed
+        self._play, self._seeds, self._seed = play.against("composition", seeds, first=first), seeds, play.seed
         self._play.record.extend(seeds)
         self._objective, self._alpha = find_objective(play.settings.objective), play.settings.alpha
         self._results: dict[frozenset[Rule], UnitResult] = {frozenset(): self._play.record.result}
@@ -182,12 +185,12 @@ class SecondHalf:
 
     @property
     def environment_steps(self) -> int:
-        """How many environment steps were played."""
+        """Number of environment steps played."""
         numbers = range(len(self._play.treatments))
         return int(self._play.record.result.lengths.sum()) + sum(self._play.steps(n) for n in numbers)
 
     def result(self, rules: RuleSet) -> UnitResult:
-        """The episodes of a composition."""
+        """Return the episodes of a composition."""
         key = frozenset(rules.rules)
         if key not in self._results:
             number = self._play.add(rules)
@@ -196,10 +199,7 @@ class SecondHalf:
         return self._results[key]
 
     def test(self, rules: RuleSet, others: RuleSet) -> Effect:
-        """Test whether a composition is better than another one.
-
-        One loss as large as the largest that any test has seen is invented, as in the confirmation.
-        """
+        """Test whether a composition is better than another, with an invented loss as large as any test has seen."""
         guided, base = self.result(rules), self.result(others)
         sides = WorstCase(self._play.results, self._objective.value).of(guided, base)
         self._loss = max(self._loss, self._objective.invented_loss([sides]))
@@ -209,7 +209,7 @@ class SecondHalf:
 
 
 def differ(first: UnitResult, second: UnitResult) -> NDArray[np.bool_]:
-    """Return which episodes of the same seeds went another way."""
+    """Return which episodes with the same seeds differ."""
     names = ("returns", "lengths", "changed", "success", "costs")
     same = [np.isclose(getattr(first, n), getattr(second, n), rtol=0.0, atol=0.0, equal_nan=True) for n in names]
     return ~np.logical_and.reduce(same)

@@ -1,4 +1,4 @@
-"""Step 1 of the paper: rules that say what a policy does and what it avoids."""
+"""Rule mining, step 1 of the paper: rules that describe what a policy does and avoids."""
 
 from __future__ import annotations
 

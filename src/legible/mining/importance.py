@@ -1,6 +1,6 @@
-"""How much every feature matters to a policy, for and against every action.
+"""Importance of every feature for and against every action.
 
-- `Importance`: the weights, and the sums imp(⊗, a, f) that steer the learning of rules.
+- `Importance`: the weights, and the sums imp(⊗, a, f) that guide the learning of rules.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 from legible.errors import LegibleError
 from legible.files import DamagedFileError, read_arrays, write_arrays
 from legible.rules import Polarity
+from legible.schemas import IMPORTANCE, check_arrays
 
 
 class ImportanceError(LegibleError):
-    """Importances that cannot be found, or that are not there."""
+    """Importances that cannot be computed or read."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,15 +31,14 @@ class Importance:
     Parameters
     ----------
     weights
-        ``float64[states, actions, features]``. A positive weight says that the value which the feature has in this
-        state speaks for taking the action there, a negative one that it speaks against it. A method that looks at all
-        states together has one line for them.
+        ``float64[states, actions, features]``. With a positive weight, the value of the feature in this state favours
+        the action, with a negative one it opposes the action. Global methods have a single row instead of states.
     intercepts
-        ``float64[states, actions]``, the constant terms of the linear models; zeros where there are none.
+        ``float64[states, actions]``, the constant terms of the linear models, or zeros.
     method
-        How they were found: "lime", "surrogate", "lime and surrogate" (for derived features), or "" where unknown.
+        "lime", "surrogate", "lime and surrogate" (for derived features), or "" if unknown.
     fidelity
-        Of the surrogate, where there is one: the share of held-out states in which it does what the policy does.
+        Share of held-out states in which the surrogate, if any, predicts the action.
 
     >>> weights = np.array([[[0.5, -0.2]], [[0.1, -0.3]]])
     >>> importance = Importance(weights, np.zeros((2, 1)))
@@ -58,38 +58,35 @@ class Importance:
             object.__setattr__(self, name, array)
         if self.weights.ndim != 3 or self.intercepts.shape != self.weights.shape[:2]:
             raise ImportanceError(
-                "weights of shape (states, actions, features) and intercepts of shape (states, actions) are "
-                f"expected, got {self.weights.shape} and {self.intercepts.shape}."
+                "expected weights of shape (states, actions, features) and intercepts of shape (states, actions), got "
+                f"{self.weights.shape} and {self.intercepts.shape}."
             )
 
     @cached_property
     def positive(self) -> NDArray[np.float64]:
-        """imp(+, a, f) as ``float64[actions, features]``: the sum of the positive weights over all states."""
+        """Return imp(+, a, f) as ``float64[actions, features]``: the sum of the positive weights over all states."""
         return np.maximum(self.weights, 0.0).sum(axis=0)
 
     @cached_property
     def negative(self) -> NDArray[np.float64]:
-        """imp(−, a, f) as ``float64[actions, features]``: the sum of the negative weights' magnitudes."""
+        """Return imp(−, a, f) as ``float64[actions, features]``: the sum of the sizes of the negative weights."""
         return np.maximum(-self.weights, 0.0).sum(axis=0)
 
     def of(self, polarity: Polarity, action: int) -> NDArray[np.float64]:
-        """Importance of every feature to take ("+") or to avoid ("-") an action.
-
-        All zeros when nothing speaks for (or against) the action; rule mining then has no preference among features.
-        """
+        """Return the importance of every feature for ("+") or against ("-") an action; all zeros mean no preference."""
         if polarity not in {"+", "-"}:
             raise ImportanceError(f"polarity must be '+' or '-', got {polarity!r}.")
         actions = self.weights.shape[1]
         if not 0 <= action < actions:
-            raise ImportanceError(f"there is no action {action}: {actions} actions, 0 to {actions - 1}.")
+            raise ImportanceError(f"no action {action}: there are {actions} actions, 0 to {actions - 1}.")
         return (self.positive if polarity == "+" else self.negative)[action]
 
     def ranking(self, polarity: Polarity, action: int) -> NDArray[np.intp]:
-        """Feature numbers from the most to the least important; equal ones in the order of the vector."""
+        """Return feature numbers by decreasing importance; equal ones in their order."""
         return np.argsort(-self.of(polarity, action), kind="stable")
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return it as arrays, for a file; those of a surrogate say so."""
+        """Return arrays for a file."""
         arrays: dict[str, NDArray[Any]] = {"weights": self.weights, "intercepts": self.intercepts}
         if not np.isnan(self.fidelity):
             arrays |= {"method": np.array(self.method), "fidelity": np.array(self.fidelity)}
@@ -97,18 +94,19 @@ class Importance:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Importance:
-        """Make it from what `to_arrays` returned."""
+        """Return the importance that `to_arrays` wrote."""
+        check_arrays(arrays, IMPORTANCE)
         if "fidelity" not in arrays:
             return cls(arrays["weights"], arrays["intercepts"])
         return cls(arrays["weights"], arrays["intercepts"], str(arrays["method"]), float(arrays["fidelity"]))
 
     def save(self, path: str | Path) -> None:
-        """Write an ``.npz`` file, whole or not at all; `load` reads it back to the same bits."""
+        """Write an ``.npz`` file, atomically."""
         write_arrays(Path(path), self.to_arrays())
 
     @classmethod
     def load(cls, path: str | Path) -> Importance:
-        """Read what `save` wrote."""
+        """Read a file that `save` wrote."""
         try:
             data = read_arrays(Path(path), advice="make it again")
             return cls.from_arrays(data)

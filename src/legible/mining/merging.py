@@ -1,9 +1,6 @@
-"""Rules that say the same in neighbouring slices of a feature, as one rule.
+"""Merging of rules that differ only in adjacent intervals of one feature: `merge_slices`.
 
-Deciles cut a feature into ten slices, and a learner finds what holds in two neighbouring ones as two rules. A person
-would write one.
-
-- `merge_slices`: draws such rules together.
+Deciles cut a feature into ten intervals, so a learner finds two rules for what holds in two adjacent ones.
 """
 
 from __future__ import annotations
@@ -16,9 +13,9 @@ from legible.rules import Condition, Rule
 
 
 def merge_slices(rules: Iterable[Rule]) -> list[Rule]:
-    """Draw rules together that differ in one interval only, where the two intervals are neighbours.
+    """Merge rules that differ only in adjacent intervals of one feature.
 
-    The result holds exactly where one of the rules did. Rules that nothing joins stay as they are, in their places.
+    The merged rule holds exactly where one of the rules did. Other rules stay unchanged, in their order.
 
     >>> rules = [Rule("+", 0, (Condition(1, low, low + 1.0),)) for low in (0.0, 2.0, 1.0, 5.0)]
     >>> [(rule.conditions[0].low, rule.conditions[0].high) for rule in merge_slices(rules)]
@@ -38,7 +35,7 @@ def merge_slices(rules: Iterable[Rule]) -> list[Rule]:
 
 
 def _joined(one: Rule, two: Rule) -> Rule | None:
-    """Both rules as one, or None where more than one interval differs or the intervals do not touch."""
+    """Return the merged rule, or None if more than one interval differs or the intervals are not adjacent."""
     if (one.polarity, one.action, one.features) != (two.polarity, two.action, two.features):
         return None
     differ = [i for i, pair in enumerate(zip(one.conditions, two.conditions, strict=True)) if pair[0] != pair[1]]
@@ -46,7 +43,7 @@ def _joined(one: Rule, two: Rule) -> Rule | None:
         return None
     a, b = sorted((one.conditions[differ[0]], two.conditions[differ[0]]), key=lambda condition: condition.low)
     if a.value is not None or b.value is not None or a.high != b.low:
-        return None  # categories are named one by one
+        return None  # categories are not merged
     joined = Condition(a.feature, a.low, b.high)
     whole = [joined] if math.isfinite(joined.low) or math.isfinite(joined.high) else []
     before, after = one.conditions[: differ[0]], one.conditions[differ[0] + 1 :]

@@ -1,10 +1,9 @@
-"""Importance methods and rule learners by name: the two steps of mining that can be exchanged.
+"""Importance methods and rule learners, the two replaceable steps of mining.
 
-- `ImportanceMethod`: what a method that finds the importance of features looks like; "lime", "surrogate" and "none" are
-  there.
-- `RuleLearner`: what a learner of rules looks like; "ripper" is there.
-- `register_importance`, `register_learner`: add one; the settings `importance` and `learner` then take its name.
-- `find_importance`, `find_learner`: the one with a name, or an error that lists all names.
+- `ImportanceMethod`: protocol of a method that measures feature importances; "lime", "surrogate" and "none" exist.
+- `RuleLearner`: protocol of a rule learner; "ripper" exists.
+- `register_importance`, `register_learner`: add one under a name for the settings `importance` and `learner`.
+- `find_importance`, `find_learner`: return the one with a name.
 """
 
 from __future__ import annotations
@@ -18,21 +17,19 @@ from numpy.typing import NDArray
 from legible.errors import LegibleError, did_you_mean
 from legible.features import Intervals
 from legible.mining.importance import Importance
-from legible.mining.lime import lime_importance
-from legible.mining.ripper import learn_rules
 from legible.mining.surrogate import surrogate_importance
 from legible.play import Experiences, reads_features
 from legible.policies import Policy
 from legible.settings import MiningSettings
 
 Bodies = Sequence[tuple[tuple[int, int], ...]]
-"""The bodies of rules: for each a tuple of conditions (feature, number of the interval)."""
+"""Bodies of rules, each a tuple of conditions (feature, number of the interval)."""
 
 Method = TypeVar("Method")
 
 
 class ImportanceMethod(Protocol):
-    """A function that finds how much every feature matters to the policy, for and against every action."""
+    """A function that measures the importance of every feature for and against every action."""
 
     def __call__(
         self,
@@ -44,16 +41,16 @@ class ImportanceMethod(Protocol):
         rng: np.random.Generator,
         /,
     ) -> Importance | None:
-        """Return the importances, or None when all features matter the same.
+        """Return the importances, or None if all features are equally important.
 
         Parameters
         ----------
         policy, experiences
-            The policy, and what it saw and did.
+            The policy and its recorded steps.
         rows
-            The experiences to look at; the others are kept to judge rules on.
+            The experiences to use; the others are held out to judge rules.
         intervals
-            How features are cut.
+            Intervals of the features.
         settings
             All settings of mining.
         rng
@@ -63,7 +60,7 @@ class ImportanceMethod(Protocol):
 
 
 class RuleLearner(Protocol):
-    """A function that learns rules which tell some rows from the others."""
+    """A function that learns rules which separate positive from other rows."""
 
     def __call__(
         self,
@@ -81,13 +78,13 @@ class RuleLearner(Protocol):
         Parameters
         ----------
         codes
-            ``[rows, features]``: the number of the interval in which the value lies.
+            Interval number of every value, ``[rows, features]``.
         positive
-            Which rows the rules shall cover.
+            Rows that the rules should cover.
         n_values
-            How many intervals each feature has.
+            Number of intervals of each feature.
         importances
-            How much each feature matters, not negative; None when all matter the same.
+            Importance of each feature, not negative; None if all are equally important.
         settings
             All settings of mining.
         seed
@@ -97,13 +94,13 @@ class RuleLearner(Protocol):
 
 
 def register_importance(name: str, method: ImportanceMethod) -> None:
-    """Let the setting ``importance`` take a new name."""
-    _register(_importance_methods, "an importance method", name, method)
+    """Register an importance method under a name for the setting ``importance``."""
+    _register(_importance_methods, "importance method", name, method)
 
 
 def register_learner(name: str, learner: RuleLearner) -> None:
-    """Let the setting ``learner`` take a new name."""
-    _register(_learners, "a rule learner", name, learner)
+    """Register a rule learner under a name for the setting ``learner``."""
+    _register(_learners, "rule learner", name, learner)
 
 
 def find_importance(name: str) -> ImportanceMethod:
@@ -118,14 +115,14 @@ def find_learner(name: str) -> RuleLearner:
 
 def _register(methods: dict[str, Method], kind: str, name: str, method: Method) -> None:
     if name in methods:
-        raise LegibleError(f"there is already {kind} {name!r}; choose another name.")
+        raise LegibleError(f"{kind} {name!r} already exists; choose another name.")
     methods[name] = method
 
 
 def _find(methods: Mapping[str, Method], kind: str, name: str) -> Method:
     if name not in methods:
         known = ", ".join(map(repr, methods))
-        raise LegibleError(f"there is no {kind} {name!r}; known are {known}.{did_you_mean(name, methods)}")
+        raise LegibleError(f"unknown {kind} {name!r}; choose one of {known}.{did_you_mean(name, methods)}")
     return methods[name]
 
 
@@ -137,7 +134,9 @@ def _lime(
     settings: MiningSettings,
     rng: np.random.Generator,
 ) -> Importance:
-    """LIME in some of the states, chosen at random; a surrogate where the features are not what the policy sees."""
+    """Apply LIME in random states; a surrogate if the policy does not see the features."""
+    from legible.mining.lime import lime_importance  # noqa: PLC0415 (it needs numba and SciPy)
+
     if not reads_features(policy):
         return surrogate_importance(experiences, rows, rng)
     space = experiences.space.own
@@ -161,10 +160,10 @@ def _lime(
 def _with_derived(
     lime: Importance, experiences: Experiences, rows: NDArray[np.intp], rng: np.random.Generator
 ) -> Importance:
-    """LIME's importances of what the policy sees, and those of derived features on the same scale.
+    """Add importances of derived features, which the policy does not see, on the scale of LIME.
 
-    The policy does not see derived features, so that LIME finds nothing. A surrogate of what it sees and a surrogate of
-    derived features alone say how much each tells about the choice; LIME's greatest sets the scale.
+    Two surrogates, one of the observed and one of the derived features, measure how well each group predicts the
+    action. The largest importance of LIME sets the scale.
     """
     own, every = experiences.space.n_own, len(experiences.space)
     seen = surrogate_importance(experiences, rows, rng, range(own))
@@ -193,7 +192,9 @@ def _ripper(
     settings: MiningSettings,
     seed: int,
 ) -> Bodies:
-    """RIPPER, steered by the importances."""
+    """Run RIPPER, guided by the importances."""
+    from legible.mining.ripper import learn_rules  # noqa: PLC0415 (it needs numba)
+
     return learn_rules(
         codes,
         positive,
@@ -208,10 +209,9 @@ def _ripper(
 
 _importance_methods: dict[str, ImportanceMethod] = {
     "lime": _lime,
-    # Its experiences say what the policy does.
     "surrogate": lambda _policy, experiences, rows, _intervals, _settings, rng: surrogate_importance(
         experiences, rows, rng
     ),
-    "none": lambda *_: None,  # all features matter the same
+    "none": lambda *_: None,
 }
 _learners: dict[str, RuleLearner] = {"ripper": _ripper}

@@ -1,8 +1,8 @@
-"""Step 1 of the paper, rule mining: from experiences to rules that say what a policy does and what it avoids.
+"""Rule mining, step 1 of the paper: from experiences to rules that describe what a policy does and avoids.
 
-- `mine`: finds which features matter to the policy, learns rules for every action and polarity, and keeps the rules
-  that hold on episodes which learning has not seen.
-- `MinedRule`, `Mining`: the rules with their figures, and all that they were made with.
+- `mine`: measures feature importances, learns rules for every action and polarity, and keeps the rules that hold on
+  held-out episodes.
+- `MinedRule`, `Mining`: the rules with their figures, and their origin.
 - `judge_rules`: the figures of rules on some experiences.
 """
 
@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from legible.display import Displayed
 from legible.errors import LegibleError
 from legible.features import FeatureSpace, Intervals, deciles
 from legible.files import DamagedFileError, read_arrays, write_arrays
@@ -29,9 +30,10 @@ from legible.mining.included import exclusion, inclusion
 from legible.mining.merging import merge_slices
 from legible.mining.methods import Bodies, find_importance, find_learner
 from legible.play import Experiences, one_thread
-from legible.play.experiences import SIGNS_OF_DAMAGE
 from legible.policies import Policy
+from legible.records import DAMAGE_ERRORS
 from legible.rules import CompiledRules, Condition, Polarity, Rule
+from legible.schemas import MINING, check_arrays, check_fields
 from legible.settings import MiningSettings
 
 _ROW = ("rule", "paper", "polarity", "action", "conditions", "agreement", "coverage", "purity", "triggered")
@@ -45,13 +47,13 @@ class MinedRule:
     Parameters
     ----------
     agreement
-        Of the states that trigger the rule, the share in which the policy did as it says.
+        Share of the states that trigger the rule in which the policy followed it.
     coverage
-        Share of all states that trigger it.
+        Share of all states that trigger the rule.
     purity
-        Included ÷ (included + excluded) states among those that trigger it; NaN when there are none of either.
+        Included ÷ (included + excluded) states among those that trigger it; NaN if there are none of either.
     triggered
-        How many states triggered it.
+        Number of states that trigger the rule.
     """
 
     rule: Rule
@@ -61,12 +63,11 @@ class MinedRule:
     triggered: int
 
 
-@dataclass(frozen=True)
-class Mining:
-    """Rules mined from a policy, and what they were made with.
+@dataclass(frozen=True, repr=False)
+class Mining(Displayed):
+    """Rules mined from a policy, with intervals and importances.
 
-    `learned` counts the rules that were learned, `dropped` those that did not stay, by reason. `seconds` tells where
-    the time went.
+    `learned` counts the rules before filtering, `dropped` the removed ones by reason, `seconds` the time of each part.
     """
 
     rules: tuple[MinedRule, ...]
@@ -77,13 +78,18 @@ class Mining:
     dropped: dict[str, int]
     seconds: dict[str, float] = field(default_factory=dict, compare=False)
 
+    def facts(self) -> dict[str, object]:
+        """Return what a notebook shows."""
+        first = {"first": self.rules[0].rule.text(self.space)} if self.rules else {}
+        return {"rules": len(self.rules), "learned": self.learned, **first}
+
     def text(self) -> str:
-        """One rule a line, with agreement and coverage."""
+        """Return one rule per line, with agreement and coverage."""
         lines = (f"{m.rule.text(self.space)}   ({m.agreement:.3f} of {m.coverage:.3f})" for m in self.rules)
         return "\n".join(lines)
 
     def save(self, path: str | Path, key: str = "") -> None:
-        """Write everything into one ``.npz`` file, whole or not at all; `key` says what it belongs to."""
+        """Write everything into one ``.npz`` file, atomically; `key` identifies the study."""
         document = {
             "rules": [{**asdict(m), "rule": m.rule.to_dict()} for m in self.rules],
             "space": self.space.to_dict(),
@@ -99,26 +105,35 @@ class Mining:
 
     @classmethod
     def load(cls, path: str | Path, key: str | None = None) -> Mining:
-        """Read what `save` wrote; with a `key`, only what belongs to that."""
+        """Read a file that `save` wrote; a `key` must match."""
         advice = "delete it to mine again"
         try:
             data = read_arrays(Path(path), key, advice)
         except FileNotFoundError as error:
             raise LegibleError(f"{path}: cannot be read ({error.strerror}).") from error
         try:
+            check_arrays(data, MINING)
             document = json.loads(str(data["document"]))
+            if data["sizes"].sum() != len(data["lows"]):
+                raise ValueError("intervals are missing")
             ends = np.cumsum(data["sizes"])[:-1]
             intervals = Intervals(tuple(np.split(data["lows"], ends)), tuple(np.split(data["highs"], ends)))
             importance = Importance.from_arrays(data) if "weights" in data else None
-            rules = tuple(MinedRule(**{**entry, "rule": Rule.from_dict(entry["rule"])}) for entry in document["rules"])
             space = FeatureSpace.from_dict(document["space"])
-            counts = document["learned"], document["dropped"], document["seconds"]
-            return cls(rules, space, intervals, importance, *counts)
-        except SIGNS_OF_DAMAGE as error:
+            rules = [{**entry, "rule": Rule.from_dict(entry["rule"])} for entry in document["rules"]]
+            for entry in rules:
+                check_fields(MinedRule, entry)
+                entry["rule"].text(space)
+            counts = {name: document[name] for name in ("learned", "dropped", "seconds")}
+            check_fields(cls, counts)
+            if len(intervals.sizes) != len(space):
+                raise ValueError("intervals are missing")
+            return cls(tuple(MinedRule(**entry) for entry in rules), space, intervals, importance, **counts)
+        except DAMAGE_ERRORS as error:
             raise DamagedFileError(f"{path}: holds no mined rules, or is damaged ({error}); {advice}.") from error
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Rules as plain rows, for JSON or a data frame."""
+        """Return the rules as plain rows, for JSON or a data frame."""
         return [
             {
                 "rule": m.rule.text(self.space),
@@ -134,7 +149,7 @@ class Mining:
             for m in self.rules
         ]
 
-    def to_pandas(self) -> Any:
+    def to_frame(self) -> Any:
         """Return the rules as a data frame, a row each."""
         return data_frame(self.to_rows(), _ROW)
 
@@ -154,20 +169,19 @@ def mine(
     Parameters
     ----------
     policy
-        The policy; LIME asks it for scores of drawn states.
+        The policy, whose scores LIME explains.
     experiences
-        What the policy saw and did.
+        Recorded steps of the policy.
     seed
-        Decides which episodes are held out, which states are explained, and every split of RIPPER.
+        Seed of the held-out episodes, of the explained states, and of every split of RIPPER.
     settings
-        Numbers, and the names of the importance method and of the rule learner; the defaults are LIME and Cohen's
-        RIPPER with the paper's bounds.
+        Settings, with the names of the importance method and of the rule learner; by default LIME and Cohen's RIPPER.
     intervals
-        How features are cut; deciles of the experiences by default.
+        Intervals of the features; by default deciles of the experiences.
     importance
-        Importances to use instead of finding them again.
+        Known importances, which are then not computed.
     on_progress
-        Called as ``on_progress(what, done, of)``, where what is "importance" or "rules".
+        Called as ``on_progress(what, done, of)``, where `what` is "importance" or "rules".
     """
     settings = settings or MiningSettings()
     find, learn = find_importance(settings.importance), find_learner(settings.learner)
@@ -188,7 +202,7 @@ def mine(
         report("importance", 1, 1)
     with _timed(seconds, "rules"):
         learn = functools.partial(learn, n_values=n_values, settings=settings)
-        # For features that mean something only where a thing is there, the feature that says so.
+        # For features of an object that may be absent, the feature that marks its presence.
         needs = {i: feature.needs for i, feature in enumerate(space.features) if feature.needs and absent is not None}
         presence = {i: space.feature_index(name) for i, name in needs.items()}
         rules = _learn(learn, experiences, codes, learning, intervals, importance, presence, learner_seed, report)
@@ -196,7 +210,7 @@ def mine(
         judged = judge_rules(rules, experiences, judging)
         kept, dropped = _filter(judged, settings)
         if settings.plain_intervals:
-            # What is merged was kept in every slice, so it is as accurate as they are together.
+            # Merged rules need no filter: every part has passed it.
             kept = judge_rules(merge_slices(found.rule for found in kept), experiences, judging)
     return Mining(tuple(kept), space, intervals, importance, len(rules), dropped, seconds)
 
@@ -209,13 +223,7 @@ def _timed(seconds: dict[str, float], part: str) -> Iterator[None]:
 
 
 def absent_values(experiences: Experiences) -> NDArray[np.bool_] | None:
-    """Mark the values of things that are not there (see `Feature.needs`); None where no feature needs another.
-
-    Returns
-    -------
-    NDArray
-        ``bool[n, features]``.
-    """
+    """Mark the values of absent objects (see `Feature.needs`), ``bool[n, features]``; None if there are none."""
     space = experiences.space
     needed = [space.feature_index(feature.needs) if feature.needs else None for feature in space.features]
     if not any(i is not None for i in needed):
@@ -230,17 +238,17 @@ def absent_values(experiences: Experiences) -> NDArray[np.bool_] | None:
 def _encode(
     experiences: Experiences, intervals: Intervals, absent: NDArray[np.bool_] | None
 ) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
-    """Return the interval of every value, all of which must lie in one, and how many codes each feature has.
+    """Return the interval of every value, and the number of codes of each feature.
 
-    Where a thing is not there, its features have a code of their own, the last one: 0 is no distance then.
+    The features of an absent object have an extra code, the last one: a distance of 0 means nothing then.
     """
     codes, sizes = intervals.encode(experiences.observations), intervals.sizes
     outside = codes == sizes
     if outside.any():
         row, i = (int(index) for index in np.argwhere(outside)[0])
         raise LegibleError(
-            f"the value {experiences.observations[row, i]:g} of feature {experiences.space.names[i]!r} lies in none of "
-            "its intervals; cut the feature so that every value has one."
+            f"the value {experiences.observations[row, i]:g} of feature {experiences.space.names[i]!r} is in none of "
+            "its intervals; choose cuts that cover every value."
         )
     if absent is None:
         return codes, sizes
@@ -251,10 +259,10 @@ def _encode(
 def _split(
     experiences: Experiences, settings: MiningSettings, rng: np.random.Generator
 ) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Hold out whole episodes; return the rows to learn from and a mask of the rows to judge on."""
+    """Hold out whole episodes; return the rows to learn from and a mask of the held-out rows."""
     episodes = experiences.n_episodes
     if episodes < 2:
-        raise LegibleError("at least two episodes are needed: one to learn rules from and one to judge them on.")
+        raise LegibleError("mining needs at least two episodes: one to learn rules from and one to judge them on.")
     held_out = min(max(1, round(settings.held_out * episodes)), episodes - 1)
     judging = experiences.of_episodes(rng.permutation(episodes)[:held_out])
     learning = np.flatnonzero(~judging)
@@ -296,7 +304,7 @@ def _learn(
 def _conditions(
     body: tuple[tuple[int, int], ...], intervals: Intervals, presence: Mapping[int, int]
 ) -> tuple[Condition, ...]:
-    """Return the conditions of a body; `presence` says which feature must be 1 for another to mean anything."""
+    """Return the conditions of a rule body; `presence` maps features to the flag that must be 1 for them."""
     conditions: dict[int, Condition] = {}
     for i, k in body:
         flag = presence.get(i)
@@ -308,7 +316,7 @@ def _conditions(
 
 
 def judge_rules(rules: list[Rule], experiences: Experiences, rows: NDArray[np.bool_] | None = None) -> list[MinedRule]:
-    """Return every rule's figures on some of the experiences (by default all of them)."""
+    """Return the figures of rules on some of the experiences, by default on all."""
     rows = np.ones(len(experiences), np.bool_) if rows is None else rows
     matched = CompiledRules.compile([rules]).matches(experiences.observations[rows])
     total = int(rows.sum())
@@ -333,7 +341,7 @@ def judge_rules(rules: list[Rule], experiences: Experiences, rows: NDArray[np.bo
 
 
 def _filter(judged: list[MinedRule], settings: MiningSettings) -> tuple[list[MinedRule], dict[str, int]]:
-    """Keep rules that are accurate, general enough, and not contained in another one that stays."""
+    """Keep rules that are accurate, frequent, and not contained in another one."""
     dropped = {"never triggered": 0, "inaccurate": 0, "rarely triggered": 0, "contained in another": 0}
     passed: list[MinedRule] = []
     for mined in judged:
@@ -348,7 +356,7 @@ def _filter(judged: list[MinedRule], settings: MiningSettings) -> tuple[list[Min
             passed.append(mined)
     kept = []
     for i, mined in enumerate(passed):
-        # Does a more general rule, or an equal one before it, say the same?
+        # Drop a rule if a more general one, or an equal one before it, exists.
         others = [(j, other.rule) for j, other in enumerate(passed) if j != i]
         if not any(other.contains(mined.rule) and (j < i or not mined.rule.contains(other)) for j, other in others):
             kept.append(mined)

@@ -1,10 +1,9 @@
-"""Importances from a surrogate: a model that predicts the policy's choice from the features of rules.
+"""Importances from a surrogate, a model that predicts the action from the features of rules.
 
-- `surrogate_importance`: how much worse the model gets when a feature's values are shuffled (permutation importance).
+- `surrogate_importance`: the loss of the model when the values of a feature are shuffled (permutation importance).
 
-LIME asks the policy about states never visited. Where a policy cannot be asked, because the features are not what
-it sees (pictures, derived features), the surrogate is asked instead. How well it stands for the policy is its fidelity:
-the share of held-out states in which it predicts the choice. Features that tell the same share their importance.
+LIME needs the scores of states that were never visited. If the policy does not see the features (pictures, derived
+features), a surrogate replaces it. Its fidelity is the share of held-out states in which it predicts the action.
 """
 
 from __future__ import annotations
@@ -23,33 +22,33 @@ from legible.play import Experiences
 if TYPE_CHECKING:
     from sklearn.ensemble import RandomForestClassifier
 
-TREES, LEAST_IN_LEAF, SHUFFLES = 50, 5, 2
-MOST_LEARNED, MOST_JUDGED, HELD_OUT = 20_000, 4_000, 0.25
+TREES, MIN_LEAF, SHUFFLES = 50, 5, 2
+MAX_LEARNED, MAX_JUDGED, HELD_OUT = 20_000, 4_000, 0.25
 
 
 def surrogate_importance(
     experiences: Experiences, rows: NDArray[np.intp], rng: np.random.Generator, columns: Sequence[int] | None = None
 ) -> Importance:
-    """Find how much every feature tells about the policy's choice.
+    """Measure how much every feature contributes to predicting the action.
 
     Parameters
     ----------
     experiences
-        What the policy saw and did.
+        Recorded steps of the policy.
     rows
-        The experiences to look at; a quarter of their episodes is held out.
+        The experiences to use; a quarter of their episodes is held out.
     rng
         The only source of randomness.
     columns
-        Numbers of the features that the surrogate sees; by default all. Others have no importance.
+        Numbers of the features that the surrogate sees; by default all. Others get importance 0.
 
     Returns
     -------
     Importance
-        imp(+, a, f) is the mean loss of a's predicted probability where a was taken, imp(−, a, f) the mean gain of it
-        where a rule against a would hold, when the values of f are shuffled.
+        When the values of f are shuffled, imp(+, a, f) is the mean loss of the predicted probability of a where a was
+        taken, and imp(−, a, f) its mean gain where a negative rule on a should hold.
     """
-    from sklearn.ensemble import RandomForestClassifier  # noqa: PLC0415 (it takes half a second, and few need it)
+    from sklearn.ensemble import RandomForestClassifier  # noqa: PLC0415 (slow to import)
 
     space = experiences.space
     seen = np.arange(len(space)) if columns is None else np.asarray(columns)
@@ -59,7 +58,7 @@ def surrogate_importance(
     for number, group in enumerate(space.groups):
         chosen = experiences.actions if space.is_discrete else experiences.actions[:, number]
         model = RandomForestClassifier(
-            TREES, min_samples_leaf=LEAST_IN_LEAF, random_state=int(rng.integers(2**31)), n_jobs=1
+            TREES, min_samples_leaf=MIN_LEAF, random_state=int(rng.integers(2**31)), n_jobs=1
         ).fit(experiences.observations[np.ix_(learned, seen)], chosen[learned])
         states = experiences.observations[np.ix_(judged, seen)]
         before = _probabilities(model, states, group)
@@ -83,7 +82,7 @@ def surrogate_importance(
 def _split(
     experiences: Experiences, rows: NDArray[np.intp], rng: np.random.Generator
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Rows to learn from and rows to judge on: of other episodes, where there are several."""
+    """Return rows to learn from and rows to judge on, of different episodes if there are several."""
     episodes = np.unique(experiences.episode_ids[rows])
     if len(episodes) > 1:
         held = rng.permutation(episodes)[: max(1, round(HELD_OUT * len(episodes)))]
@@ -92,7 +91,7 @@ def _split(
         judged = rng.random(len(rows)) < HELD_OUT
         judged[: 1 + (len(rows) > 1)] = [True, False][: len(rows)]
     parts = []
-    for part, most in ((rows[~judged], MOST_LEARNED), (rows[judged], MOST_JUDGED)):
+    for part, most in ((rows[~judged], MAX_LEARNED), (rows[judged], MAX_JUDGED)):
         parts.append(np.sort(rng.choice(part, min(most, part.size), replace=False)))
     return parts[0], parts[1]
 
@@ -100,7 +99,7 @@ def _split(
 def _probabilities(
     model: RandomForestClassifier, states: NDArray[np.float32], group: ActionGroup
 ) -> NDArray[np.float64]:
-    """Predicted probabilities of all choices of a group, also of those that were never taken."""
+    """Return predicted probabilities of all choices of a group, including those never taken."""
     found = np.zeros((len(states), group.count))
     found[:, model.classes_ - group.first] = model.predict_proba(states)
     return found

@@ -1,9 +1,9 @@
-"""Which decisions of recorded episodes are looked at, and what else could have been done there.
+"""Selection of decisions of recorded episodes, and their alternatives.
 
 - `Decisions`: decisions as columns; `choose_decisions`: a random sample, decisions before losses, and close ones.
-- `other_choices`: for every decision what it did and all other choices; `forced_actions`: the actions that take them.
+- `other_choices`: for every decision the choice taken and all others; `forced_actions`: the actions that take them.
 
-A choice is a number of ``FeatureSpace.actions``; `AS_IT_DID` stands for what the policy did.
+A choice is a number of ``FeatureSpace.actions``; `CHOICE_TAKEN` stands for the choice of the policy.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from legible.features import FeatureSpace, choices_of, move_to
-from legible.play import Experiences
-from legible.policies import ChoicePolicy, Policy
+from legible.play import Experiences, choice_space
+from legible.policies import Policy
+from legible.policies.protocol import MASKED
 
-AS_IT_DID = -1
-# Decisions this many steps before the end of an episode that went badly are looked at.
+CHOICE_TAKEN = -1
+# Mistakes are likely this many steps before the end of an episode that went badly.
 STEPS_BEFORE_LOSS = 30
-LOW_RETURNS = 0.25  # episodes that went badly where the environment does not tell: the lowest quarter
+LOW_RETURNS = 0.25  # without success in the infos, the quarter with the lowest returns went badly
 RANDOM_SHARE = 0.5
 
 
@@ -32,7 +33,7 @@ class Decisions:
     Parameters
     ----------
     rows
-        Their rows in the experiences.
+        Rows of the decisions in the experiences.
     is_random
         Whether a decision belongs to the random sample, from which shares are estimated.
     """
@@ -45,19 +46,19 @@ class Decisions:
 
 
 def choose_decisions(experiences: Experiences, count: int, *, seed: int) -> Decisions:
-    """Choose decisions to look at: half a random sample, the others where mistakes are likely.
+    """Choose decisions to examine: one half a random sample, the other half where mistakes are likely.
 
-    Those are decisions shortly before the end of episodes that went badly (without success, or with one of the lowest
-    returns), and decisions in which the best two scores were close.
+    Mistakes are likely shortly before the end of episodes that went badly (without success, or with one of the lowest
+    returns), and where the best two scores are close.
 
     Parameters
     ----------
     experiences
         The recorded episodes.
     count
-        How many decisions at most.
+        Maximum number of decisions.
     seed
-        Of what is drawn.
+        Seed of the random draws.
     """
     rng = np.random.default_rng([seed, len(experiences)])
     n = len(experiences)
@@ -67,82 +68,86 @@ def choose_decisions(experiences: Experiences, count: int, *, seed: int) -> Deci
     left = count - len(sample)
     to_the_end = experiences.lengths[experiences.episode_ids] - steps_of(experiences)
     before_losses = went_badly(experiences)[experiences.episode_ids] & (to_the_end <= STEPS_BEFORE_LOSS)
-    close = _close(experiences, 4 * left)
+    margins = np.full(n, np.inf)
+    for group in experiences.space.groups:
+        if group.count > 1:
+            scores = experiences.scores[:, group.choices]
+            best = np.partition(np.where(scores == MASKED, -np.inf, scores), -2, axis=1)[:, -2:]
+            with np.errstate(invalid="ignore"):  # blocked choices have a score of −∞
+                margins = np.fmin(margins, best[:, 1] - best[:, 0])
+    close = np.argsort(margins, kind="stable")[: 4 * left].astype(np.int64)
     for rows, share in ((np.flatnonzero(before_losses), left // 2), (close, left - left // 2)):
-        fresh = np.setdiff1d(rows, np.concatenate([sample, *likely]))
-        likely.append(rng.permutation(fresh)[:share])
+        unused = np.setdiff1d(rows, np.concatenate([sample, *likely]))
+        likely.append(rng.permutation(unused)[:share])
     rows = np.concatenate([sample, *likely]).astype(np.int64)
     order = np.argsort(rows)
     return Decisions(rows[order], (np.arange(len(rows)) < len(sample))[order])
 
 
 def went_badly(experiences: Experiences) -> NDArray[np.bool_]:
-    """Mark the episodes without success; where the environment does not tell, those with the lowest returns."""
-    told = ~np.isnan(experiences.success)
-    if told.any():
-        return told & (experiences.success == 0)
+    """Return which episodes had no success or, where success is not reported, one of the lowest returns."""
+    if not np.isnan(experiences.success).all():
+        return experiences.success == 0
     return experiences.returns <= np.quantile(experiences.returns, LOW_RETURNS)
 
 
 def steps_of(experiences: Experiences) -> NDArray[np.int64]:
-    """How many steps come before each row in its episode."""
+    """Return the number of steps before each row in its episode."""
     starts = np.cumsum(experiences.lengths) - experiences.lengths
     return np.arange(len(experiences)) - starts[experiences.episode_ids]
 
 
-def _close(experiences: Experiences, count: int) -> NDArray[np.int64]:
-    """The decisions in which the best two scores of a group were closest."""
-    margins = np.full(len(experiences), np.inf)
-    for group in experiences.space.groups:
-        if group.count > 1:
-            best = np.partition(experiences.scores[:, group.choices], -2, axis=1)[:, -2:]
-            with np.errstate(invalid="ignore"):  # blocked choices have a score of −∞
-                margins = np.fmin(margins, best[:, 1] - best[:, 0])
-    return np.argsort(margins, kind="stable")[:count].astype(np.int64)
-
-
-def choices_in(space: FeatureSpace) -> int:
-    """How many choices a decision has: what was done, and in each group everything else."""
+def count_choices_in(space: FeatureSpace) -> int:
+    """Return the number of choices at a decision: the choice taken, and all others of each group."""
     return 1 + sum(group.count - 1 for group in space.groups)
 
 
-def other_choices(space: FeatureSpace, taken: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return for every decision `AS_IT_DID` and the other choices of each group, ``int64[decisions, choices]``.
+def other_choices(
+    space: FeatureSpace, taken: NDArray[np.int64], scores: NDArray[np.floating[Any]] | None = None
+) -> NDArray[np.int64]:
+    """Return for every decision `CHOICE_TAKEN` and the other choices of each group, ``int64[decisions, choices]``.
 
     Parameters
     ----------
     space
-        The choices.
+        Features and choices.
     taken
-        What was done: ``int64[decisions]``, or ``int64[decisions, groups]`` where an action takes one of each.
+        Choices taken: ``int64[decisions]``, or ``int64[decisions, groups]`` where an action takes one of each group.
+    scores
+        Scores of all choices at the decisions. `CHOICE_TAKEN` stands in the place of choices that are masked.
     """
     columns = taken.reshape(len(taken), len(space.groups))
-    parts = [np.full((len(taken), 1), AS_IT_DID)]
+    parts = [np.full((len(taken), 1), CHOICE_TAKEN)]
     for group, done in zip(space.groups, columns.T, strict=True):
         every = np.tile(np.arange(group.first, group.first + group.count), (len(taken), 1))
         parts.append(every[every != done[:, None]].reshape(len(taken), group.count - 1))
-    return np.hstack(parts).astype(np.int64)
+    choices = np.hstack(parts).astype(np.int64)
+    if scores is not None:
+        forbidden = np.take_along_axis(scores, np.maximum(choices, 0), axis=1) == MASKED
+        choices[forbidden] = CHOICE_TAKEN
+    return choices
 
 
 def forced_actions(policy: Policy, taken: NDArray[Any], choices: NDArray[np.int64]) -> NDArray[Any]:
-    """Return the actions that take choices: of one group the typical action of the choice, all others as they were.
+    """Return the actions that take choices: the typical action in the group of the choice, the same in other groups.
 
     Parameters
     ----------
     policy
-        Knows what its choices are where an action is no single one.
+        The policy, which knows its choices where an action consists of several.
     taken
-        What was done, as the environment took it: an entry, or a row, a decision.
+        Actions taken, as the environment received them: one entry or row per decision.
     choices
         ``int64[decisions, choices]``.
     """
-    if not isinstance(policy, ChoicePolicy):
-        forced: NDArray[Any] = np.where(choices == AS_IT_DID, taken[:, None], choices)
+    space = choice_space(policy)
+    if space is None:
+        forced: NDArray[Any] = np.where(choices == CHOICE_TAKEN, taken[:, None], choices)
         return forced
-    space, n = policy.space, choices.shape[1]
+    n = choices.shape[1]
     done = np.repeat(taken, n, axis=0)
     wanted = choices_of(space.groups, done)
     for row, choice in enumerate(choices.ravel().tolist()):
-        if choice != AS_IT_DID:
+        if choice != CHOICE_TAKEN:
             wanted[row, space.group_of(choice)] = choice
     return move_to(space.groups, done, wanted).reshape(*choices.shape, -1)

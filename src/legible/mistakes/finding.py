@@ -1,7 +1,7 @@
-"""Mistakes: single decisions in which another choice would have been better beyond doubt.
+"""Mistakes: single decisions in which another choice is significantly better.
 
-- `find_mistakes`: looks for them; `Mistakes`: what was found, with honest figures; `Mistake`: one of them.
-- `plan_decisions`: how many decisions can be looked at within a number of steps.
+- `find_mistakes`: searches for mistakes; `Mistakes`: the results, with valid intervals; `Mistake`: one mistake.
+- `plan_decisions`: the number of decisions that can be examined within a number of steps.
 """
 
 from __future__ import annotations
@@ -14,25 +14,38 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from legible.display import Displayed
 from legible.files import DamagedFileError, read_json, write_json
 from legible.formatting import number
 from legible.hypotheses import DecisionGains
 from legible.mistakes.decisions import Decisions, choose_decisions, other_choices, steps_of
-from legible.mistakes.racing import FINAL_FUTURES, FINAL_SHARE, OTHERS_IN_SECOND, SECOND_SHARE, Measure, race_decisions
-from legible.mistakes.statistics import Estimated, false_coverage, gain_of, per_episode, share_of
-from legible.play import Experiences, FoundWay, Point
+from legible.mistakes.racing import (
+    FINAL_FUTURES,
+    FINAL_SHARE,
+    OTHERS_IN_SECOND,
+    SECOND_SHARE,
+    SHOWN_FUTURES,
+    Measure,
+    race_decisions,
+)
+from legible.mistakes.statistics import IntervalEstimate, false_coverage, gain_of, per_episode, share_of
+from legible.play import BranchingMethod, Experiences, Point
+from legible.records import DAMAGE_ERRORS
+from legible.schemas import check_fields
 from legible.settings import MistakeSettings
 
-# With fewer decisions there is nothing to say.
+# Fewer decisions give no useful result.
 FEWEST_DECISIONS = 20
-# A later mistake of the same episode is the same loss if an earlier one is worth at least this share of it.
+# A later mistake of an episode counts as the same loss if an earlier one has at least this share of its gain.
 SAME_LOSS = 0.5
-# Where nothing is random, the second rollout only shows that.
+# The second rollout only verifies that nothing is random.
 EXACT_ROLLOUTS = 2
 _ROUNDING = 1e-6
+# Largest mistakes that are measured once more: being the largest, they were also lucky.
+MEASURED_AGAIN = 10
 
 Futures = Callable[[int, int, int], list[int]]
-"""Called as ``futures(number, first, count)``: the seeds of some futures of a decision."""
+"""Called as ``futures(number, first, count)``; returns the seeds of futures of a decision."""
 
 
 @dataclass(frozen=True)
@@ -42,18 +55,19 @@ class Mistake:
     Parameters
     ----------
     row
-        Its row in the recorded experiences.
+        Row in the recorded experiences.
     seed, step
-        Of the episode, and which of its decisions.
+        Seed of the episode, and the step of the decision.
     action, better
         The choice that was taken, and the better one.
     gain
-        What the better one returns beyond it, following the policy from there; on rollouts that chose neither.
+        Additional return of the better choice, following the policy afterwards; from held-out rollouts. Those of the
+        first mistakes are played after the ranking, so that none is overstated because it is first.
     low, high
-        The interval of the gain, adjusted for the choice of what is listed; both are the gain where nothing is random,
-        and None where it is known of this very game only.
+        Confidence interval of the gain; of later mistakes adjusted for their selection. Both equal the gain where
+        nothing is random, and are None where the gain is only known for this episode.
     future
-        Seed of a future in which the difference is about the gain; the episode's own where it cannot be another.
+        Seed of a future in which the difference is close to the gain; the seed of the episode where it cannot differ.
     """
 
     row: int
@@ -79,40 +93,40 @@ class Mistake:
         }
 
 
-@dataclass(frozen=True)
-class Mistakes:
-    """What was found about single decisions.
+@dataclass(frozen=True, repr=False)
+class Mistakes(Displayed):
+    """Results of a search for mistakes.
 
     Parameters
     ----------
     listed
-        The proven mistakes, the largest gain first; of one loss only the earliest.
+        The proven mistakes, ranked by their gain in the race; only the earliest of each loss.
     share
         Share of all decisions that are proven mistakes; None where it is not known.
     headroom
-        What mending the decisions that look like mistakes, one step at a time, would be worth an episode: to the first
-        order, on rollouts that did not choose them, those included that turn out to be none.
+        First-order estimate of the gain per episode of correcting all decisions that look like mistakes, one at a time;
+        from held-out rollouts, so it includes decisions that turn out not to be mistakes.
     decisions, random_decisions
-        How many were looked at, and how many of them are a random sample of all.
+        Numbers of decisions that were examined, and of those in the random sample.
     proven
-        How many are proven mistakes, later ones of a loss included.
+        Number of proven mistakes, including later ones of a loss.
     steps_played
-        Steps that it took.
+        Environment steps of the search.
     branching
-        How the environment was brought to the decisions (`legible.play.WAYS`); "" where it cannot be.
+        How decisions were reached again (`legible.play.WAYS`); "" where that is not possible.
     is_exact
         Whether nothing is random after the start, so that gains are exact.
     level
-        Of the intervals, before the adjustment.
+        Level of the intervals, before the adjustment.
     problem
-        Why nothing was looked at, or what limits the figures.
+        Why no decisions were examined, or what limits the results.
     choices
         Names of all choices.
     """
 
     listed: tuple[Mistake, ...] = ()
-    share: Estimated | None = None
-    headroom: Estimated | None = None
+    share: IntervalEstimate | None = None
+    headroom: IntervalEstimate | None = None
     decisions: int = 0
     random_decisions: int = 0
     proven: int = 0
@@ -123,8 +137,13 @@ class Mistakes:
     problem: str = ""
     choices: tuple[str, ...] = ()
 
+    def facts(self) -> dict[str, object]:
+        """Return what a notebook shows."""
+        worst = {"largest loss": number(self.listed[0].gain)} if self.listed else {}
+        return {"proven": self.proven, "decisions examined": self.decisions, **worst}
+
     def to_dict(self) -> dict[str, Any]:
-        """Return what was found as plain data."""
+        """Return the results as plain data."""
         return {
             "mistakes": [mistake.to_dict(self.choices) for mistake in self.listed],
             "share": None if self.share is None else asdict(self.share),
@@ -138,64 +157,73 @@ class Mistakes:
         }
 
     def save(self, path: Path, key: str = "") -> None:
-        """Write everything into one file, whole or not at all."""
+        """Write all results to one file, atomically."""
         write_json(path, asdict(self), key)
 
     @classmethod
     def load(cls, path: Path, key: str | None = None) -> Mistakes:
         """Read what `save` wrote."""
-        advice = "delete it to look for mistakes again"
+        advice = "delete it to search for mistakes again"
         kept = read_json(path, key, advice)
         try:
             values = {name: kept[name] for name in cls.__dataclass_fields__}
             values["choices"] = tuple(values["choices"])
+            for one in values["listed"]:
+                check_fields(Mistake, one)
             values["listed"] = tuple(Mistake(**one) for one in values["listed"])
             for name in ("share", "headroom"):
-                values[name] = None if values[name] is None else Estimated(**values[name])
+                if values[name] is not None:
+                    check_fields(IntervalEstimate, values[name])
+                    values[name] = IntervalEstimate(**values[name])
+            check_fields(cls, values)
+            if any(
+                not 0 <= choice < len(values["choices"]) for m in values["listed"] for choice in (m.action, m.better)
+            ):
+                raise ValueError("a choice does not exist")
             return cls(**values)
-        except (KeyError, TypeError) as error:
-            raise DamagedFileError(f"{path}: is damaged, or holds no mistakes ({error}); {advice}.") from error
+        except DAMAGE_ERRORS as error:
+            raise DamagedFileError(f"{path}: is damaged or holds no mistakes ({error}); {advice}.") from error
 
 
 def plan_decisions(
     experiences: Experiences, settings: MistakeSettings, choices: int, *, way: str, exact: bool
 ) -> tuple[int, str]:
-    """Return how many decisions can be looked at within the steps of the settings; 0 with the reason if too few.
+    """Return how many decisions can be examined within the steps of the settings; 0 and the reason if too few.
 
     Parameters
     ----------
     experiences
         The recorded episodes.
     settings
-        How many steps, and how many rollouts.
+        Numbers of steps and rollouts.
     choices
-        Of a decision, what was done included.
+        Number of choices at a decision, including the one taken.
     way
-        How the environment is brought to the decisions; a replay takes all steps before them.
+        How decisions are reached again; a replay takes all steps before them.
     exact
-        Whether nothing is random, so that `EXACT_ROLLOUTS` do.
+        Whether nothing is random, so that `EXACT_ROLLOUTS` are enough.
     """
     lengths = experiences.lengths[experiences.episode_ids]
     left = float(lengths.mean() if way == "replay" else (lengths - steps_of(experiences)).mean())
-    rollouts = choices * EXACT_ROLLOUTS if exact else _rollouts(choices, settings)
+    rollouts = choices * EXACT_ROLLOUTS if exact else _count_rollouts(choices, settings)
     found = min(settings.decisions, int(settings.steps / (left * rollouts)))
     if found >= min(FEWEST_DECISIONS, settings.decisions, len(experiences)):
         return found, ""
     return 0, (
-        f"episodes are too long to look at single decisions: from a decision to the end are {number(left)} steps, and "
-        f"each decision takes {rollouts} rollouts, but {number(settings.steps)} steps may be played "
-        "(--mistakes.steps)."
+        f"episodes are too long to examine single decisions: a rollout takes {number(left)} steps on average, and "
+        f"each decision takes {rollouts} rollouts, but at most {number(settings.steps)} steps may be played. Raise "
+        "--set mistakes.steps=N."
     )
 
 
-def _rollouts(choices: int, settings: MistakeSettings) -> int:
-    """How many rollouts a decision takes in all rungs, at most."""
+def _count_rollouts(choices: int, settings: MistakeSettings) -> int:
+    """Return the maximum number of rollouts of a decision in all rungs."""
     second = round(SECOND_SHARE * (1 + OTHERS_IN_SECOND) * settings.second_rollouts)
     return choices * settings.rollouts + second + round(FINAL_SHARE * 2 * settings.final_rollouts)
 
 
 def points_of(experiences: Experiences, rows: NDArray[np.int64]) -> tuple[Point, ...]:
-    """Return the decisions in some rows as points to branch at; their actions end with what was done."""
+    """Return the decisions in rows as points to branch at; their actions end with the one taken."""
     starts, steps = np.cumsum(experiences.lengths) - experiences.lengths, steps_of(experiences)
     done = experiences.actions if experiences.space.is_discrete else experiences.numbers
     points = []
@@ -208,9 +236,9 @@ def points_of(experiences: Experiences, rows: NDArray[np.int64]) -> tuple[Point,
 
 @dataclass(frozen=True)
 class DecisionSearch:
-    """What is looked at: the recorded episodes, decisions of them, and the choices of each.
+    """Decisions to examine: the recorded episodes, decisions of them, and the choices of each.
 
-    `numbers` are those of the decisions for whoever plays rollouts, where these are only some of them.
+    `numbers` are the numbers of the decisions for `Measure`, if these are only some of the decisions.
     """
 
     experiences: Experiences
@@ -220,12 +248,14 @@ class DecisionSearch:
 
     @classmethod
     def plan(cls, experiences: Experiences, count: int, *, seed: int) -> DecisionSearch:
-        """Choose decisions, and take all choices of each."""
+        """Choose decisions, and include all choices of each."""
         decisions = choose_decisions(experiences, count, seed=seed)
-        return cls(experiences, decisions, other_choices(experiences.space, experiences.actions[decisions.rows]))
+        rows = decisions.rows
+        choices = other_choices(experiences.space, experiences.actions[rows], experiences.scores[rows])
+        return cls(experiences, decisions, choices)
 
     def some(self, count: int, *, seed: int) -> DecisionSearch:
-        """Return some of the decisions, drawn by a seed."""
+        """Return a random subset of the decisions."""
         chosen = np.sort(np.random.default_rng([seed, 1]).permutation(len(self.decisions))[:count])
         decisions = Decisions(self.decisions.rows[chosen], self.decisions.is_random[chosen])
         return DecisionSearch(self.experiences, decisions, self.choices[chosen], chosen)
@@ -236,7 +266,7 @@ class DecisionSearch:
         return points_of(self.experiences, self.decisions.rows)
 
     def gains(self, measure: Measure, count: int) -> DecisionGains:
-        """What other choices are worth at all decisions that did not fail, from the first rollouts of each."""
+        """Return the gains of other choices at all decisions that did not fail, from the first rollouts of each."""
         returns = measure(np.arange(len(self.decisions)), self.choices, 0, count)
         differences = returns[:, 1:] - returns[:, :1]
         well = ~np.isnan(differences).any(axis=(1, 2))
@@ -257,14 +287,14 @@ def find_mistakes(
     search: DecisionSearch,
     measure: Measure,
     futures: Futures,
-    way: FoundWay,
+    way: BranchingMethod,
     *,
     greedy: bool,
     settings: MistakeSettings,
     alpha: float,
     seed: int,
 ) -> Mistakes:
-    """Look for decisions in which another choice is better beyond doubt.
+    """Find decisions in which another choice is significantly better.
 
     Parameters
     ----------
@@ -273,30 +303,30 @@ def find_mistakes(
     measure
         Plays rollouts; see `legible.mistakes.running.RolloutRunner`.
     futures
-        Seeds of futures of a decision, as `measure` has them.
+        Returns the seeds of futures of a decision that `measure` uses.
     way
-        How the environment is brought to the decisions, and whether it has other futures.
+        How decisions are reached again, and whether the environment has other futures.
     greedy
         Whether the policy draws no random numbers.
     settings, alpha, seed
-        How many rollouts, the level of the tests, and of what is resampled.
+        Numbers of rollouts, significance level, and seed of the resampling.
     """
     numbers, is_exact = np.arange(len(search.decisions)), False
     if way.futures == "nothing random" and greedy:
         returns = measure(numbers, search.choices, 0, EXACT_ROLLOUTS)
-        # Networks may give another last bit in another row of their batch, so that continuous actions, and with them
-        # returns, are the same up to rounding only.
+        # The last bit of a network's output may depend on its row in the batch, so that continuous actions, and with
+        # them returns, are only equal up to rounding.
         is_exact = np.allclose(returns, returns[:, :, :1], rtol=_ROUNDING, atol=_ROUNDING, equal_nan=True)
         if not is_exact:
-            # It takes many more rollouts than was thought, so there are fewer decisions for them.
-            exact, full = EXACT_ROLLOUTS * search.choices.shape[1], _rollouts(search.choices.shape[1], settings)
+            # Each decision needs many more rollouts than planned, so fewer decisions are examined.
+            exact, full = EXACT_ROLLOUTS * search.choices.shape[1], _count_rollouts(search.choices.shape[1], settings)
             search = search.some(max(1, len(numbers) * exact // full), seed=seed)
     if way.futures == "cannot be reseeded":
-        found = _in_this_very_game(search, measure(numbers, search.choices, 0, 1))
+        found = _find_in_recorded(search, measure(numbers, search.choices, 0, 1))
     elif is_exact:
-        found = _exact(search, returns, futures, alpha=alpha, seed=seed)
+        found = _find_exact(search, returns, futures, alpha=alpha, seed=seed)
     else:
-        found = _proven(search, measure, futures, settings=settings, alpha=alpha, seed=seed)
+        found = _find_proven(search, measure, futures, settings=settings, alpha=alpha, seed=seed)
     return replace(
         found,
         decisions=len(search.decisions),
@@ -306,7 +336,7 @@ def find_mistakes(
     )
 
 
-def _mistake(
+def _make_mistake(
     search: DecisionSearch, decision: int, better: int, gain: float, interval: tuple[float, float], future: int
 ) -> Mistake:
     row, seen = int(search.decisions.rows[decision]), search.experiences
@@ -315,8 +345,8 @@ def _mistake(
     return Mistake(row, seed, step, action, better, gain, *interval, future)
 
 
-def _earliest(search: DecisionSearch, numbers: NDArray[np.intp], gains: NDArray[np.float64]) -> NDArray[np.intp]:
-    """Of decisions of one episode keep those that no earlier one stands for; returns places in `numbers`."""
+def _drop_repeated(search: DecisionSearch, numbers: NDArray[np.intp], gains: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Drop decisions whose loss an earlier one of the episode accounts for; return places in `numbers`."""
     episodes = search.experiences.episode_ids[search.decisions.rows[numbers]]
     kept: list[int] = []
     for place in range(len(numbers)):  # in the order of their steps
@@ -326,7 +356,7 @@ def _earliest(search: DecisionSearch, numbers: NDArray[np.intp], gains: NDArray[
     return np.array(kept, np.intp)
 
 
-def _figures(
+def _estimate_figures(
     search: DecisionSearch,
     proven: NDArray[np.intp],
     gains: NDArray[np.float64],
@@ -335,18 +365,18 @@ def _figures(
     alpha: float,
     seed: int,
 ) -> dict[str, Any]:
-    """Share and headroom, from the random sample alone.
+    """Return the share of decisions that are mistakes, and the headroom, from the randomly drawn decisions alone.
 
     Parameters
     ----------
     search
         All decisions.
     proven, gains
-        Those that are proven mistakes, and what each is worth.
+        The proven mistakes, and the gain of each.
     headroom
-        What mending each decision is worth; NaN where it failed.
+        Gain of correcting each decision; NaN where its rollouts failed.
     alpha, seed
-        One minus the level of intervals, and of what is resampled.
+        One minus the level of the intervals, and seed of the resampling.
     """
     seen, sample = search.experiences, np.flatnonzero(search.decisions.is_random & ~np.isnan(headroom))
     if not len(sample):
@@ -356,12 +386,12 @@ def _figures(
     share = share_of(is_proven, episodes, seen.n_episodes, alpha=alpha, seed=seed)
     room = per_episode(headroom[sample], episodes, seen.lengths, alpha=alpha, seed=seed)
     if len(gains):
-        # A sample without mistakes, or with few, does not resample to more: as many as there may be, of the usual size.
+        # Resampling a sample with few mistakes gives no more of them: use the upper limit of the share instead.
         room = replace(room, high=max(room.high, share.high * float(gains.mean()) * float(seen.lengths.mean())))
     return {"share": share, "headroom": room, "random_decisions": len(sample)}
 
 
-def _proven(
+def _find_proven(
     search: DecisionSearch, measure: Measure, futures: Futures, *, settings: MistakeSettings, alpha: float, seed: int
 ) -> Mistakes:
     every = np.arange(len(search.decisions)) if search.numbers is None else search.numbers
@@ -375,57 +405,63 @@ def _proven(
 
     def listed_of(places: NDArray[np.intp]) -> NDArray[np.intp]:
         better = places[means[places] > 0]
-        return better[_earliest(search, raced.numbers[better], means[better])]
+        return better[_drop_repeated(search, raced.numbers[better], means[better])]
 
     p_values = np.array([gain.p for gain in gains])
     proven, listed, level = false_coverage(p_values, alpha, listed_of)
     proven = proven[means[proven] > 0]
+    ranked = listed[np.argsort(-means[listed], kind="stable")]
+    first, numbers = ranked[:MEASURED_AGAIN], raced.numbers[ranked[:MEASURED_AGAIN]]
+    both = np.stack([search.choices[numbers, 0], raced.better[first]], axis=1)
+    again = measured(numbers, both, SHOWN_FUTURES, settings.final_rollouts)
     mistakes = []
-    for place in listed.tolist():
-        decision, gain = int(raced.numbers[place]), gains[place]
-        typical = int(np.abs(raced.differences[place] - gain.mean).argmin())
-        future = futures(int(every[decision]), FINAL_FUTURES + typical, 1)[0]
-        mistakes.append(_mistake(search, decision, int(raced.better[place]), gain.mean, gain.interval(level), future))
+    for rank, place in enumerate(ranked.tolist()):
+        decision, differences = int(raced.numbers[place]), raced.differences[place]
+        from_future, own_level = FINAL_FUTURES, level
+        if rank < len(again) and not np.isnan(again[rank]).any():
+            differences, from_future, own_level = again[rank, 1] - again[rank, 0], SHOWN_FUTURES, 1 - alpha
+        gain = gain_of(differences)
+        typical = int(np.abs(differences - gain.mean).argmin())
+        future = futures(int(every[decision]), from_future + typical, 1)[0]
+        mistakes.append(
+            _make_mistake(search, decision, int(raced.better[place]), gain.mean, gain.interval(own_level), future)
+        )
     headroom = np.where(np.isnan(raced.returns).any(axis=(1, 2)), np.nan, 0.0)
     headroom[raced.numbers] = means
     return Mistakes(
-        listed=_largest_first(mistakes),
+        listed=tuple(mistakes),
         proven=len(proven),
-        **_figures(search, raced.numbers[proven], means[proven], headroom, alpha=alpha, seed=seed),
+        **_estimate_figures(search, raced.numbers[proven], means[proven], headroom, alpha=alpha, seed=seed),
     )
 
 
-def _exact(
+def _find_exact(
     search: DecisionSearch, returns: NDArray[np.float64], futures: Futures, *, alpha: float, seed: int
 ) -> Mistakes:
     gains = returns[:, 1:, 0] - returns[:, :1, 0]
     best = np.nan_to_num(gains, nan=-np.inf).argmax(axis=1)
     largest = gains[np.arange(len(gains)), best]
-    # What rounding can make of a return is no gain.
+    # Differences due to rounding are no gains.
     proven = np.flatnonzero(largest > _ROUNDING * np.maximum(1.0, np.abs(returns[:, 0, 0])))
     mistakes = []
-    for decision in proven[_earliest(search, proven, largest[proven])].tolist():
+    for decision in proven[_drop_repeated(search, proven, largest[proven])].tolist():
         better, gain = int(search.choices[decision, 1 + best[decision]]), float(largest[decision])
-        mistakes.append(_mistake(search, decision, better, gain, (gain, gain), futures(decision, 0, 1)[0]))
+        mistakes.append(_make_mistake(search, decision, better, gain, (gain, gain), futures(decision, 0, 1)[0]))
     headroom = np.where(np.isnan(largest), np.nan, np.maximum(largest, 0.0))
     return Mistakes(
-        listed=_largest_first(mistakes),
+        listed=tuple(sorted(mistakes, key=lambda one: (-one.gain, one.seed, one.step))),
         proven=len(proven),
         is_exact=True,
-        **_figures(search, proven, largest[proven], headroom, alpha=alpha, seed=seed),
+        **_estimate_figures(search, proven, largest[proven], headroom, alpha=alpha, seed=seed),
     )
 
 
-def _in_this_very_game(search: DecisionSearch, returns: NDArray[np.float64]) -> Mistakes:
-    found = _exact(search, returns, lambda *_: [0], alpha=0.05, seed=0)
+def _find_in_recorded(search: DecisionSearch, returns: NDArray[np.float64]) -> Mistakes:
+    found = _find_exact(search, returns, lambda *_: [0], alpha=0.05, seed=0)
     listed = tuple(replace(one, low=None, high=None, future=one.seed) for one in found.listed)
     return Mistakes(
         listed=listed,
         random_decisions=found.random_decisions,
-        problem="other futures cannot be had in this environment: what is listed holds in these very games, and is not "
-        "counted.",
+        problem="this environment cannot be reseeded after a decision: the mistakes listed hold only for the recorded "
+        "episodes, and are not counted.",
     )
-
-
-def _largest_first(mistakes: list[Mistake]) -> tuple[Mistake, ...]:
-    return tuple(sorted(mistakes, key=lambda one: (-one.gain, one.seed, one.step)))

@@ -1,11 +1,11 @@
-"""From many decisions to the few in which another choice is better: few rollouts for many, more for the promising.
+"""Race of decisions: few rollouts for many decisions, more for promising ones.
 
-- `race_decisions`: looks at decisions in rungs; `DecisionRace`: what it measured.
-- `Measure`: plays rollouts, whoever does.
+- `race_decisions`: examines decisions in rungs; `DecisionRace`: the result.
+- `Measure`: a function that plays rollouts.
 
 1. Every choice of every decision gets a few rollouts.
-2. Promising decisions get more, with what was done and the best other choices.
-3. The most promising are measured on rollouts that none of these choices has seen.
+2. Promising decisions get more, for the choice taken and the best other choices.
+3. The most promising decisions are measured on held-out rollouts.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from numpy.typing import NDArray
 
 from legible.settings import MOST_ROLLOUTS, MistakeSettings
 
-# Futures of a decision are numbered; each rung has its own.
-SECOND_FUTURES, FINAL_FUTURES = MOST_ROLLOUTS, 2 * MOST_ROLLOUTS
-# How far from zero, in standard errors, the best gain must be for the second rung and for the last.
+# Futures of a decision are numbered; each rung uses different ones, and so do the figures that are quoted.
+SECOND_FUTURES, FINAL_FUTURES, SHOWN_FUTURES = (rung * MOST_ROLLOUTS for rung in (1, 2, 3))
+# Minimum z of the best gain for the second rung, and for the last.
 SECOND_RUNG_Z, LAST_RUNG_Z = 1.0, 2.5
-# The share of the decisions that may enter the second rung, and the last.
+# Maximum share of the decisions in the second rung, and in the last.
 SECOND_SHARE, FINAL_SHARE = 0.25, 0.1
 FEWEST_IN_RUNG = 20
 OTHERS_IN_SECOND = 2
 
 
 class Measure(Protocol):
-    """Plays rollouts."""
+    """Function that plays rollouts."""
 
     def __call__(
         self, numbers: NDArray[np.intp], choices: NDArray[np.int64], first: int, count: int
@@ -39,28 +39,28 @@ class Measure(Protocol):
         Parameters
         ----------
         numbers
-            The decisions.
+            Numbers of the decisions.
         choices
-            ``int64[decisions, choices]``, the choices of each.
+            ``int64[decisions, choices]``.
         first, count
-            Which of the decision's futures; the same for all choices.
+            Range of the futures of a decision; the same for all choices.
         """
 
 
 @dataclass(frozen=True)
 class DecisionRace:
-    """What was measured.
+    """Result of a race of decisions.
 
     Parameters
     ----------
     returns
-        Of the first rung, ``[decisions, choices, rollouts]``; NaN where a decision failed.
+        Returns of the first rung, ``[decisions, choices, rollouts]``; NaN where a decision failed.
     numbers
-        The decisions that came into the last rung.
+        The decisions of the last rung.
     better
-        The choice that seemed best in each of them.
+        The choice that looked best in each of them.
     differences
-        ``[decisions, rollouts]`` of the last rung: what that choice returned beyond what was done.
+        Additional returns of that choice in the last rung, ``[decisions, rollouts]``.
     """
 
     returns: NDArray[np.float64]
@@ -70,17 +70,7 @@ class DecisionRace:
 
 
 def race_decisions(measure: Measure, choices: NDArray[np.int64], settings: MistakeSettings) -> DecisionRace:
-    """Look at decisions.
-
-    Parameters
-    ----------
-    measure
-        Plays rollouts.
-    choices
-        ``int64[decisions, choices]``, what was done first.
-    settings
-        How many rollouts.
-    """
+    """Examine decisions in three rungs; `choices` are ``int64[decisions, choices]``, the choice taken first."""
     every = np.arange(len(choices))
     first = measure(every, choices, 0, settings.rollouts)
     gains = first[:, 1:] - first[:, :1]
@@ -102,7 +92,7 @@ def race_decisions(measure: Measure, choices: NDArray[np.int64], settings: Mista
 
 
 def _standing(gains: NDArray[np.float64]) -> NDArray[np.float64]:
-    """How many standard errors the best other choice of each decision is above zero; −∞ where a decision failed."""
+    """Return the z of the best other choice of each decision; −∞ where a decision failed."""
     mean = gains.mean(axis=2)
     error = gains.std(axis=2, ddof=1) / np.sqrt(gains.shape[2])
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -111,7 +101,7 @@ def _standing(gains: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _best(standing: NDArray[np.float64], least: float, share: float, of: int | None = None) -> NDArray[np.intp]:
-    """The decisions that stand above a limit: the best of them, in their order, at most a share of all."""
+    """Return the decisions with a z above a limit, in their order; at most a share of all, the best ones."""
     most = max(FEWEST_IN_RUNG, round(share * (len(standing) if of is None else of)))
     order = np.argsort(-standing, kind="stable")[:most]
     return np.sort(order[standing[order] > least])

@@ -1,8 +1,9 @@
-"""Rollouts: from a decision on with one of the choices, then as the policy says, to the end of the episode.
+"""Rollouts: take a choice at a decision, then follow the policy to the end of the episode.
 
-- `RolloutSetup`: what all rollouts share; `RolloutUnit`: some decisions with their choices and futures.
-- `play_rollouts`: plays a unit, for engines; `Rollouts`: what came of it.
-- `record_futures`: some rollouts step by step, to be shown.
+- `RolloutSetup`: what all rollouts share; `RolloutUnit`: decisions with their choices and futures.
+- `play_rollouts`: plays a unit, for engines; `Rollouts`: the results.
+- `play_endings`: plays a unit and returns how its rollouts end.
+- `record_futures`: records rollouts step by step, to be shown.
 """
 
 from __future__ import annotations
@@ -31,21 +32,22 @@ from legible.play import (
     play_episodes,
 )
 from legible.policies import Policy
+from legible.schemas import ROLLOUTS, check_arrays
 from legible.settings import PlaySettings
 
 
 @dataclass(frozen=True)
 class RolloutSetup:
-    """What all rollouts share.
+    """Everything that all rollouts share.
 
     Parameters
     ----------
     policy, environment, play
-        What is played, and how.
+        Policy, environment and settings of play.
     way
-        How the environment is brought to the decisions (`legible.play.find_way`).
+        How decisions are reached again (`legible.play.find_branching_method`).
     future
-        "new" for futures that the seeds decide; "same" for the one of the recorded episode.
+        "new" for futures determined by the seeds; "same" for that of the recorded episode.
     """
 
     policy: Policy
@@ -62,7 +64,7 @@ class RolloutUnit:
     Parameters
     ----------
     points
-        The decisions; the action after each of them is the last of its actions.
+        The decisions; the last of the actions of each is the one taken.
     choices
         ``int64[decisions, choices]``.
     seeds
@@ -78,7 +80,7 @@ class RolloutUnit:
 
 
 class Rollouts(NamedTuple):
-    """What came of rollouts: ``[decisions, choices, rollouts]``, NaN and 0 where a decision failed."""
+    """Results of rollouts: ``[decisions, choices, rollouts]``, NaN and 0 where a decision failed."""
 
     returns: NDArray[np.float64]
     steps: NDArray[np.int64]
@@ -90,14 +92,15 @@ class Rollouts(NamedTuple):
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Rollouts:
         """Read what `to_arrays` returned."""
+        check_arrays(arrays, ROLLOUTS)
         return cls(arrays["returns"], arrays["steps"])
 
 
 class _FirstChoice:
-    """Takes a choice at the decision, then acts as the policy says."""
+    """Chooser that takes a given choice at the decision, then follows the policy."""
 
     def __init__(self, policy: PolicyChooser, first: NDArray[np.int64], forced: NDArray[Any]) -> None:
-        # The last entries serve idle rows, whose episode is −1.
+        # The last entries are for idle rows, whose episode is −1.
         self._policy = policy
         self._first = np.append(first, -1)
         self._forced = np.append(forced, forced[:1], axis=0)
@@ -116,13 +119,17 @@ class _FirstChoice:
 
 def play_rollouts(setup: RolloutSetup, unit: RolloutUnit) -> Rollouts:
     """Play all rollouts of a unit."""
-    decisions, choices = unit.choices.shape
-    shape = (decisions, choices, unit.seeds.shape[1])
+    shape = (*unit.choices.shape, unit.seeds.shape[1])
     played, _ = _play(setup, unit, keep=())
-    # Only the rest was played.
-    starts = np.array([point.step for point in unit.points])
-    steps = played.lengths.reshape(shape) - starts[:, None, None]
-    return Rollouts(played.returns.reshape(shape), steps)
+    starts = np.array([point.step for point in unit.points])  # steps before a decision are not played
+    return Rollouts(played.returns.reshape(shape), played.lengths.reshape(shape) - starts[:, None, None])
+
+
+def play_endings(setup: RolloutSetup, unit: RolloutUnit) -> NDArray[np.str_]:
+    """Play all rollouts of a unit and return how they end, ``[decisions, choices, rollouts]``."""
+    played, _ = _play(setup, unit, keep=())
+    endings: NDArray[np.str_] = played.endings.reshape(*unit.choices.shape, unit.seeds.shape[1])
+    return endings
 
 
 def record_futures(setup: RolloutSetup, unit: RolloutUnit) -> list[Recording]:
@@ -142,7 +149,7 @@ def _play(setup: RolloutSetup, unit: RolloutUnit, keep: Sequence[int]) -> tuple[
         seeds = np.repeat(unit.seeds[:, None, :], choices, axis=1).ravel().tolist()
     else:
         seeds = [unit.points[i].seed for i in state_of.tolist()]
-    slots = make_slots(setup.environment, min(setup.play.batch, len(seeds)))
+    slots = make_slots(setup.environment, min(setup.play.batch, len(seeds)), endings=setup.play.endings)
     recorder = Recorder(keep)
     try:
         branching = make_branching(slots, setup.way)

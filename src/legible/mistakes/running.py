@@ -1,6 +1,6 @@
-"""Rollouts in units of work: on an engine, kept as they come, the same whatever the workers.
+"""Rollouts in units of work: run on an engine, stored when they finish, with results that do not depend on workers.
 
-- `RolloutRunner`: plays the rollouts that a race asks for; `Store`: where units are kept.
+- `RolloutRunner`: plays the rollouts of a race; `Store`: where units are stored.
 """
 
 from __future__ import annotations
@@ -16,22 +16,23 @@ from numpy.typing import NDArray
 
 from legible.engines import Engine
 from legible.evaluation.units import choices_content
+from legible.files import DamagedFileError
 from legible.mistakes.rollouts import Rollouts, RolloutSetup, RolloutUnit, play_rollouts
 from legible.play import Point, stage_seeds
 from legible.play.failures import FailureLimit
-from legible.play.runner import Pieces, run_apart
-from legible.play.stages import FUTURES
+from legible.play.runner import Pieces, run_units_or_pieces
+from legible.play.stages import FUTURES_PER_DECISION
 
 Store = MutableMapping[str, Rollouts]
-"""Rollouts by the key of their unit; a study keeps them on disk."""
+"""Rollouts by the key of their unit; a study stores them on disk."""
 
 STAGE = "mistakes rollouts"
-# A unit has at least this many rollouts for each slot: while the last ones end, slots idle.
+# Minimum rollouts of a unit per slot: slots are idle while the last rollouts end.
 ROLLOUTS_PER_SLOT = 16
 
 
 class RolloutRunner:
-    """Plays the rollouts that a race asks for (`legible.mistakes.racing.Measure`).
+    """Runner of the rollouts of a race (`legible.mistakes.racing.Measure`).
 
     Parameters
     ----------
@@ -40,24 +41,24 @@ class RolloutRunner:
     points
         The decisions.
     seed
-        Of the study; decides all futures.
+        Seed of the study; determines all futures.
     engine
         Where units run.
     store
-        Where they are kept; none that is there is played again.
+        Where units are stored; stored ones are not played again.
     fingerprint
         Stands for the policy in the keys of units.
     time_limit
         Seconds after which a unit is given up.
     failures
-        How many decisions may fail: those whose rollouts do are left out.
+        Limits the number of failed decisions, which are left out.
     on_plan, on_rollouts
-        Called with the number of rollouts that are to come, and with the number of those that became known.
+        Called with the number of planned rollouts, and with the number of finished or stored ones.
 
     Attributes
     ----------
     steps_played
-        Steps of all rollouts, and those that led to the decisions.
+        Steps of all rollouts, including those that lead to the decisions.
     """
 
     def __init__(
@@ -77,13 +78,13 @@ class RolloutRunner:
         self._setup, self._points, self._seed = setup, points, seed
         self._engine, self._store, self._fingerprint = engine, {} if store is None else store, fingerprint
         self._time_limit, self._failures = time_limit, failures or FailureLimit()
-        self._expect, self._tell = on_plan or (lambda _: None), on_rollouts or (lambda _: None)
+        self._expect, self._report = on_plan or (lambda _: None), on_rollouts or (lambda _: None)
         self.steps_played = 0
 
     def __call__(
         self, numbers: NDArray[np.intp], choices: NDArray[np.int64], first: int, count: int
     ) -> NDArray[np.float64]:
-        """Play rollouts of some decisions."""
+        """Play rollouts and return their returns."""
         if not len(numbers):
             return np.empty((0, choices.shape[1], count))
         size = max(1, ROLLOUTS_PER_SLOT * self._setup.play.batch // (choices.shape[1] * count))
@@ -96,14 +97,19 @@ class RolloutRunner:
         return np.concatenate([rollouts.returns for rollouts in self._run(units)])
 
     def futures(self, number: int, first: int, count: int) -> list[int]:
-        """Return the seeds of some futures of a decision."""
-        return stage_seeds(self._seed, STAGE, number * FUTURES + first, count)
+        """Return the seeds of futures of a decision."""
+        return stage_seeds(self._seed, STAGE, number * FUTURES_PER_DECISION + first, count)
 
     def _run(self, units: list[RolloutUnit]) -> list[Rollouts]:
+        """Return the rollouts of each unit, from the store or played.
+
+        A unit that fails is played again decision by decision; decisions that fail again get NaN as their returns.
+        """
         keys = [self._key(unit) for unit in units]
         missing = [i for i, key in enumerate(keys) if key not in self._store]
-        self._tell(sum(len(unit) for unit in units) - sum(len(units[i]) for i in missing))
-        for number, parts in run_apart(
+        stored = sum(len(unit) for unit in units) - sum(len(units[i]) for i in missing)
+        self._report(stored)
+        for index, parts in run_units_or_pieces(
             play_rollouts,
             self._setup,
             [units[i] for i in missing],
@@ -113,14 +119,18 @@ class RolloutRunner:
             failures=self._failures,
             problem="rollouts failed",
         ):
-            key, unit = keys[missing[number]], units[missing[number]]
+            key, unit = keys[missing[index]], units[missing[index]]
             shape = (1, unit.choices.shape[1], unit.seeds.shape[1])
-            nothing = Rollouts(np.full(shape, np.nan), np.zeros(shape, np.int64))  # of a decision that failed again
-            returns, steps = zip(*(nothing if part is None else part for part in parts), strict=True)
+            failed_decision = Rollouts(np.full(shape, np.nan), np.zeros(shape, np.int64))
+            returns, steps = zip(*(failed_decision if part is None else part for part in parts), strict=True)
             self._store[key] = Rollouts(np.concatenate(returns), np.concatenate(steps))
-            self._tell(len(unit))
+            self._report(len(unit))
         found = [self._store[key] for key in keys]
-        for unit, rollouts in zip(units, found, strict=True):
+        for unit, key, rollouts in zip(units, keys, found, strict=True):
+            if rollouts.returns.shape != (*unit.choices.shape, unit.seeds.shape[1]):
+                raise DamagedFileError(
+                    f"rollouts/{key}.npz: is damaged (it holds other decisions); delete it and run the study again."
+                )
             self.steps_played += self._steps(unit, rollouts)
         return found
 
@@ -141,7 +151,7 @@ class RolloutRunner:
         return led + int(rollouts.steps.sum())
 
     def _key(self, unit: RolloutUnit) -> str:
-        """Name a unit by everything that decides its result."""
+        """Return a key of everything that determines the result of a unit."""
         play = asdict(self._setup.play)
         content: dict[str, Any] = {
             **choices_content(self._setup.policy),

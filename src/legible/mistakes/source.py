@@ -1,11 +1,11 @@
 """Rule sets learned from single decisions, as a source of hypotheses: "mistakes".
 
-Mined rules say what the policy already does somewhere. Decisions at which every choice was tried say what it should do:
-RIPPER tells those in which another choice is better from those in which it is not, weighted by what is at stake; rules
-of both polarities, generalised, and judged on decisions that learning has not seen.
+Mined rules describe what the policy already does. Decisions at which every choice was tried show what it should do:
+RIPPER separates decisions in which another choice is better from the others, weighted by the gain. It learns rules of
+both polarities, which are extended by relations and judged on held-out decisions.
 
 - `mistakes`: the source.
-- `learn_from_decisions`: the rule sets.
+- `learn_from_decisions`: learns the rule sets; `as_conditions`: conditions of RIPPER as those of rules.
 """
 
 from __future__ import annotations
@@ -20,30 +20,32 @@ from legible.errors import LegibleError
 from legible.features import FeatureSpace
 from legible.guidance.kernel import guide_scores
 from legible.hypotheses import DecisionGains, Hypotheses, SourceInput, generalised, register_source
+from legible.mistakes.decisions import CHOICE_TAKEN
 from legible.relations import MetamorphicRelation, map_states
-from legible.rules import CompiledRules, Condition, Rule, RuleSet
+from legible.rules import CompiledRules, Condition, Polarity, Rule, RuleSet
 
-# A choice is better, or worse, where its gain is this many standard errors from zero.
+# Minimum z of the gain of a better choice.
 BETTER_Z = 1.5
-# What is at stake counts up to this many times the median.
+# Maximum weight of an example, in multiples of the median.
 MOST_WEIGHT = 8
 FOLDS = 2
 FEWEST_EXAMPLES = 5
 MOST_RULE_SETS = 20
 RESTARTS = 3
-# A rule set is tested if guidance with it is this many standard errors above zero at decisions that were held out.
+# Minimum z of the gain of a rule set at held-out decisions.
 LEAST_HELD_OUT_Z = 0.5
 
 
 def mistakes(known: SourceInput) -> Hypotheses:
-    """Rules learned from single decisions, generalised."""
+    """Propose rules learned from single decisions, with their related forms."""
     if known.decisions is None:
-        raise LegibleError("rule sets are to come from mistakes, but no single decisions could be looked at.")
-    yield learn_from_decisions(known.decisions, known.experiences.space, known.relations, seed=known.seed)
+        raise LegibleError('the source "mistakes" needs single decisions, but none could be examined.')
+    space, relations = known.experiences.space, known.relations
+    yield learn_from_decisions(known.decisions, space, relations, seed=known.seed, polarities=known.polarities)
 
 
 class _Examples(NamedTuple):
-    """States, whether a rule shall trigger there, and what is at stake."""
+    """States, whether a rule should trigger there, and their weights."""
 
     observations: NDArray[np.float32]
     positive: NDArray[np.bool_]
@@ -51,20 +53,27 @@ class _Examples(NamedTuple):
 
 
 def learn_from_decisions(
-    decisions: DecisionGains, space: FeatureSpace, relations: Sequence[MetamorphicRelation], *, seed: int
+    decisions: DecisionGains,
+    space: FeatureSpace,
+    relations: Sequence[MetamorphicRelation],
+    *,
+    seed: int,
+    polarities: Sequence[Polarity] = ("+", "-"),
 ) -> list[RuleSet]:
-    """Learn rules that say where another choice is better, or where what is done is not good; the best first.
+    """Learn rules for states where another choice is better, or where the choice taken is bad; the best first.
 
     Parameters
     ----------
     decisions
-        What other choices are worth.
+        Gains of other choices.
     space
         Features and choices.
     relations
-        Carry decisions over to related states, so that there are more of them, and rules over to related choices.
+        Map decisions to related states, which gives more examples, and rules to related choices.
     seed
-        Of RIPPER's splits.
+        Seed of RIPPER's splits.
+    polarities
+        Polarities of the rules.
     """
     folds = decisions.episodes % FOLDS
     found: dict[frozenset[Rule], tuple[float, RuleSet]] = {}
@@ -74,7 +83,7 @@ def learn_from_decisions(
             for rows in (folds != fold, folds == fold)
         )
         for choice in _representatives(len(space.actions), relations):
-            for polarity in ("+", "-"):
+            for polarity in polarities:
                 examples = _with_images(learning, space, relations, choice, polarity)
                 for rule_set in generalised(_rules(examples, space, choice, polarity, seed), relations):
                     worth = _worth(rule_set, judging, space)
@@ -86,7 +95,7 @@ def learn_from_decisions(
 
 
 def _representatives(n: int, relations: Sequence[MetamorphicRelation]) -> list[int]:
-    """One of all choices that relations map to each other: the rules of the others follow from its own."""
+    """Return one of all choices that relations map to each other; the rules of the others follow from its rules."""
     group = list(range(n))
     for relation in relations:
         one, other = group[relation.action], group[relation.image_action]
@@ -95,25 +104,23 @@ def _representatives(n: int, relations: Sequence[MetamorphicRelation]) -> list[i
 
 
 def _examples(decisions: DecisionGains, space: FeatureSpace, choice: int, polarity: str) -> _Examples:
-    """Where a rule about a choice shall trigger, and where not; decisions that say nothing are left out."""
+    """Return states where a rule about a choice should trigger, and others; uninformative decisions are left out."""
     if polarity == "+":
         column = decisions.choices == choice
         row = np.flatnonzero(column.any(axis=1))
         place = column[row].argmax(axis=1)
     else:
         row = np.flatnonzero(decisions.taken[:, space.group_of(choice)] == choice)
-        place = decisions.gains[row].argmax(axis=1)
+        others = decisions.choices[row] != CHOICE_TAKEN  # all but masked choices
+        row = row[others.any(axis=1)]
+        place = np.where(others[others.any(axis=1)], decisions.gains[row], -np.inf).argmax(axis=1)
     gain = decisions.gains[row, place]
     better = (gain > 0) & (gain / np.maximum(decisions.errors[row, place], 1e-12) > BETTER_Z)
     return _Examples(decisions.observations[row], better, np.where(better, gain, np.maximum(-gain, 0.0)))
 
 
 def _with_images(
-    decisions: DecisionGains,
-    space: FeatureSpace,
-    relations: Sequence[MetamorphicRelation],
-    choice: int,
-    polarity: str,
+    decisions: DecisionGains, space: FeatureSpace, relations: Sequence[MetamorphicRelation], choice: int, polarity: str
 ) -> _Examples:
     """The examples of a choice, and the images of those of other choices."""
     parts = [_examples(decisions, space, choice, polarity)]
@@ -139,11 +146,11 @@ def _rules(examples: _Examples, space: FeatureSpace, choice: int, polarity: Any,
         random_state=seed,
     )
     classifier.fit(np.repeat(examples.observations, times, axis=0), np.repeat(examples.positive, times))
-    return [Rule(polarity, choice, _conditions(rule.conditions)) for rule in classifier.rules_ if rule.conditions]
+    return [Rule(polarity, choice, as_conditions(rule.conditions)) for rule in classifier.rules_ if rule.conditions]
 
 
-def _conditions(learned: Sequence[Any]) -> tuple[Condition, ...]:
-    """Conditions of a rule, all of one feature as one interval."""
+def as_conditions(learned: Sequence[Any]) -> tuple[Condition, ...]:
+    """Return the conditions of a rule, with one interval per feature."""
     ends: dict[int, tuple[float, float]] = {}
     for condition in learned:
         low, high = ends.get(condition.feature, (-np.inf, np.inf))
@@ -159,7 +166,7 @@ def _conditions(learned: Sequence[Any]) -> tuple[Condition, ...]:
 
 
 def _worth(rule_set: RuleSet, decisions: DecisionGains, space: FeatureSpace) -> float:
-    """How many standard errors above zero guidance is at decisions that learning has not seen."""
+    """Return the z of the gain by guidance at held-out decisions."""
     scores = decisions.scores.astype(np.float64)
     guide_scores(CompiledRules.compile([rule_set]), decisions.observations, False, scores, space.group_starts)
     gains = np.zeros(len(scores))

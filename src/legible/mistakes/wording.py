@@ -1,8 +1,8 @@
-"""Mistakes in words.
+"""Descriptions of mistakes.
 
-- `describe_mistake`: one sentence; `describe_mistakes`: what was found as a whole, in sentences.
-- `unusual_features`: what is rarely so where the policy goes; `Unusual`.
-- `similar_mistakes`: mistakes in which the same was done, the same would have been better, and the same is unusual.
+- `describe_mistake`: describes one mistake; `describe_mistakes`: summarises all of them.
+- `unusual_features`: features with rare values at a mistake; `Unusual`: one feature.
+- `similar_mistakes`: groups mistakes with the same action, the same better choice, and the same unusual feature.
 """
 
 from __future__ import annotations
@@ -16,23 +16,21 @@ from legible.mistakes.finding import Mistake, Mistakes
 from legible.play import Experiences
 from legible.rules import gerund, third_person
 
-# A value is unusual if at most this share of all states has it, or one as far out.
+# A value is unusual if at most this share of all states has it, or a more extreme one.
 RARE_SHARE = 0.05
 MOST_UNUSUAL = 3
 
 
 @dataclass(frozen=True)
 class Unusual:
-    """A feature that rarely has such a value.
+    """A feature with a rare value.
 
     Parameters
     ----------
-    feature
-        Its number.
-    value
-        What it is.
+    feature, value
+        Number of the feature, and its value.
     share
-        Of the recorded states that have the value, or one as far out.
+        Share of the recorded states with this or a more extreme value.
     side
         "low" or "high" for numbers, "" for categories.
     """
@@ -43,7 +41,7 @@ class Unusual:
     side: str
 
     def words(self, space: FeatureSpace) -> str:
-        """Return it in words, as in "the gap is 2 (low: 3 % of the states)"."""
+        """Return a description such as "the gap is 2 (low: 3 % of the states)"."""
         feature = space[self.feature]
         said = feature.values.get(self.value) or f"{feature.label} is {number(self.value)}"
         side = f"{self.side}: " if self.side else ""
@@ -51,7 +49,7 @@ class Unusual:
 
 
 def unusual_features(experiences: Experiences, row: int) -> tuple[Unusual, ...]:
-    """Return what is rarely so in the recorded states, the rarest first."""
+    """Return the features whose value at a row is rare in the recorded states, the rarest first."""
     seen, here = experiences.observations, experiences.observations[row]
     found: list[Unusual] = []
     for i, feature in enumerate(experiences.space.features):
@@ -67,11 +65,11 @@ def unusual_features(experiences: Experiences, row: int) -> tuple[Unusual, ...]:
 
 
 def describe_mistake(mistake: Mistake, experiences: Experiences) -> str:
-    """Return a mistake as a sentence or two."""
+    """Return a description of a mistake."""
     space = experiences.space
     did, better = (space.actions[choice].label for choice in (mistake.action, mistake.better))
     if mistake.low is None or mistake.high is None:
-        worth = f"would have returned {number(mistake.gain)} more in this very game"
+        worth = f"would have returned {number(mistake.gain)} more in this episode"
     elif mistake.low == mistake.high:
         worth = f"returns {number(mistake.gain)} more, exactly"
     else:
@@ -82,12 +80,11 @@ def describe_mistake(mistake: Mistake, experiences: Experiences) -> str:
 
 
 def describe_mistakes(mistakes: Mistakes) -> list[str]:
-    """Return what was found as a whole, in sentences."""
+    """Return a summary of all mistakes, in sentences."""
     if not mistakes.decisions:
         return [_sentence(mistakes.problem)] if mistakes.problem else []
     looked = (
-        f"{mistakes.decisions} decisions were looked at by trying every choice there, which took "
-        f"{number(mistakes.steps_played)} steps."
+        f"Examined {mistakes.decisions} decisions by trying every choice there ({number(mistakes.steps_played)} steps)."
     )
     if mistakes.problem:
         return [looked, _sentence(mistakes.problem)]
@@ -97,17 +94,21 @@ def describe_mistakes(mistakes: Mistakes) -> list[str]:
     if mistakes.share is not None:
         share = mistakes.share
         lines.append(
-            f"About {percent(share.mean)} of all decisions are mistakes beyond doubt (95 % interval "
-            f"{percent(share.low)} to {percent(share.high)})."
+            f"About {percent(share.mean)} of all decisions are proven mistakes (95 % CI {percent(share.low)} to "
+            f"{percent(share.high)})."
         )
     if mistakes.headroom is not None:
         room = mistakes.headroom
+        is_rough = room.low <= 0.0 or room.high - room.low > 2 * room.mean
         lines.append(
-            f"Mending what looks like one, a decision at a time, would be worth about {number(room.mean)} an episode "
-            f"({number(room.low)} to {number(room.high)})."
+            "The total gain of correcting all mistakes could not be estimated: too few decisions were examined "
+            "(--set mistakes.steps=N examines more)."
+            if is_rough
+            else f"Correcting likely mistakes one at a time would gain about {number(room.mean)} per episode (95 % CI "
+            f"{number(room.low)} to {number(room.high)})."
         )
     if not mistakes.listed:
-        lines.append("In none of them another choice is better beyond doubt.")
+        lines.append("No mistakes were found: no other choice is significantly better.")
     return lines
 
 
@@ -117,7 +118,7 @@ def _sentence(text: str) -> str:
 
 
 def similar_mistakes(mistakes: Sequence[Mistake], experiences: Experiences) -> list[tuple[Mistake, ...]]:
-    """Put mistakes together that are alike, those groups first that are worth most."""
+    """Group similar mistakes, the largest total gain first."""
     groups: dict[tuple[int, ...], list[Mistake]] = {}
     for mistake in mistakes:
         unusual = unusual_features(experiences, mistake.row)[:1]

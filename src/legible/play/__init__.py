@@ -1,17 +1,16 @@
-"""Whole episodes of anything that chooses actions, and what was seen in them.
+"""Playing whole episodes with any policy, and recording them.
 
-- `slots`: places in which episodes run side by side.
-- `choosing`: how scores become actions; `acting`: actions of any space, masks, policies that remember.
-- `episodes`: plays a list of seeds.
-- `fixed_rows`: a policy that sees batches of one size, so that scores depend on the state alone.
-- `branching`: an environment is brought into a state that was visited, and goes on from there.
-- `recording`: episodes step by step, and again by their actions.
-- `experiences`: what a policy saw and did, as columns; `collect`.
+- `slots`: environments that run in parallel.
+- `choosing`: from scores to actions; `acting`: actions of any space, action masks, recurrent policies.
+- `episodes`: plays one episode per seed.
+- `adapted`: policies as they play: on rows of features, with named choices, in batches of one size.
+- `branching`: returns an environment to a visited state and continues from there.
+- `recording`: episodes step by step, and their replay.
+- `experiences`: recorded steps as columns; `collect`.
 - `returns`: episodes and mean returns of any policy in any environment.
-- `row_policy`: policies in environments that show rows of features.
-- `trained_environments`: the environment as a policy was trained in it.
-- `stages`: the stages of a study that play episodes, each with seeds of its own.
-- `failures`: episodes that fail, and how many a stage may have; `runner`: units whose episodes may fail.
+- `trained_environments`: the environment that a policy was trained in.
+- `stages`: the stages of a study that play episodes, each with its own block of seeds.
+- `failures`: failed episodes and their limit; `runner`: units whose episodes may fail.
 """
 
 from __future__ import annotations
@@ -22,19 +21,20 @@ from legible.imports import lazy_exports
 
 if TYPE_CHECKING:
     from legible.engines.threads import one_thread
-    from legible.play.acting import ActingChooser, RandomChooser, check_acting, check_studied
+    from legible.play.acting import ActingChooser, RandomChooser, check_can_be_studied, check_spaces_fit
+    from legible.play.adapted import AdaptedPolicy, adapt_policy, choice_space, reads_features
     from legible.play.branching import (
         WAYS,
         Branches,
         Branching,
         BranchingError,
-        FoundWay,
+        BranchingMethod,
         Future,
         Point,
         States,
         Way,
-        copies_rows,
-        find_way,
+        can_copy_rows,
+        find_branching_method,
         make_branching,
     )
     from legible.play.choosing import (
@@ -45,19 +45,15 @@ if TYPE_CHECKING:
         check_policy,
         choose_actions,
         choose_row,
-        why_no_study,
+        explain_not_studied,
     )
     from legible.play.episodes import Episodes, MissingCostError, Starts, StepRecord, episode_seeds, play_episodes
     from legible.play.experiences import Experiences, collect
-    from legible.play.fixed_rows import FixedRowsPolicy, with_fixed_rows
     from legible.play.recording import Recorder, Recording, Steps, replay
     from legible.play.returns import PolicyReturn, evaluate_policy, play_policy
-    from legible.play.row_policy import RowPolicy, on_rows, reads_features
     from legible.play.slots import (
         DEFAULT_BATCH,
-        MASKED,
         BatchSlots,
-        EpisodeFailedError,
         Observations,
         SingleSlots,
         Slots,

@@ -1,9 +1,8 @@
-"""Actions of any space, from policies of any kind, where masks are never broken.
+"""Actions of any space from any policy, within the environment's action masks.
 
-- `ActingChooser`: acts as a policy says in slots of any spaces: by its scores where it has some, else by ``predict``,
-  with what it remembers carried along every episode.
-- `RandomChooser`: acts at random.
-- `check_acting`: whether a policy and an environment belong together; `check_studied`: whether that can be studied.
+- `ActingChooser`: follows a policy in slots of any spaces, by its scores or by ``predict``; keeps recurrent states.
+- `RandomChooser`: chooses random actions.
+- `check_spaces_fit`: a policy and an environment fit; `check_can_be_studied`: they can be studied.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from gymnasium import spaces
 from numpy.typing import NDArray
 
@@ -22,38 +20,42 @@ from legible.environments import (
     FeatureEnv,
     FeatureMap,
     ObservationEncoder,
-    check_choosable,
-    check_playable,
+    check_action_space,
+    check_policy_spaces,
     choice_sizes,
     count_actions,
 )
 from legible.environments.feature_readers import ObservationReader, flat_width
 from legible.errors import LegibleError
-from legible.play.choosing import Scores, check_counts, check_is_policy, choose_actions, why_no_flat_study, why_no_study
-from legible.play.slots import SpaceSlots
+from legible.play.choosing import (
+    MISMATCH,
+    Scores,
+    check_counts,
+    check_is_policy,
+    choose_actions,
+    explain_not_flat,
+    explain_not_studied,
+)
+from legible.play.slots import Slots, SpaceSlots
 from legible.policies import Policy, acting
-from legible.policies.protocol import as_scores
+from legible.policies.protocol import PolicyError, as_scores, naming_errors
 from legible.streams import policy_keys
 
 
 class ActingChooser:
-    """Acts as a policy says in slots of any spaces; an action that the environment's masks forbid is never taken.
+    """A chooser that follows a policy in slots of any spaces and never takes a masked action.
 
     Parameters
     ----------
-    policy
-        The policy.
-    slots
-        Where the episodes run.
-    seeds
-        The seed of every episode that will be played.
+    policy, slots, seeds
+        The policy, the slots in which the episodes run, and the seed of each episode.
     deterministic
-        The best action; False draws one, if the policy can, from random numbers that belong to the episode. A policy
-        without scores then needs the only slot.
+        Take the best action. If False, sample actions where the policy can, from the episode's own random stream; a
+        policy without scores then needs a single slot.
     """
 
     def __init__(self, policy: Policy, slots: SpaceSlots, seeds: Sequence[int], *, deterministic: bool = True) -> None:
-        check_acting(policy, slots.observation_space, slots.action_space)
+        check_spaces_fit(policy, slots.observation_space, slots.action_space)
         self._policy = acting(policy)
         self._slots, self._seeds = slots, seeds
         self._deterministic = deterministic or not self._policy.stochastic
@@ -61,36 +63,37 @@ class ActingChooser:
         self._state: Any = None
         self._takes_rng = "rng" in inspect.signature(self._policy.predict).parameters
         if not self._deterministic and self._policy.kind == "none" and slots.n > 1:
-            raise LegibleError("actions without scores are drawn in one slot, so that episodes do not share a stream.")
+            raise LegibleError(f"sampling from a policy without scores needs a single slot, not {slots.n}.")
 
     def __call__(
         self, observations: Any, episodes: NDArray[np.int64], steps: NDArray[np.int64]
     ) -> tuple[NDArray[Any], Scores]:
-        """Choose for every row."""
-        if self._policy.kind != "none":
-            return self._by_scores(observations, episodes, steps)
-        return self._by_predict(observations, episodes, steps), np.empty((len(steps), 0))
+        """Choose an action for every row."""
+        with naming_errors():
+            if self._policy.kind != "none":
+                return self._choose_by_scores(observations, episodes, steps)
+            return self._predict(observations, episodes, steps), np.empty((len(steps), 0))
 
     def memory(self, rows: NDArray[np.intp]) -> tuple[NDArray[Any], ...] | None:
-        """Copy what the policy remembers in some rows; None where it remembers nothing."""
+        """Return a copy of the policy's recurrent state in some rows; None if it has none."""
         return None if self._state is None else tuple(np.asarray(part)[:, rows] for part in self._state)
 
     def recall(self, rows: NDArray[np.intp], memory: tuple[NDArray[Any], ...]) -> None:
-        """Let the policy remember in some rows what `memory` returned of as many."""
+        """Set the recurrent state of some rows to what `memory` returned."""
         if self._state is None:
             self._state = tuple(np.zeros((len(part), self._slots.n, *part.shape[2:]), part.dtype) for part in memory)
         self._state = tuple(np.array(part) for part in self._state)
         for part, recalled in zip(self._state, memory, strict=True):
             part[:, rows] = recalled
 
-    def _by_scores(
+    def _choose_by_scores(
         self, observations: Any, episodes: NDArray[np.int64], steps: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], Scores]:
         policy: Any = self._policy
         n, keys = len(steps), self._keys[episodes]
         space = policy.observation_space
         if not isinstance(observations, dict) and (space is None or len(space.shape or ()) < 3):
-            # Scores read them flat, unless they are dictionaries or pictures.
+            # Scores are computed from flat observations, except for dictionaries and images.
             observations = observations.reshape(len(observations), -1).astype(np.float32)
         scores = as_scores(np.asarray(policy.scores(observations)), n, policy.n_actions)
         masks = self._slots.masks
@@ -98,12 +101,12 @@ class ActingChooser:
             return choose_actions(scores, keys, steps, sample=not self._deterministic), scores
         allowed = np.where(masks, scores, -np.inf)
         actions = choose_actions(allowed, keys, steps, sample=not self._deterministic)
-        # Rules may block all that the environment allows: then any of that is taken at random, as without masks.
+        # Rules may block every action that the environment allows: then one of those is chosen at random.
         stuck = np.isneginf(allowed).all(axis=1)
         anything = choose_actions(np.where(masks, 0.0, -np.inf), keys, steps, epsilon=1.0)
         return np.where(stuck, anything, actions), allowed
 
-    def _by_predict(self, observations: Any, episodes: NDArray[np.int64], steps: NDArray[np.int64]) -> NDArray[Any]:
+    def _predict(self, observations: Any, episodes: NDArray[np.int64], steps: NDArray[np.int64]) -> NDArray[Any]:
         options: dict[str, Any] = {} if self._slots.masks is None else {"action_masks": self._slots.masks}
         arguments = (observations, self._state, steps == 0, self._deterministic)
         predict: Callable[..., tuple[NDArray[Any], Any]] = self._policy.predict
@@ -111,49 +114,57 @@ class ActingChooser:
             if self._deterministic:
                 actions, self._state = predict(*arguments, **options)
             else:
-                # The random numbers of this step of the only slot's episode.
+                # The random stream of this step; there is a single slot.
                 rng = np.random.default_rng([int(self._keys[episodes[0]]), int(steps[0])])
                 if self._takes_rng:
                     actions, self._state = predict(*arguments, **options, rng=rng)
                 else:
-                    # Models of Stable-Baselines3 in memory draw from PyTorch's one stream.
+                    # In-memory models of Stable-Baselines3 draw from PyTorch's global stream.
+                    import torch  # noqa: PLC0415
+
                     with torch.random.fork_rng(devices=()):
                         torch.manual_seed(int(rng.integers(2**63)))
                         actions, self._state = predict(*arguments, **options)
         except TypeError as error:
             if options and "action_masks" in str(error):
                 raise LegibleError(
-                    "the environment masks actions, but this policy was not trained with masks and has no scores, so "
-                    "that it could take an action which is not allowed."
+                    "this policy cannot respect the environment's action masks: it was not trained with masks and has "
+                    "no scores."
                 ) from error
             raise
-        return np.asarray(actions).reshape(len(steps), *(self._slots.action_space.shape or ()))
+        actions = np.asarray(actions).reshape(len(steps), *(self._slots.action_space.shape or ()))
+        self._check_actions(actions, episodes)
+        return actions
+
+    def _check_actions(self, actions: NDArray[Any], episodes: NDArray[np.int64]) -> None:
+        """Raise if the policy chose an action that the environment does not have, or NaN."""
+        space = self._slots.action_space
+        sizes, chosen = choice_sizes(space), actions.reshape(len(actions), -1)
+        legal = (chosen >= 0) & (chosen < sizes) if sizes else ~np.isnan(chosen)
+        if not legal.all():
+            row = int(np.argmin(legal.all(axis=1)))
+            raise PolicyError(
+                f"the policy chose the action {actions[row]} in the episode with seed {self._seeds[episodes[row]]}, "
+                f"but the environment's actions are {space} (discrete ones count from 0 here). Correct the policy."
+            )
 
 
 class RandomChooser:
-    """Acts at random in one slot, among what the environment's masks allow.
+    """A chooser of random actions in some slots, within the environment's action masks; `seed` seeds the actions."""
 
-    Parameters
-    ----------
-    slots
-        Where the episodes run.
-    seed
-        Of the actions.
-    """
-
-    def __init__(self, slots: SpaceSlots, seed: int) -> None:
+    def __init__(self, slots: Slots, seed: int) -> None:
         self._slots, self._rng = slots, np.random.default_rng(seed)
         self._sizes = choice_sizes(slots.action_space)
-        check_playable(None, slots.action_space)
+        check_policy_spaces(None, slots.action_space)
         slots.action_space.seed(seed)
 
     def __call__(
         self,
-        observations: Any,  # noqa: ARG002 (whatever they are)
+        observations: Any,  # noqa: ARG002
         episodes: NDArray[np.int64],  # noqa: ARG002
         steps: NDArray[np.int64],
     ) -> tuple[NDArray[Any], Scores]:
-        """Choose for every row."""
+        """Choose an action for every row."""
         space, masks = self._slots.action_space, self._slots.masks
         rows: list[Any] = []
         for row in range(len(steps)):
@@ -167,45 +178,47 @@ class RandomChooser:
         return np.array(rows).reshape(len(steps), *(space.shape or ())), np.empty((len(steps), 0))
 
 
-def check_acting(policy: Policy, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> None:
-    """Raise unless a policy reads such observations and takes such actions."""
+def check_spaces_fit(policy: Policy, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> None:
+    """Raise unless a policy's observation and action spaces fit those of an environment."""
     check_is_policy(policy)
-    check_playable(observation_space, action_space)
+    check_policy_spaces(observation_space, action_space)
     actor = acting(policy)
     read, taken = actor.observation_space, actor.action_space
     if isinstance(read, spaces.Dict) and isinstance(observation_space, spaces.Dict):
         for key, part in read.spaces.items():
             if key not in observation_space.spaces or _width(part) != _width(observation_space[key]):
-                raise LegibleError(f"the policy reads the entry {key!r}, {part}, which the environment lacks: {_APART}")
+                raise LegibleError(
+                    f"the policy reads the entry {key!r}, {part}, which the environment does not show: {MISMATCH}."
+                )
     elif isinstance(read, spaces.Dict) or isinstance(observation_space, spaces.Dict):
-        raise LegibleError(f"the policy reads {read}, the environment shows {observation_space}: {_APART}")
+        raise LegibleError(f"the policy reads {read}, the environment shows {observation_space}: {MISMATCH}.")
     elif isinstance(taken, spaces.Discrete) and isinstance(action_space, spaces.Discrete):
         check_counts(policy, _width(observation_space), int(action_space.n))
     elif read is not None and _width(read) != _width(observation_space):
         raise LegibleError(
-            f"the policy reads {_width(read)} features, but the environment shows {_width(observation_space)}: {_APART}"
+            f"the policy reads {_width(read)} features, the environment shows {_width(observation_space)}: {MISMATCH}."
         )
     if choice_sizes(taken) != choice_sizes(action_space) or taken.shape != action_space.shape:
-        raise LegibleError(f"the policy's actions are {taken}, the environment's {action_space}: {_APART}")
+        raise LegibleError(f"the policy's actions are {taken}, the environment's {action_space}: {MISMATCH}.")
 
 
-def check_studied(policy: Policy, env: Env, features: FeatureMap | None = None) -> None:
-    """Raise unless a policy plays in an environment in a way that can be studied.
+def check_can_be_studied(policy: Policy, env: Env, features: FeatureMap | None = None) -> None:
+    """Raise unless a policy can be studied in an environment.
 
     Parameters
     ----------
     policy, env
-        The policy and the environment, as it is or showing rows of features.
+        The policy and the environment, plain or showing rows of features.
     features
-        What rules see of it; by default the observation, or what the rows hold.
+        The features that rules see; by default the observation, or the features of the rows.
     """
     check_is_policy(policy)
-    check_choosable(env.action_space)
+    check_action_space(env.action_space)
     if features is None and isinstance(env, FeatureEnv) and not getattr(policy, "reads_rows", False):
         features, env = env.feature_map, env.env
     flat = features is None or isinstance(features.reader, ObservationReader)
     width = ObservationEncoder.of(env.observation_space).width if flat else 0
-    problem = why_no_study(policy) or (why_no_flat_study(policy) if flat else None)
+    problem = explain_not_studied(policy) or (explain_not_flat(policy) if flat else None)
     if problem is not None:
         raise LegibleError(problem)
     if flat and isinstance(env.action_space, spaces.Discrete) and policy.kind != "none":
@@ -213,12 +226,9 @@ def check_studied(policy: Policy, env: Env, features: FeatureMap | None = None) 
     else:
         space = env.observation_space
         if not flat and isinstance(space, spaces.Dict):
-            # Entries that hold no numbers, such as texts, are not in the rows of features.
+            # Entries without numbers, such as text, are not part of the rows of features.
             space = spaces.Dict({key: part for key, part in space.spaces.items() if flat_width(part)})
-        check_acting(policy, space, env.action_space)
-
-
-_APART = "they do not belong together."
+        check_spaces_fit(policy, space, env.action_space)
 
 
 def _width(space: spaces.Space[Any]) -> int:

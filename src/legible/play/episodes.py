@@ -1,25 +1,26 @@
-"""Whole episodes of anything that chooses actions, each with a seed of its own.
+"""Playing one episode for each of a list of seeds.
 
-- `play_episodes`: plays a list of seeds in slots. Which episode runs where and when follows from the list alone, so
-  the same list in the same number of slots gives the same bits.
-- `Episodes`: how they went; `StepRecord`: what happened in one step.
-- `Starts`: where they start, when that is not their beginning.
-- `MissingCostError`: a cost that was asked for and never told.
-- `episode_seeds`: numbers for episodes, such that different blocks never share one.
+- `play_episodes`: plays seeds in slots. The list alone decides which episode runs where and when, so the same list in
+  the same number of slots gives the same bits.
+- `Episodes`: the results; `StepRecord`: one step of all slots.
+- `Starts`: where episodes start, if not at their beginning.
+- `MissingCostError`: a requested cost that the environment never reports.
+- `episode_seeds`: seeds of episodes; disjoint blocks never share a seed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-import torch  # noqa: F401 (`one_thread` must find it, even if a policy would only import it in the first step)
 from numpy.typing import NDArray
 
 from legible.engines.threads import one_thread
-from legible.environments import UnfitEnvironmentError, map_arrays
+from legible.environments import Ending, UnfitEnvironmentError, map_arrays
+from legible.environments.faults import reward_fault
+from legible.environments.reward_terms import Terms, as_table
 from legible.environments.spaces import Batch
 from legible.errors import LegibleError
 from legible.play.choosing import Chooser, Scores
@@ -27,14 +28,22 @@ from legible.play.slots import Slots
 from legible.settings import STEP_LIMIT
 from legible.streams import check_seed, key_of_seed
 
+MAX_LAST_FEATURES = 256
+MAX_COURSE = 5_000_000
+"""Largest number of rewards, steps times episodes, that are kept of the episodes of a unit."""
+
+
+class MissingCostError(UnfitEnvironmentError):
+    """A requested cost that the environment never reports."""
+
 
 @dataclass(frozen=True)
 class StepRecord:
-    """What happened in one step of all slots; rows with ``episodes == -1`` were idle.
+    """One step of all slots; rows with ``episodes == -1`` were idle.
 
-    Observations are what rules see, ``float32[n, features]``, and actions ``int64[n]``, in slots of any spaces what
-    those say; `masks` are None where the environment has none. A policy without scores has scores without columns.
-    `rows` are all that the policy was shown, where that is more than rules see.
+    `observations` are what rules see, ``float32[n, features]``, and `actions` are ``int64[n]``; slots of any spaces
+    keep their types. `masks` are None if the environment has none. Scores have no columns if the policy has no scores.
+    `rows` is the full input of the policy, if that is more than rules see.
     """
 
     episodes: NDArray[np.int64]
@@ -49,9 +58,13 @@ class StepRecord:
 
 @dataclass(frozen=True)
 class Episodes:
-    """How episodes went, in the order of their seeds.
+    """Results of episodes, in the order of their seeds.
 
-    `success` is NaN where the environment does not tell, `costs` are 0 where no cost was asked for.
+    `success` is NaN if the environment does not report it; `costs` are 0 if no cost was requested. `endings` are texts
+    (`legible.environments.Ending`). `last` are the last observations of episodes whose ending is "other", NaN for the
+    others; no columns where there are none, or where an observation has more than `MAX_LAST_FEATURES` numbers.
+    `terms` are totals of reward terms, or of other numbers in the infos (`legible.environments.reward_terms.Terms`).
+    `course` is the reward of every step, followed by zeros; no columns unless it was requested.
     """
 
     seeds: NDArray[np.int64]
@@ -60,9 +73,32 @@ class Episodes:
     truncated: NDArray[np.bool_]
     success: NDArray[np.float64]
     costs: NDArray[np.float64]
+    endings: NDArray[np.str_]
+    last: NDArray[np.float32]
+    terms: Terms
+    course: NDArray[np.float64]
 
     def __len__(self) -> int:
         return len(self.seeds)
+
+
+class Starts(Protocol):
+    """Starting points of episodes, one entry per episode."""
+
+    @property
+    def steps(self) -> NDArray[np.int64]:
+        """Number of steps before the start."""
+
+    @property
+    def returns(self) -> NDArray[np.float64]:
+        """Return of these steps."""
+
+    @property
+    def costs(self) -> NDArray[np.float64]:
+        """Cost of these steps."""
+
+    def start(self, rows: NDArray[np.intp], episodes: NDArray[np.int64], seeds: Sequence[int], choose: Chooser) -> None:
+        """Bring rows, and the chooser's memory of them, to the starts of the episodes with these numbers and seeds."""
 
 
 def play_episodes(
@@ -75,32 +111,30 @@ def play_episodes(
     starts: Starts | None = None,
     on_step: Callable[[StepRecord], None] | None = None,
     on_episode: Callable[[int], None] | None = None,
+    keep_course: bool = False,
 ) -> Episodes:
     """Play one episode for every seed.
 
-    A slot that becomes free takes the next seed of the list, lowest slot first. Batches have all rows by default, busy
-    or not, so that the shape that the policy sees never changes.
+    A slot that becomes free takes the next seed of the list, lowest slot first. By default batches contain all rows,
+    busy or idle, so that the batch shape never changes.
 
     Parameters
     ----------
-    slots
-        Where the episodes run.
-    choose
-        Chooses the actions.
-    seeds
-        A seed for every episode.
+    slots, choose, seeds
+        The slots in which the episodes run, the chooser of the actions, and a seed for every episode.
     step_limit
-        An episode that is not over after this many steps is cut off, and counts as truncated.
+        Number of steps after which an episode is cut off; it then counts as truncated.
     ask_idle
-        Whether the chooser is asked about idle rows, too. Without them batches shrink towards the end, which only
-        gives the same bits where the policy takes care of that (`legible.play.FixedRowsPolicy`).
+        Also ask the chooser about idle rows. Otherwise batches shrink towards the end, and the results are the same to
+        the bit only if the policy ensures that (`legible.play.AdaptedPolicy`).
     starts
-        Where the episodes start when that is not their beginning (`legible.play.Branches`). Steps, returns and costs
-        then go on from what they were there.
-    on_step
-        Called after every step with what happened in it.
-    on_episode
-        Called with the number of episodes that ended, whenever some did.
+        Where the episodes start, if not at their beginning (`legible.play.Branches`). Steps, returns and costs then
+        continue from their values there.
+    on_step, on_episode
+        Called with a record of every step, and with the number of episodes that ended in a step, if any did.
+    keep_course
+        Keep the reward of every step, unless that is too much (`MAX_COURSE`) or episodes do not start at their
+        beginning.
     """
     if step_limit < 1:
         raise LegibleError(f"step_limit must be at least 1, got {step_limit}.")
@@ -108,14 +142,17 @@ def play_episodes(
     too_large = next((seed for seed in checked if seed >= 2**63), None)
     if too_large is not None:
         raise LegibleError(f"the seed of an episode must be below 2⁶³, got {too_large}.")
-    game = _Play(slots, checked, starts or _Beginnings(slots, len(seeds)), choose)
+    import torch  # noqa: F401, PLC0415 (`one_thread` must find it, even if a policy imports it in the first step)
+
+    game = _Play(slots, checked, starts, choose)
+    courses: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]] = []
     with one_thread():
         while len(game.rows):
             if on_step is not None:
                 rows = None if slots.n_features is None else slots.observations.copy()
                 before = map_arrays(np.copy, slots.seen)
                 masks = None if slots.masks is None else slots.masks.copy()
-            actions, scores = _choose(game, choose, ask_idle=ask_idle)
+            actions, scores = game.choose_actions(ask_idle=ask_idle)
             if on_step is not None:
                 # Scores may be a view of the observations, which the step overwrites.
                 scores = scores.copy()
@@ -124,105 +161,96 @@ def play_episodes(
                 steps = game.steps.copy()
                 earned, episodes = slots.rewards.copy(), game.episodes.copy()
                 on_step(StepRecord(episodes, steps, before, actions, scores, earned, masks, rows))
+            if keep_course and starts is None:
+                courses.append((game.episodes[game.rows], game.steps[game.rows], slots.rewards[game.rows]))
             ended = game.advance(step_limit)
             if ended and on_episode is not None:
                 on_episode(ended)
     if slots.cost_name and not slots.cost_seen:
-        raise MissingCostError(f"a cost {slots.cost_name!r} was asked for, but the environment's infos never held it.")
-    return game.result()
+        raise MissingCostError(f"the environment's infos never contain the requested cost {slots.cost_name!r}.")
+    return Episodes(
+        np.array(checked, np.int64),
+        game.returns,
+        game.lengths,
+        game.truncated,
+        game.success,
+        game.costs,
+        np.array(game.endings, np.str_),
+        game.last,
+        as_table(game.terms),
+        _as_matrix(courses, len(checked), int(game.lengths.max(initial=0))),
+    )
 
 
-def _choose(game: _Play, choose: Chooser, *, ask_idle: bool) -> tuple[NDArray[Any], Scores]:
-    """Actions and scores of all rows; where idle ones are not asked about, theirs are 0."""
-    slots, rows = game.slots, game.rows
-    if ask_idle or len(rows) == slots.n:
-        return choose(slots.observations, game.episodes, game.steps)
-    found = choose(map_arrays(lambda column: column[rows], slots.observations), game.episodes[rows], game.steps[rows])
-    actions, scores = (np.zeros((slots.n, *part.shape[1:]), part.dtype) for part in found)
-    actions[rows], scores[rows] = found
-    return actions, scores
-
-
-class MissingCostError(UnfitEnvironmentError):
-    """A cost that was asked for and that the environment never tells."""
-
-
-class Starts(Protocol):
-    """Where episodes start: an entry an episode."""
-
-    @property
-    def steps(self) -> NDArray[np.int64]:
-        """How many steps come before."""
-
-    @property
-    def returns(self) -> NDArray[np.float64]:
-        """What they earned."""
-
-    @property
-    def costs(self) -> NDArray[np.float64]:
-        """What they cost."""
-
-    def start(self, rows: NDArray[np.intp], episodes: NDArray[np.int64], seeds: Sequence[int], choose: Chooser) -> None:
-        """Bring rows to where the episodes with these numbers and seeds start, and the chooser's memory of them."""
-
-
-class _Beginnings:
-    """Episodes that start at their beginning."""
-
-    def __init__(self, slots: Slots, n: int) -> None:
-        self._slots = slots
-        self.steps, self.returns, self.costs = np.zeros(n, np.int64), np.zeros(n), np.zeros(n)
-
-    def start(
-        self,
-        rows: NDArray[np.intp],
-        episodes: NDArray[np.int64],  # noqa: ARG002 (all start alike)
-        seeds: Sequence[int],
-        choose: Chooser,  # noqa: ARG002 (what a policy remembers starts anew with step 0)
-    ) -> None:
-        self._slots.start(rows, seeds)
+def _as_matrix(
+    courses: Sequence[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]], episodes: int, longest: int
+) -> NDArray[np.float64]:
+    """Return rewards by episode and step; no columns where they were not kept, or are too many."""
+    if not courses or episodes * longest > MAX_COURSE:
+        return np.zeros((episodes, 0))
+    matrix = np.zeros((episodes, longest))
+    for rows, steps, rewards in courses:
+        matrix[rows, steps] = rewards
+    return matrix
 
 
 class _Play:
-    """Bookkeeping of `play_episodes`: which slot plays which episode, and what came of it."""
+    """Bookkeeping of `play_episodes`: which slot plays which episode, and the results."""
 
-    def __init__(self, slots: Slots, seeds: list[int], starts: Starts, choose: Chooser) -> None:
+    def __init__(self, slots: Slots, seeds: list[int], starts: Starts | None, choose: Chooser) -> None:
         total = len(seeds)
         self.slots, self.seeds, self.starts, self.choose = slots, seeds, starts, choose
         self.episodes = np.full(slots.n, -1, np.int64)
         self.steps = np.zeros(slots.n, np.int64)
-        self.returns, self.lengths = starts.returns.copy(), np.zeros(total, np.int64)
-        self.truncated, self.success = np.zeros(total, np.bool_), np.full(total, np.nan)
-        self.costs = starts.costs.copy()
+        self.returns = np.zeros(total) if starts is None else starts.returns.copy()
+        self.costs = np.zeros(total) if starts is None else starts.costs.copy()
+        self.lengths, self.success = np.zeros(total, np.int64), np.full(total, np.nan)
+        self.truncated = np.zeros(total, np.bool_)
+        self.terms: list[Mapping[str, float]] = [{}] * total
+        self.endings, self.last = [""] * total, np.zeros((total, 0), np.float32)
         self.rows = np.arange(slots.n)
         self.active = np.ones(slots.n, np.bool_)
         self._next = 0
         self._refill(self.rows)
 
     def _refill(self, rows: NDArray[np.intp]) -> None:
-        """Give the next seeds to the rows, lowest first; rows for which none is left become idle."""
-        fresh = rows[: len(self.seeds) - self._next]
+        """Give the next seeds to the rows, lowest first; rows without a seed become idle."""
+        filled = rows[: len(self.seeds) - self._next]
         self.episodes[rows] = -1
         self.steps[rows] = 0
-        if fresh.size:
-            episodes = np.arange(self._next, self._next + fresh.size)
-            self.episodes[fresh], self.steps[fresh] = episodes, self.starts.steps[episodes]
-            self.starts.start(fresh, episodes, self.seeds[self._next : self._next + fresh.size], self.choose)
-            self._next += fresh.size
-        if fresh.size < rows.size:
+        if filled.size:
+            episodes = np.arange(self._next, self._next + filled.size)
+            seeds = self.seeds[self._next : self._next + filled.size]
+            self.episodes[filled] = episodes
+            if self.starts is None:
+                self.slots.start(filled, seeds)
+            else:
+                self.steps[filled] = self.starts.steps[episodes]
+                self.starts.start(filled, episodes, seeds, self.choose)
+            self._next += filled.size
+        if filled.size < rows.size:
             self.active = self.episodes >= 0
             self.rows = np.flatnonzero(self.active)
 
+    def choose_actions(self, *, ask_idle: bool) -> tuple[NDArray[Any], Scores]:
+        """Return actions and scores of all rows; zeros for idle rows that the chooser is not asked about."""
+        slots, rows = self.slots, self.rows
+        if ask_idle or len(rows) == slots.n:
+            return self.choose(slots.observations, self.episodes, self.steps)
+        observations = map_arrays(lambda column: column[rows], slots.observations)
+        chosen = self.choose(observations, self.episodes[rows], self.steps[rows])
+        actions, scores = (np.zeros((slots.n, *part.shape[1:]), part.dtype) for part in chosen)
+        actions[rows], scores[rows] = chosen
+        return actions, scores
+
     def advance(self, step_limit: int) -> int:
-        """Book the last step; returns how many episodes ended with it."""
+        """Book the last step; return the number of episodes that ended with it."""
         slots, rows = self.slots, self.rows
         playing, rewards = self.episodes[rows], slots.rewards[rows]
         if not np.isfinite(rewards).all():
             bad = int(np.argmin(np.isfinite(rewards)))
-            raise UnfitEnvironmentError(
-                f"the environment gave the reward {rewards[bad]} in step {self.steps[rows[bad]]} of the episode with "
-                f"seed {self.seeds[playing[bad]]}; rewards must be finite numbers."
-            )
+            step = int(self.steps[rows[bad]])
+            raise UnfitEnvironmentError(reward_fault(float(rewards[bad]), self.seeds[playing[bad]], step))
         self.returns[playing] += rewards
         if slots.cost_name:
             self.costs[playing] += slots.cost[rows]
@@ -234,19 +262,28 @@ class _Play:
             self.lengths[ended] = self.steps[over]
             self.truncated[ended] = ~slots.terminated[over]
             self.success[ended] = slots.success[over]
+            for row, episode in zip(over.tolist(), ended.tolist(), strict=True):
+                self.endings[episode] = slots.ending(row)
+                self.terms[episode] = slots.terms(row, float(self.returns[episode]), int(self.steps[row]))
+                if Ending.parse(self.endings[episode]).kind == "other":
+                    self._keep_last(episode, slots.seen, row)
             self._refill(over)
         return int(over.size)
 
-    def result(self) -> Episodes:
-        seeds = np.array(self.seeds, np.int64)
-        return Episodes(seeds, self.returns, self.lengths, self.truncated, self.success, self.costs)
+    def _keep_last(self, episode: int, seen: Any, row: int) -> None:
+        """Keep the last observation of an episode, by which unknown endings are grouped."""
+        if not isinstance(seen, np.ndarray) or seen.ndim != 2 or seen.shape[1] > MAX_LAST_FEATURES:
+            return
+        if not self.last.size:
+            self.last = np.full((len(self.seeds), seen.shape[1]), np.nan, np.float32)
+        self.last[episode] = seen[row]
 
 
 def episode_seeds(seed: int, first: int, count: int) -> list[int]:
     """Return seeds for the episodes ``first … first + count - 1`` of a study.
 
-    They are consecutive numbers from an offset that depends on the study's seed, so two blocks of episodes that do not
-    overlap never share a seed. All stay below 2³¹, which every environment accepts.
+    They are consecutive numbers from an offset that depends on the study's seed, so blocks of episodes that do not
+    overlap never share a seed. All are below 2³¹, which every environment accepts.
     """
     if first < 0 or count < 0 or first + count > 2**30:
         raise LegibleError(f"episodes {first} … {first + count} lie outside 0 … {2**30}.")

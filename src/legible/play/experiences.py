@@ -1,15 +1,14 @@
-"""Experiences: what a policy saw and did, as columns. `collect` makes them, one file keeps them.
+"""Experiences: recorded steps of a policy, as columns.
 
-- `Experiences`: the columns; `collect`: plays episodes and returns them.
+- `Experiences`: the columns, saved in one file; `collect`: plays episodes and returns them.
 - `ExperienceSetup`, `collect_unit`, `join_experiences`: the same in units of work, for engines.
-- `describe_features`: names of features, and whether their kinds have to be guessed.
+- `describe_features`: the feature space, and whether the kinds of features have to be guessed.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from legible.display import Displayed
 from legible.environments import (
     Env,
     EnvironmentSpec,
@@ -32,44 +32,47 @@ from legible.errors import LegibleError
 from legible.features import FeatureSpace, choices_of, cut_choices, is_cut, scores_of
 from legible.files import DamagedFileError, read_arrays, write_arrays
 from legible.formatting import data_frame
-from legible.play.acting import check_studied
+from legible.play.acting import check_can_be_studied
+from legible.play.adapted import adapt_policy, choice_space
 from legible.play.choosing import PolicyChooser
 from legible.play.episodes import play_episodes
 from legible.play.recording import Recorder
-from legible.play.row_policy import on_rows
-from legible.play.slots import DEFAULT_BATCH, make_slots
+from legible.play.slots import DEFAULT_BATCH, make_slots, open_environment
 from legible.play.stages import stage_seeds
 from legible.play.trained_environments import environment_for
-from legible.policies import ChoicePolicy, Policy, with_choices
+from legible.policies import Policy
+from legible.policies.protocol import MASKED
+from legible.records import DAMAGE_ERRORS
+from legible.schemas import EXPERIENCES, check_arrays
 from legible.settings import STEP_LIMIT, PlaySettings
 
-_COLUMNS = ("observations", "actions", "scores", "episode_ids", "returns", "lengths", "seeds", "success")
-# Where actions are no single choice there is one more.
-_NUMBERS = "numbers"
-SIGNS_OF_DAMAGE = (*(LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError), LegibleError)
-"""What reading a damaged file may raise."""
+_COLUMNS = ("observations", "actions", "scores", "episode_ids", "returns", "lengths", "seeds", "success", "endings")
+_NUMBERS = "numbers"  # an additional column, if an action is not a single choice
+Columns = dict[str, NDArray[Any]]
+"""The columns of `Experiences` by name."""
 
 
-@dataclass(frozen=True)
-class Experiences:
-    """State-action pairs in the order of episodes and steps; one row a step, and one entry an episode.
+@dataclass(frozen=True, repr=False)
+class Experiences(Displayed):
+    """Recorded steps, ordered by episode and step: one row per step, and one entry per episode.
 
     Parameters
     ----------
     observations
         ``float32[n, features]``.
     actions
-        ``int64[n]``, the action taken; ``int64[n, groups]`` where it takes one choice of each group.
+        ``int64[n]``, the action taken; ``int64[n, groups]`` if it has one choice in each group.
     scores
-        ``float32[n, actions]``, what the policy thought of each.
+        ``float32[n, actions]``, the policy's score of each action.
     episode_ids
         ``int64[n]``, the episode of each row: 0, 1, …
-    returns, lengths, seeds, success
-        One entry an episode; `success` is NaN where the environment does not tell.
+    returns, lengths, seeds, success, endings
+        One entry per episode; `success` is NaN if the environment does not report it, `endings` are texts
+        (`legible.environments.Ending`), "" where they are unknown.
     space
         Names and kinds of features and actions.
     numbers
-        ``[n, groups]``, the actions as the environment took them, whole numbers counted from 0; without columns where
+        ``[n, groups]``, the actions that the environment received, with discrete values counted from 0; no columns if
         an action is a single choice.
     """
 
@@ -82,56 +85,71 @@ class Experiences:
     seeds: NDArray[np.int64]
     success: NDArray[np.float64]
     space: FeatureSpace
-    numbers: NDArray[Any] = None  # type: ignore[assignment]  # without columns, where an action is a single choice
+    numbers: NDArray[Any] = None  # type: ignore[assignment]
+    endings: NDArray[np.str_] = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         n, episodes = len(self.observations), len(self.returns)
+        if self.endings is None:
+            object.__setattr__(self, "endings", np.zeros(episodes, np.str_))
         if self.numbers is None:
             object.__setattr__(self, _NUMBERS, np.zeros((n, 0), np.int64))
-        for name in ("actions", "scores", "episode_ids", _NUMBERS):
-            if len(getattr(self, name)) != n:
-                raise LegibleError(f"experiences: {name} has {len(getattr(self, name))} rows, observations {n}.")
-        for name in ("lengths", "seeds", "success"):
-            if len(getattr(self, name)) != episodes:
-                raise LegibleError(f"experiences: {name} has {len(getattr(self, name))} entries, returns {episodes}.")
-        if self.scores.shape != (n, len(self.space.actions)):
-            raise LegibleError(
-                f"experiences: scores of shape {(n, len(self.space.actions))} are expected, got {self.scores.shape}."
-            )
+        parts = 0 if self.space.is_discrete else len(self.space.groups)
+        shapes = {
+            "actions": (n, parts) if parts else (n,),
+            "scores": (n, len(self.space.actions)),
+            "episode_ids": (n,),
+            _NUMBERS: (n, parts),
+            "lengths": (episodes,),
+            "seeds": (episodes,),
+            "success": (episodes,),
+            "endings": (episodes,),
+        }
+        for name, shape in shapes.items():
+            if getattr(self, name).shape != shape:
+                raise LegibleError(f"experiences: {name} must have shape {shape}, got {getattr(self, name).shape}.")
         if n and not 0 <= self.episode_ids.min() <= self.episode_ids.max() < episodes:
             raise LegibleError(f"experiences: episode ids must lie in 0 … {episodes - 1}.")
-        parts = 0 if self.space.is_discrete else len(self.space.groups)
-        for name, shape in (("actions", (n, parts) if parts else (n,)), (_NUMBERS, (n, parts))):
-            if getattr(self, name).shape != shape:
-                raise LegibleError(
-                    f"experiences: {name} of shape {shape} are expected, got {getattr(self, name).shape}."
-                )
         self.space.check(self.observations)
+
+    def check_steps(self) -> None:
+        """Raise `ValueError` if actions or episodes are impossible."""
+        if self.actions.dtype != np.int64 or not ((self.actions >= 0) & (self.actions < len(self.space.actions))).all():
+            raise ValueError("an action does not exist")
+        if self.numbers.dtype.kind not in "if" or not np.isfinite(self.numbers).all():
+            raise ValueError("an action is no number")
+        if (self.lengths > len(self)).any() or self.lengths.sum() != len(self):
+            raise ValueError("steps are missing")
+        if not np.array_equal(self.episode_ids, np.repeat(np.arange(self.n_episodes), self.lengths)):
+            raise ValueError("steps do not fit the lengths of episodes")
+
+    def facts(self) -> dict[str, object]:
+        """Return what a notebook shows."""
+        return {"steps": len(self), "episodes": self.n_episodes, "features": len(self.space)}
 
     def __len__(self) -> int:
         return len(self.observations)
 
     @property
     def n_episodes(self) -> int:
-        """How many episodes were played."""
+        """Number of episodes."""
         return len(self.returns)
 
     def taken(self, action: int) -> NDArray[np.bool_]:
-        """Mark the rows in which an action was taken, or a choice of a group."""
+        """Return a mask of the rows in which an action, or a choice of a group, was taken."""
         actions = self.actions if self.space.is_discrete else self.actions[:, self.space.group_of(action)]
         return actions == action
 
     def of_episodes(self, episodes: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Mark the rows that belong to some of the episodes."""
-        chosen = np.zeros(self.n_episodes, np.bool_)
-        chosen[episodes] = True
-        return chosen[self.episode_ids]
+        """Return a mask of the rows that belong to some of the episodes."""
+        return np.isin(self.episode_ids, episodes)
 
-    def to_pandas(self) -> Any:
-        """Return a data frame with a row for every step: episode, step, action, features and scores.
+    def to_frame(self) -> Any:
+        """Return a data frame with one row per step: episode, step, action, features and scores.
 
-        Columns are called by the features' names, scores ``score.<action>``. Actions that are no single choice have a
-        column ``action.<group>`` for each choice, and ``number.<group>`` for what the environment took.
+        Columns have the names of the features; scores are ``score.<action>``. Actions that are not a single choice have
+        a column ``action.<group>`` for each choice, and ``number.<group>`` for the value that the environment received.
+        Masked choices have the score NaN.
         """
         starts = np.cumsum(self.lengths) - self.lengths
         columns: dict[str, Any] = {"episode": self.episode_ids, "step": np.arange(len(self)) - starts[self.episode_ids]}
@@ -143,11 +161,12 @@ class Experiences:
                 columns[f"action.{group.name}"] = names[self.actions[:, i]]
                 columns[f"number.{group.name}"] = self.numbers[:, i]
         columns |= dict(zip(self.space.names, self.observations.T, strict=True))
-        columns |= {f"score.{name}": self.scores[:, i] for i, name in enumerate(self.space.action_names)}
+        scores = np.where(self.scores == MASKED, np.float32(np.nan), self.scores)
+        columns |= {f"score.{name}": scores[:, i] for i, name in enumerate(self.space.action_names)}
         return data_frame(columns)
 
     def with_choices(self, space: FeatureSpace) -> Experiences:
-        """Return the same experiences with continuous actions cut into other regions."""
+        """Return the same experiences with continuous actions divided into other regions."""
         if all(group.regions is None for group in space.groups):
             return replace(self, space=space)
         return replace(
@@ -158,18 +177,18 @@ class Experiences:
         )
 
     def with_guessed_kinds(self) -> Experiences:
-        """Return the same experiences with kinds of features that are guessed from what was seen."""
+        """Return the same experiences with the kinds of features guessed from the observations."""
         return replace(self, space=self.space.guess_kinds(self.observations))
 
     def save(self, path: str | Path, key: str = "") -> None:
-        """Write everything into one ``.npz`` file, whole or not at all; `key` says what it belongs to."""
+        """Write everything into one ``.npz`` file, atomically; `key` identifies the data that it belongs to."""
         columns = _columns_of(self)
         columns["space"] = np.array(json.dumps(self.space.to_dict()))
         write_arrays(Path(path), columns, key)
 
     @classmethod
     def load(cls, path: str | Path, key: str | None = None) -> Experiences:
-        """Read what `save` wrote; with a `key`, only what belongs to that."""
+        """Read a file that `save` wrote; a `key` must match the saved one."""
         advice = "delete it to collect experiences again"
         try:
             columns = read_arrays(Path(path), key, advice)
@@ -177,10 +196,13 @@ class Experiences:
             raise LegibleError(f"{path}: cannot be read ({error.strerror}).") from error
         try:
             space = FeatureSpace.from_dict(json.loads(str(columns["space"])))
-            names = [*_COLUMNS, *(name for name in columns if name == _NUMBERS)]
-            return cls(**{name: columns[name] for name in names}, space=space)
-        except SIGNS_OF_DAMAGE as error:
-            raise DamagedFileError(f"{path}: is damaged, or no file of experiences ({error}); {advice}.") from error
+            check_arrays(columns, EXPERIENCES)
+            names = [name for name in (*_COLUMNS, _NUMBERS) if name in columns]
+            made = cls(**{name: columns[name] for name in names}, space=space)
+            made.check_steps()
+            return made
+        except DAMAGE_ERRORS as error:
+            raise DamagedFileError(f"{path}: is damaged, or not a file of experiences ({error}); {advice}.") from error
 
 
 def _columns_of(part: Columns | Experiences) -> Columns:
@@ -204,7 +226,7 @@ def collect(
     step_limit: int = STEP_LIMIT,
     on_episode: Callable[[int], None] | None = None,
 ) -> Experiences:
-    """Let a policy play and keep what it saw and did: the multiset E of the paper.
+    """Play episodes with a policy and return its experiences: the multiset E of the paper.
 
     Parameters
     ----------
@@ -213,62 +235,50 @@ def collect(
     environment
         An id (or ``module:factory``), a spec with arguments, or an environment object.
     episodes
-        How many whole episodes.
+        Number of whole episodes.
     seed
         Decides the seeds of all episodes.
     names
         Feature names: a feature space or a TOML file. By default those of the environment or of its domain, or
-        ``f0, f1, …`` with kinds guessed from what was seen.
+        ``f0, f1, …`` with kinds guessed from the observations.
     features
-        What rules see, if that is not the observation, see `legible.environments.feature_readers.reader_of`.
+        The features that rules see, if not the observation; see `legible.environments.feature_readers.reader_of`.
     epsilon, sample
         Random actions: see `legible.play.choose_actions`.
     batch
-        How many episodes run side by side. Another number may change the last bits of the scores.
+        Number of episodes in parallel. It can change the last bits of the scores.
     step_limit
-        Steps after which an endless episode is cut off.
+        Number of steps after which an episode is cut off.
     on_episode
         Called with the number of episodes that ended, for progress bars.
     """
     if episodes < 1:
         raise LegibleError(f"at least one episode is needed, got {episodes}.")
     environment = environment_for(policy, as_environment(environment))
-    with _opened(environment) as env:
+    with open_environment(environment) as env:
         mapped = map_features(env, names, features)
-        check_studied(policy, env, mapped)
-    environment = (
-        with_features(environment, mapped)
-        if isinstance(environment, EnvironmentSpec)
-        else environment
-        if is_flat(mapped)
-        else FeatureEnv(environment, mapped)
-    )
-    space, guess = _guessed(mapped.names)
-    # Continuous actions are cut anew once it is known what the policy does.
-    player = with_choices(on_rows(policy, environment), cut_choices(space))
+        check_can_be_studied(policy, env, mapped)
+    if isinstance(environment, EnvironmentSpec):
+        environment = with_features(environment, mapped)
+    elif not is_flat(mapped):
+        environment = FeatureEnv(environment, mapped)
+    space, guess = _space_to_guess(mapped.names)
+    # The regions of continuous actions are chosen again once the policy's actions are known.
+    player = adapt_policy(policy, environment, cut_choices(space))
     setup = ExperienceSetup(player, environment, epsilon, sample, batch, step_limit)
     part = collect_unit(setup, stage_seeds(seed, "experiences", 0, episodes), on_episode)
-    found = join_experiences([part], space)
-    found = found.with_guessed_kinds() if guess else found
-    return found if is_cut(space) else found.with_choices(cut_choices(found.space, found.numbers))
-
-
-@contextmanager
-def _opened(environment: EnvironmentSpec | Env) -> Iterator[Env]:
-    """An environment, which is closed again if it was made here."""
-    env = environment.make() if isinstance(environment, EnvironmentSpec) else environment
-    try:
-        yield env
-    finally:
-        if isinstance(environment, EnvironmentSpec):
-            env.close()
+    experiences = join_experiences([part], space)
+    experiences = experiences.with_guessed_kinds() if guess else experiences
+    if is_cut(space):
+        return experiences
+    return experiences.with_choices(cut_choices(experiences.space, experiences.numbers))
 
 
 @dataclass(frozen=True)
 class ExperienceSetup:
-    """What all units of experiences share: the policy, the environment, and how it is played (see `collect`).
+    """The shared setup of all units of experiences: policy, environment and play settings (see `collect`).
 
-    The policy scores the choices of actions, see `legible.policies.with_choices`.
+    The policy scores choices, see `legible.play.adapt_policy`.
     """
 
     policy: Policy
@@ -277,22 +287,19 @@ class ExperienceSetup:
     sample: bool = False
     batch: int = DEFAULT_BATCH
     step_limit: int = STEP_LIMIT
+    endings: str = ""
 
     @classmethod
     def of(cls, policy: Policy, environment: EnvironmentSpec | Env, play: PlaySettings) -> ExperienceSetup:
-        """Make it from the settings of play."""
-        return cls(policy, environment, play.epsilon, play.sample, play.batch, play.step_limit)
-
-
-Columns = dict[str, NDArray[Any]]
-"""The columns of `Experiences`, without names."""
+        """Make a setup from the play settings of a study."""
+        return cls(policy, environment, play.epsilon, play.sample, play.batch, play.step_limit, play.endings)
 
 
 def collect_unit(
     setup: ExperienceSetup, seeds: Sequence[int], on_episode: Callable[[int], None] | None = None
 ) -> Columns:
-    """Play one episode for every seed and return what was seen and done."""
-    slots = make_slots(setup.environment, min(setup.batch, len(seeds)))
+    """Play one episode per seed and return the recorded columns."""
+    slots = make_slots(setup.environment, min(setup.batch, len(seeds)), endings=setup.endings)
     recorder = Recorder()
     try:
         played = play_episodes(
@@ -308,8 +315,9 @@ def collect_unit(
             slots.close()
     steps, numbers = recorder.steps(), {}
     actions = steps.actions
-    if isinstance(setup.policy, ChoicePolicy):
-        numbers, actions = {_NUMBERS: actions}, choices_of(setup.policy.space.groups, actions)
+    space = choice_space(setup.policy)
+    if space is not None:
+        numbers, actions = {_NUMBERS: actions}, choices_of(space.groups, actions)
     return {
         **numbers,
         "observations": steps.observations,
@@ -320,11 +328,12 @@ def collect_unit(
         "lengths": played.lengths,
         "seeds": played.seeds,
         "success": played.success,
+        "endings": played.endings,
     }
 
 
 def join_experiences(parts: Sequence[Columns | Experiences], space: FeatureSpace) -> Experiences:
-    """Put units of experiences one after the other."""
+    """Concatenate units of experiences."""
     lists: dict[str, list[NDArray[Any]]] = {}
     episodes = 0
     for part in parts:
@@ -337,10 +346,10 @@ def join_experiences(parts: Sequence[Columns | Experiences], space: FeatureSpace
 def describe_features(
     environment: EnvironmentSpec | Env, names: str | Path | FeatureSpace | None = None
 ) -> tuple[FeatureSpace, bool]:
-    """Return the feature space, and whether kinds have to be guessed because nothing tells them."""
-    with _opened(environment) as env:
-        return _guessed(resolve_names(env, names))
+    """Return the feature space, and whether the kinds of features have to be guessed."""
+    with open_environment(environment) as env:
+        return _space_to_guess(resolve_names(env, names))
 
 
-def _guessed(named: NamedSpace) -> tuple[FeatureSpace, bool]:
+def _space_to_guess(named: NamedSpace) -> tuple[FeatureSpace, bool]:
     return named.space, not named.is_named and named.space[0].kind == "numeric"

@@ -1,14 +1,13 @@
-"""Episodes that fail, and how many of them a stage may have.
+"""Failed episodes and their limit.
 
-An episode fails when its environment raises an error, gives a reward that is no finite number, hangs or dies.
+An episode fails if its environment raises an error, gives a reward that is not finite, hangs or dies.
 
-- `FailureLimit`: the failed episodes of a stage; `TooManyFailuresError` says which, and why, when they are too many.
-- `is_of_episode`, `reason_of`: whether a failed unit can be put down to some of its episodes, and why it failed.
+- `FailureLimit`: counts the failed episodes of a stage; raises `TooManyFailuresError` if there are too many.
+- `is_episode_failure`: whether an episode caused the failure of a unit; `failure_reason`: the reason of the failure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from legible.engines import Failed, UnitFailedError
@@ -34,16 +33,14 @@ class FailedEpisode:
 
 @dataclass
 class FailureLimit:
-    """The failed episodes of a stage, and how many there may be.
+    """The failed episodes of a stage, and their maximum share.
 
     Parameters
     ----------
     most_failed
         The share of the episodes of the stage that may fail.
-    stage
-        What the stage is called.
-    episodes
-        How many episodes it has, where that is known; otherwise as many as are expected.
+    stage, episodes
+        Name of the stage, and number of its episodes, if known; otherwise the number expected so far.
     """
 
     most_failed: float = MOST_FAILED
@@ -53,43 +50,38 @@ class FailureLimit:
     _expected: int = 0
 
     def expect(self, more: int) -> None:
-        """Learn that more episodes are to be played."""
+        """Count episodes that will be played."""
         self._expected += more
         self.episodes = max(self.episodes, self._expected)
 
     def add(self, *failed: FailedEpisode) -> None:
-        """Count failed episodes; raises an error when they are more than the share."""
+        """Count failed episodes; raise an error if they exceed the maximum share."""
         self.found += failed
-        if len(self.found) > self.most_failed * self.episodes:
-            raise TooManyFailuresError(self._message())
-
-    def _message(self) -> str:
+        if len(self.found) <= self.most_failed * self.episodes:
+            return
         where = f" of {self.stage}" if self.stage else ""
-        sides = (
-            ("unguided", [one for one in self.found if not one.guided]),
-            ("guided", [one for one in self.found if one.guided]),
+        reasons = []
+        for side, guided in (("unguided", False), ("guided", True)):
+            of_side = [one for one in self.found if one.guided == guided]
+            if of_side:
+                seeds = list(dict.fromkeys(one.seed for one in of_side))
+                more = ", …" if len(seeds) > SHOWN_SEEDS else ""
+                shown = f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds[:SHOWN_SEEDS]))}{more}"
+                reasons.append(f"{side}: {shown} ({of_side[0].error})")
+        raise TooManyFailuresError(
+            f"{len(self.found)} of the {self.episodes} episodes{where} failed, more than the allowed share of "
+            f"{self.most_failed:g}: {'; '.join(reasons)}. To continue in this folder, allow more failures "
+            "(--set most_failed=0.1); failed episodes then count as the worst ones. Or repair the environment, or give "
+            "slow episodes more time (--set time_limit=60), and use a new folder."
         )
-        told = "; ".join(f"{side}: {_some_seeds(failed)} ({failed[0].error})" for side, failed in sides if failed)
-        return (
-            f"{len(self.found)} of the {self.episodes} episodes{where} failed, more than the share of "
-            f"{self.most_failed:g} that may: {told}. What was played is kept. Allow more failures (--most-failed) to "
-            "go on with them at their worst; or mend the environment, or give slow episodes more time (--time-limit), "
-            "and use another folder."
-        )
 
 
-def _some_seeds(failed: Sequence[FailedEpisode]) -> str:
-    seeds = list(dict.fromkeys(one.seed for one in failed))
-    more = ", …" if len(seeds) > SHOWN_SEEDS else ""
-    return f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds[:SHOWN_SEEDS]))}{more}"
-
-
-def is_of_episode(failed: Failed) -> bool:
-    """Whether some episode of a unit is why the unit failed, and not what all its episodes were given."""
+def is_episode_failure(failed: Failed) -> bool:
+    """Return whether an episode caused the failure of a unit, and not something that all its episodes share."""
     wrong = failed.exception
     return wrong is None or (isinstance(wrong, UnfitEnvironmentError) and not isinstance(wrong, MissingCostError))
 
 
-def reason_of(failed: Failed) -> str:
-    """Why a unit failed, in words without a full stop."""
+def failure_reason(failed: Failed) -> str:
+    """Return the reason of a unit's failure, without a full stop."""
     return (failed.error if failed.exception is None else str(failed.exception)).rstrip(".")

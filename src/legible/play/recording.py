@@ -1,7 +1,7 @@
-"""Episodes step by step.
+"""Recorded episodes.
 
-- `Recorder`: listens to `play_episodes` and keeps the steps of all episodes, or of some.
-- `Recording`: one episode, enough to show it again.
+- `Recorder`: records steps of all or some episodes during `play_episodes`.
+- `Recording`: one episode, with everything that a replay needs.
 - `replay`: steps an environment through a recording.
 """
 
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from legible.environments import Env, as_taken, map_arrays
+from legible.environments import Env, map_arrays, to_environment_actions
 from legible.environments.spaces import Batch
 from legible.play.choosing import Scores
 from legible.play.episodes import StepRecord
@@ -22,20 +22,20 @@ from legible.play.episodes import StepRecord
 
 @dataclass(frozen=True)
 class Recording:
-    """One episode, step by step: enough to show it again.
+    """One recorded episode, with everything that a replay needs.
 
     Parameters
     ----------
     seed
-        Of the episode.
+        Seed of the episode.
     observations, actions, rewards
-        What was seen, done and earned, a row a step: ``float32[n, features]`` and ``int64[n]``, or whatever the spaces
-        say (`legible.play.SpaceSlots`).
+        One row per step: ``float32[n, features]`` and ``int64[n]``, or the types of the spaces
+        (`legible.play.SpaceSlots`).
     wanted
-        What the policy alone would have done, by its scores; what was done where it has none, or where actions are no
-        single choice.
+        The actions of the unguided policy, by its scores; equal to `actions` if it has no scores, or if an action is
+        not a single choice.
     masks
-        Which values of an action were allowed, None where the environment does not say.
+        The action masks; None if the environment has none.
     """
 
     seed: int
@@ -47,7 +47,7 @@ class Recording:
 
 
 class Steps(NamedTuple):
-    """Steps as columns, a row a step, in the order of episodes and of the steps in them."""
+    """Recorded steps as columns, one row per step, ordered by episode and step."""
 
     episodes: NDArray[np.int64]
     observations: Batch
@@ -58,14 +58,14 @@ class Steps(NamedTuple):
 
 
 class Recorder:
-    """Keeps what happens in episodes: hand it to `play_episodes` as `on_step`.
+    """A recorder of steps: pass it to `play_episodes` as `on_step`.
 
     Parameters
     ----------
     episodes
-        Numbers of the episodes to keep; all by default.
+        Numbers of the episodes to record; all by default.
     rows
-        Whether all that the policy was shown is kept, also where that is more than rules see: to ask it again.
+        Record the full input of the policy where that is more than rules see, so that it can be evaluated again.
     """
 
     def __init__(self, episodes: Collection[int] | None = None, *, rows: bool = False) -> None:
@@ -74,7 +74,7 @@ class Recorder:
         self._parts: list[tuple[Batch, ...]] = []
 
     def __call__(self, step: StepRecord) -> None:
-        """Keep a step."""
+        """Record a step."""
         kept = step.episodes >= 0 if self._wanted is None else np.isin(step.episodes, self._wanted)
         if kept.any():
             shown = step.rows if self._rows and step.rows is not None else step.observations
@@ -83,23 +83,23 @@ class Recorder:
             self._parts.append(map_arrays(lambda column: column[kept], columns))
 
     def steps(self) -> Steps:
-        """Return everything that was kept."""
+        """Return the recorded steps."""
         episodes, steps, *columns = map_arrays(lambda *parts: np.concatenate(parts), *self._parts)
         order = np.lexsort((steps, episodes))
         return Steps(episodes[order], *map_arrays(lambda column: column[order], tuple(columns)))
 
     def recordings(self, seeds: Sequence[int]) -> list[Recording]:
-        """Return the kept episodes in the order of their numbers; `seeds` are those of all that were played."""
+        """Return the recorded episodes in order; `seeds` are those of all episodes that were played."""
         if not self._parts:
             return []
         steps = self.steps()
         episodes, starts = np.unique(steps.episodes, return_index=True)
         ends = [*starts[1:].tolist(), len(steps.episodes)]
-        found = []
+        recordings = []
         for episode, start, end in zip(episodes.tolist(), starts.tolist(), ends, strict=True):
             rows = slice(start, end)
             actions, scores = steps.actions[rows], steps.scores[rows]
-            found.append(
+            recordings.append(
                 Recording(
                     seed=seeds[episode],
                     observations=map_arrays(lambda column, rows=rows: column[rows], steps.observations),
@@ -109,18 +109,18 @@ class Recorder:
                     masks=None if steps.masks is None else steps.masks[rows],
                 )
             )
-        return found
+        return recordings
 
 
 def replay(environment: Env, recording: Recording) -> Iterator[tuple[Any, float]]:
-    """Step an environment through a recording; yields observation and reward at the start (0) and after every step.
+    """Step an environment through a recording; yield observation and reward at the start (0) and after every step.
 
-    Nothing is asked of the policy, so it goes the same way on any machine on which the environment does. Between the
-    yields the environment can be drawn or its state read. Ends early where the environment does.
+    The policy is not evaluated, so the replay is the same on every machine on which the environment is. The
+    environment can be rendered between steps. The replay stops early if the environment does.
     """
     observation, _ = environment.reset(seed=recording.seed)
     yield observation, 0.0
-    for action in as_taken(environment.action_space, recording.actions):
+    for action in to_environment_actions(environment.action_space, recording.actions):
         observation, reward, terminated, truncated, _ = environment.step(action)
         yield observation, float(reward)
         if terminated or truncated:

@@ -1,26 +1,25 @@
 """Returns of any policy in any environment.
 
-- `play_policy`: plays an episode for every seed, whatever the spaces.
-- `evaluate_policy`, `PolicyReturn`: the mean return, with its error.
+- `play_policy`: plays one episode per seed, in any spaces.
+- `evaluate_policy`, `PolicyReturn`: the mean return with its standard error.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
-from legible.environments import Env, EnvironmentSpec, as_environment
+from legible.environments import Env, EnvironmentSpec, as_environment, find_masks
 from legible.errors import LegibleError
 from legible.formatting import with_error
-from legible.play.acting import ActingChooser, check_acting
+from legible.play.acting import ActingChooser, check_spaces_fit
 from legible.play.choosing import PolicyChooser
 from legible.play.episodes import Episodes, StepRecord, play_episodes
-from legible.play.slots import make_slots, make_space_slots
+from legible.play.slots import make_slots, make_space_slots, open_environment
 from legible.play.trained_environments import environment_for
 from legible.policies import Policy, acting
 from legible.settings import STEP_LIMIT
@@ -38,26 +37,26 @@ def play_policy(
     step_limit: int = STEP_LIMIT,
     on_step: Callable[[StepRecord], None] | None = None,
 ) -> Episodes:
-    """Play an episode for every seed: observations and actions of any space, masks, policies that remember.
+    """Play one episode per seed, with any observation and action spaces, action masks and recurrent policies.
 
     Parameters
     ----------
     policy
-        The policy, as `legible.policies.load_policy` gives it.
+        The policy, as returned by `legible.policies.load_policy`.
     environment
-        The environment: its id, its spec or an object, which makes a single slot and stays open. What the policy's
-        files say about wrappers and arguments is done to the first two (`environment_for`).
+        An id, a spec, or an environment object. An object is played in a single slot and stays open; ids and specs get
+        the wrappers and arguments that the policy's files name (`environment_for`).
     seeds
         A seed for every episode.
     deterministic
-        The best action in every step; False draws actions, from random numbers that belong to the episode.
+        Take the best action in every step; if False, sample actions from the episode's own random stream.
     slots
-        How many episodes run side by side. Like the size of any batch, it may decide the last bit of what a network
-        computes. Actions that are drawn without scores are played one episode after another.
+        Number of episodes in parallel. Like any batch size, it can change the last bit of a network's output. Episodes
+        with actions that are sampled without scores run one after another.
     step_limit
-        An episode that is not over after this many steps is cut off.
+        Number of steps after which an episode is cut off.
     on_step
-        Called after every step with what happened in it, for instance a `Recorder`.
+        Called with a record of every step, for example a `Recorder`.
 
     Examples
     --------
@@ -67,14 +66,13 @@ def play_policy(
     [41.0, 51.0, 35.0]
     """
     target = environment_for(policy, as_environment(environment))
-    with ExitStack() as opened:
-        probe = target if not isinstance(target, EnvironmentSpec) else opened.enter_context(closing(target.make()))
-        check_acting(policy, probe.observation_space, probe.action_space)
-        # Scores of flat observations without masks are played as in studies, which is faster where there is a native
-        # vector form. Pictures are left out: policies may read their channels first.
+    with open_environment(target) as probe:
+        check_spaces_fit(policy, probe.observation_space, probe.action_space)
+        # Policies with scores, flat observations and no masks are played as in studies, which is faster with a native
+        # vector environment. Images are excluded, because policies may read channels first.
         space = probe.observation_space
         flat = not isinstance(space, spaces.Dict) and len(space.shape or ()) <= 1
-        in_rows = flat and policy.kind != "none" and not probe.has_wrapper_attr("action_masks")
+        in_rows = flat and policy.kind != "none" and find_masks(probe) is None
     actor = acting(policy)
     drawn = not deterministic and actor.stochastic
     n = 1 if drawn and actor.kind == "none" else max(1, min(slots, len(seeds)))
@@ -97,12 +95,10 @@ class PolicyReturn:
 
     Parameters
     ----------
-    mean
-        Over the episodes.
-    error
-        Standard error of the mean; NaN for a single episode.
+    mean, error
+        Mean over the episodes, and its standard error; NaN for a single episode.
     episodes
-        The episodes themselves.
+        Results of the episodes.
     """
 
     mean: float
@@ -122,12 +118,12 @@ def evaluate_policy(
     slots: int = _SLOTS,
     step_limit: int = STEP_LIMIT,
 ) -> PolicyReturn:
-    """Return the mean return of a policy over the episodes of some seeds; on the same, Stable-Baselines3's is the same.
+    """Return the mean return of a policy over the episodes of some seeds, as Stable-Baselines3's ``evaluate_policy``.
 
     The parameters are those of `play_policy`.
     """
     if not len(seeds):
-        raise LegibleError("a mean needs at least one seed.")
+        raise LegibleError("a mean return needs at least one seed.")
     played = play_policy(policy, environment, seeds, deterministic=deterministic, slots=slots, step_limit=step_limit)
     error = played.returns.std(ddof=1) / np.sqrt(len(played)) if len(played) > 1 else np.nan
     return PolicyReturn(float(played.returns.mean()), float(error), played)

@@ -1,6 +1,6 @@
-"""Units of work on an engine, and those in which an episode fails again piece by piece.
+"""Units of work on an engine; a unit that fails because of an episode is run again in pieces.
 
-- `run_apart`: plays units; `Pieces`: what a unit is cut into.
+- `run_units_or_pieces`: plays units; `Pieces`: the pieces of a unit.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from legible.engines import Engine, Finished, UnitFailedError
-from legible.play.failures import FailedEpisode, FailureLimit, is_of_episode, reason_of
+from legible.play.failures import FailedEpisode, FailureLimit, failure_reason, is_episode_failure
 
 S = TypeVar("S")
 U = TypeVar("U")
@@ -17,14 +17,14 @@ R = TypeVar("R")
 
 
 class Pieces(NamedTuple, Generic[S, U]):
-    """What a unit is cut into: what its pieces share, the pieces, and the seed of the episode of each."""
+    """The pieces of a unit, their shared setup, and the seed of the episode of each piece."""
 
     setup: S
     units: Sequence[U]
     seeds: Sequence[int]
 
 
-def run_apart(
+def run_units_or_pieces(
     play: Callable[[S, U], R],
     setup: S,
     units: Sequence[U],
@@ -35,43 +35,43 @@ def run_apart(
     failures: FailureLimit,
     problem: str,
 ) -> Iterator[tuple[int, list[R | None]]]:
-    """Play units, and those in which an episode fails again piece by piece.
+    """Play units; play those that fail because of an episode again in pieces.
 
     Parameters
     ----------
     play
         Plays a unit, or a piece of one.
     setup, units
-        What all units share, and the units.
+        The shared setup and the units.
     cut
         Cuts a unit into pieces.
     engine, time_limit
-        Where they run, and the seconds after which a unit or a piece is given up.
+        The engine, and the maximum seconds per unit or piece.
     failures
-        Counts the pieces that fail, none of them guided, and says when they are too many.
+        Counts the failed pieces (all unguided) and raises if there are too many.
     problem
-        What is wrong where a unit fails and no episode of it is the cause.
+        Start of the error message if a unit fails for another reason than an episode.
 
     Yields
     ------
-    The number of every unit with its result alone; with those of its pieces where it failed, None for each that failed
-    again. Units that failed come last, in their order.
+    The number of each unit and a list with its result; for a unit that failed, the results of its pieces, None for each
+    failed piece. Units that failed come last, in order.
     """
     broken: list[int] = []
     for outcome in engine.run(play, setup, units, time_limit=time_limit):
         if isinstance(outcome, Finished):
             yield outcome.index, [outcome.result]
-        elif is_of_episode(outcome):
+        elif is_episode_failure(outcome):
             broken.append(outcome.index)
         else:
-            raise UnitFailedError(f"{problem}: {reason_of(outcome)}.")
+            raise UnitFailedError(f"{problem}: {failure_reason(outcome)}.")
     for index in sorted(broken):
         pieces = cut(units[index])
-        found: list[R | None] = [None] * len(pieces.units)
+        results: list[R | None] = [None] * len(pieces.units)
         for outcome in engine.run(play, pieces.setup, pieces.units, time_limit=time_limit):
             if isinstance(outcome, Finished):
-                found[outcome.index] = outcome.result
+                results[outcome.index] = outcome.result
             else:
                 seed = pieces.seeds[outcome.index]
-                failures.add(FailedEpisode(guided=False, seed=seed, error=reason_of(outcome)))
-        yield index, found
+                failures.add(FailedEpisode(guided=False, seed=seed, error=failure_reason(outcome)))
+        yield index, results

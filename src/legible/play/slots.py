@@ -1,19 +1,19 @@
-"""Places in which episodes run side by side.
+"""Slots: environments in which episodes run in parallel.
 
-- `Slots`: what they show and how they are stepped.
-- `BatchSlots`, `SingleSlots`: in a native vector environment, and made of single environments; observations are rows of
-  float32, actions are numbers.
-- `SpaceSlots`: made of single environments of any spaces; observations, actions and masks stay as they are.
-- `make_slots`, `make_space_slots`: a fixed number of them for an environment.
-- `EpisodeFailedError`: an environment that raised an error, with the seed of the episode.
+- `Slots`: the base class.
+- `BatchSlots`, `SingleSlots`: slots of a native vector environment, and of single environments; observations are rows
+  of float32, actions are numbers.
+- `SpaceSlots`: slots of single environments of any spaces; observations, actions and masks keep their types.
+- `make_slots`, `make_space_slots`: make slots for an environment.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from contextlib import ExitStack, closing
-from typing import Any, Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 from gymnasium import spaces
@@ -21,59 +21,38 @@ from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from legible.environments import (
+    EndingReader,
     Env,
     EnvironmentSpec,
+    LastStep,
     ObservationEncoder,
+    TermReader,
     UnfitEnvironmentError,
     as_environment,
-    as_taken,
-    check_choosable,
+    check_action_space,
+    check_finite,
     choice_sizes,
     count_actions,
-    feature_map_of,
+    find_feature_map,
+    find_masks,
     map_arrays,
+    reset_environment,
     stack_observations,
+    step_environment,
+    to_environment_actions,
 )
 from legible.errors import LegibleError
-from legible.features import FeatureError
 
 Observations = NDArray[np.float32]
+_S = TypeVar("_S", "SingleSlots", "SpaceSlots")
 DEFAULT_BATCH = 256
-MASKED = "the environment masks actions: legible play heeds that, a study does not yet."
+_UNKNOWN = 2**60  # the start of an episode that did not start at its beginning: its steps are negative
 
 
-class Slots(Protocol):
-    """Places in which episodes run side by side. Rows of idle places hold whatever was there last."""
+class Slots(ABC):
+    """Environments in which episodes run in parallel, one row of the arrays each. Idle rows hold old values."""
 
-    n: int
-    n_actions: int
-    observations: Observations
-    rewards: NDArray[np.float64]
-    terminated: NDArray[np.bool_]
-    truncated: NDArray[np.bool_]
-    success: NDArray[np.float64]
-    cost: NDArray[np.float64]
-    cost_name: str
-    cost_seen: bool
-    masks: NDArray[np.bool_] | None
-    n_features: int | None
-
-    @property
-    def seen(self) -> Any:
-        """What rules see of the observations, and what records keep."""
-
-    def start(self, rows: NDArray[np.intp], seeds: Sequence[int]) -> None:
-        """Begin an episode with its seed in each of the rows."""
-
-    def step(self, actions: NDArray[Any], active: NDArray[np.bool_]) -> None:
-        """Take a step in every active row and fill the arrays; `success` where an episode says so at its end."""
-
-    def close(self) -> None:
-        """Close what was opened."""
-
-
-class _SlotArrays:
-    """The arrays that both kinds of slots fill."""
+    action_space: spaces.Space[Any]
 
     def __init__(self, n: int, width: int, n_actions: int, cost_name: str) -> None:
         self.n = n
@@ -87,20 +66,45 @@ class _SlotArrays:
         self.cost_name = cost_name
         self.cost_seen = False
         self.masks: NDArray[np.bool_] | None = None
-        # Where rows hold more than features, how many of their columns are (see `legible.environments.FeatureMap`).
+        self.ending_reader, self.term_reader = EndingReader(), TermReader()
+        # Number of columns that are features, if rows hold more than that (see `legible.environments.FeatureMap`).
         self.n_features: int | None = None
 
     @property
     def seen(self) -> Any:
-        """What rules see of the observations, and what records keep."""
+        """The part of the observations that rules see and records keep."""
         return self.observations if self.n_features is None else self.observations[:, : self.n_features]
 
+    @abstractmethod
+    def start(self, rows: NDArray[np.intp], seeds: Sequence[int]) -> None:
+        """Start an episode with its seed in each of the rows."""
 
-class BatchSlots(_SlotArrays):
-    """Slots in a native vector environment.
+    @abstractmethod
+    def step(self, actions: NDArray[Any], active: NDArray[np.bool_]) -> None:
+        """Take a step in every active row and fill the arrays; `success` if an episode reports it at its end."""
 
-    Idle ones rest if the environment leaves episodes that are over as they are (``leaves_finished``); else they are
-    stepped along.
+    @abstractmethod
+    def last_step(self, row: int) -> LastStep:
+        """Return the last step of the episode that ended in a row."""
+
+    def ending(self, row: int) -> str:
+        """Return the text of the ending of the episode that ended in a row (`legible.environments.Ending`)."""
+        return self.ending_reader(self.last_step(row))
+
+    def terms(self, row: int, total: float, steps: int) -> Mapping[str, float]:
+        """Return the totals of the reward terms of the episode that ended in a row, with its return and length."""
+        of_episode = self.term_reader.of_episode
+        return {} if of_episode is None else of_episode(self.last_step(row), total, steps)
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the environments."""
+
+
+class BatchSlots(Slots):
+    """Slots of a native vector environment.
+
+    Idle slots are not stepped if the environment keeps finished episodes unchanged (``leaves_finished``).
     """
 
     def __init__(self, envs: VectorEnv[Any, Any, Any], cost_name: str = "") -> None:
@@ -108,11 +112,13 @@ class BatchSlots(_SlotArrays):
         self.action_space = envs.single_action_space
         super().__init__(envs.num_envs, self._encoder.width, _count_actions(self.action_space), cost_name)
         self._envs = envs
+        self._infos: dict[str, Any] = {}
+        self._totals: dict[str, NDArray[np.float64]] = {}
         self._idle_rest = bool(getattr(envs.unwrapped, "leaves_finished", False))
         self._begin(np.ones(self.n, np.bool_), [0] * self.n)
 
     def start(self, rows: NDArray[np.intp], seeds: Sequence[int]) -> None:
-        """Begin an episode with its seed in each of the rows."""
+        """Start an episode with its seed in each of the rows."""
         mask = np.zeros(self.n, np.bool_)
         mask[rows] = True
         all_seeds: list[int | None] = [None] * self.n
@@ -123,33 +129,51 @@ class BatchSlots(_SlotArrays):
     def _begin(self, mask: NDArray[np.bool_], seeds: Sequence[int | None]) -> None:
         # Gymnasium types `seed` as a single int; its own vector environments take lists, as `make_batch` demands.
         every_seed: Any = list(seeds)
+        for total in self._totals.values():
+            total[mask] = 0.0
         observations, _ = self._envs.reset(seed=every_seed, options={"reset_mask": mask})
         self.observations = self._encoder.encode(observations)
 
     def step(self, actions: NDArray[Any], active: NDArray[np.bool_]) -> None:
-        """Take a step in every row; an idle one whose episode is over rests, or starts another that is not watched."""
+        """Take a step in every row; a finished idle row rests, or plays another episode that is not recorded."""
         if not self._idle_rest:
             idle_and_over = ~active & (self.terminated | self.truncated)
             if idle_and_over.any():
                 self._begin(idle_and_over, [0] * self.n)
-        stepped = self._envs.step(as_taken(self.action_space, actions))
+        stepped = self._envs.step(to_environment_actions(self.action_space, actions))
         observations, self.rewards, self.terminated, self.truncated, infos = stepped
-        self.observations = self._encoder.encode(observations)
-        told = infos.get("_is_success", np.zeros(self.n, np.bool_))
-        self.success = np.where(told, infos.get("is_success", np.nan), np.nan)
+        self.observations, self._infos = self._encoder.encode(observations), infos
+        for name, values in infos.items():
+            if f"_{name}" in infos and np.asarray(values).dtype.kind in "fiu" and np.shape(values) == (self.n,):
+                total = self._totals.setdefault(name, np.zeros(self.n))
+                total += np.where(infos[f"_{name}"], values, 0.0)
+        reported = infos.get("_is_success", np.zeros(self.n, np.bool_))
+        self.success = np.where(reported, infos.get("is_success", np.nan), np.nan)
         if self.cost_name:
             self.cost_seen |= self.cost_name in infos
             charged = infos.get(f"_{self.cost_name}", np.zeros(self.n, np.bool_))
             self.cost = np.where(charged, infos.get(self.cost_name, 0.0), 0.0)
 
+    def last_step(self, row: int) -> LastStep:
+        """Return the last step of the episode that ended in a row."""
+        names = [name for name in self._infos if f"_{name}" in self._infos and self._infos[f"_{name}"][row]]
+        info = {name: self._infos[name][row] for name in names}
+        # Environments below rows of features have their own attributes.
+        bare = getattr(self._envs.unwrapped, "bare", self._envs.unwrapped)
+        return LastStep(bare, row, self.seen[row], float(self.rewards[row]), info, bool(self.terminated[row]))
+
+    def terms(self, row: int, total: float, steps: int) -> Mapping[str, float]:
+        """Return the totals of the reward terms of the episode that ended in a row, with its return and length."""
+        return super().terms(row, total, steps) or {name: float(each[row]) for name, each in self._totals.items()}
+
     @property
     def can_copy(self) -> bool:
-        """Whether rows can be copied: the vector environment has `save_rows`, `restore_rows` and `reseed_rows`."""
+        """Return whether rows can be copied: the environment has `save_rows`, `restore_rows` and `reseed_rows`."""
         names = ("save_rows", "restore_rows", "reseed_rows")
         return all(callable(getattr(self._envs.unwrapped, name, None)) for name in names)
 
     def save(self, rows: NDArray[np.intp]) -> tuple[NDArray[Any], ...]:
-        """Copy the whole states of some rows: arrays, a row each."""
+        """Return copies of the complete states of some rows, as arrays with one row per state."""
         envs: Any = self._envs.unwrapped
         saved: tuple[NDArray[Any], ...] = envs.save_rows(rows)
         return saved
@@ -157,12 +181,14 @@ class BatchSlots(_SlotArrays):
     def restore(
         self, rows: NDArray[np.intp], saved: tuple[NDArray[Any], ...], seeds: Sequence[int] | None = None
     ) -> None:
-        """Go on from saved states in some rows; with seeds, with other futures than those states had."""
+        """Continue from saved states in some rows; with `seeds`, with new futures."""
         envs: Any = self._envs.unwrapped
         envs.restore_rows(rows, saved)
         if seeds is not None:
             envs.reseed_rows(rows, seeds)
         self.terminated[rows] = self.truncated[rows] = False
+        for total in self._totals.values():
+            total[rows] = np.nan  # what was earned before is unknown
         self.observations = self._encoder.encode(envs.observations())
 
     def close(self) -> None:
@@ -170,17 +196,19 @@ class BatchSlots(_SlotArrays):
         self._envs.close()
 
 
-class _EnvironmentSlots(_SlotArrays, ABC):
-    """Slots made of single environments; idle ones rest."""
-
-    action_space: spaces.Space[Any]
+class _EnvironmentSlots(Slots):
+    """Slots of single environments; idle ones are not stepped."""
 
     def __init__(self, envs: Sequence[Env], width: int, n_actions: int, cost_name: str) -> None:
         if len({id(env) for env in envs}) < len(envs):
-            raise UnfitEnvironmentError("the factory made the same environment twice; every slot needs its own.")
+            raise UnfitEnvironmentError("the factory returned the same environment twice; every slot needs its own.")
         super().__init__(len(envs), width, n_actions, cost_name)
         self._envs = list(envs)
+        self._infos: list[Mapping[str, Any]] = [{}] * self.n
         self._seeds = [-1] * self.n
+        self._totals: list[dict[str, float]] = [{} for _ in range(self.n)]
+        # Steps of all slots, and what they were when the episode of each row started.
+        self._clock, self._since = 0, [_UNKNOWN] * self.n
 
     @property
     def environments(self) -> Sequence[Env]:
@@ -188,62 +216,78 @@ class _EnvironmentSlots(_SlotArrays, ABC):
         return self._envs
 
     def shown(self, row: int) -> Any:
-        """Copy what a row shows: its observation, and its masks where there are any."""
+        """Return copies of the observation and of the action masks of a row."""
         masks = None if self.masks is None else self.masks[row].copy()
         return map_arrays(lambda column: column[row].copy(), self.observations), masks
 
     def place(self, row: int, env: Env, seed: int, shown: Any) -> None:
-        """Go on in a row with an environment that is in the middle of the episode with a seed."""
+        """Continue in a row with an environment that is in the middle of the episode with this seed."""
         observation, masks = shown
         if max(self._seeds) < 0:
-            # Policies are shown idle rows, too.
+            # Policies also see idle rows.
             self.observations = map_arrays(lambda one: np.repeat(one[None], self.n, axis=0), observation)
         map_arrays(lambda old, new: old.__setitem__(row, new), self.observations, observation)
         if self.masks is not None:
             self.masks[row] = masks
-        self._envs[row], self._seeds[row] = env, seed
+        self._envs[row], self._seeds[row], self._since[row], self._totals[row] = env, seed, _UNKNOWN, {}
         self.terminated[row] = self.truncated[row] = False
+
+    def _check_finite(self, rows: NDArray[np.intp], observations: NDArray[Any]) -> None:
+        """Raise an error that names the episode if an observation is not finite."""
+        if observations.dtype.kind != "f" or np.isfinite(observations).all():
+            return
+        for row, observation in zip(rows.tolist(), observations, strict=True):
+            check_finite(observation.reshape(1, -1), self._seeds[row])
 
     @abstractmethod
     def _show(self, rows: NDArray[np.intp], seen: list[Any], *, everywhere: bool) -> None:
-        """Put what was seen into the rows; `everywhere`: the first of it into all other rows, too."""
+        """Store observations in the rows; with `everywhere`, the first of them in all other rows, too."""
 
     def start(self, rows: NDArray[np.intp], seeds: Sequence[int]) -> None:
-        """Begin an episode with its seed in each of the rows."""
+        """Start an episode with its seed in each of the rows."""
         seen = []
         unused = max(self._seeds) < 0
         for row, seed in zip(rows.tolist(), seeds, strict=True):
-            self._seeds[row] = seed
-            try:
-                observation, _ = self._envs[row].reset(seed=seed)
-            except FeatureError:
-                raise  # it is not the environment's fault, and no other episode will do better
-            except Exception as error:
-                raise _failure(seed, error) from error
+            self._seeds[row], self._totals[row] = seed, {}
+            self._since[row] = self._clock
+            observation, self._infos[row] = reset_environment(self._envs[row], seed)
             seen.append(observation)
-        # Policies are shown idle rows, too: zeros need not be an observation of this space.
+        # Policies also see idle rows, and zeros may not be a valid observation.
         self._show(rows, seen, everywhere=unused)
 
     def step(self, actions: NDArray[Any], active: NDArray[np.bool_]) -> None:
         """Take a step in every active row."""
         rows = np.flatnonzero(active)
-        # Environments may write into what they are handed, and a record holds the actions.
-        taken = np.array(as_taken(self.action_space, actions))
+        # A copy, because environments may overwrite it and a record holds the actions.
+        taken = np.array(to_environment_actions(self.action_space, actions))
         seen = []
         for row in rows.tolist():
-            try:
-                observation, reward, terminated, truncated, info = self._envs[row].step(taken[row])
-            except FeatureError:
-                raise
-            except Exception as error:
-                raise _failure(self._seeds[row], error) from error
+            observation, reward, terminated, truncated, info = step_environment(
+                self._envs[row], taken[row], self._seeds[row], self._clock - self._since[row]
+            )
+            self._infos[row] = info
             seen.append(observation)
-            self.rewards[row], self.terminated[row], self.truncated[row] = float(reward), terminated, truncated
+            self.rewards[row], self.terminated[row], self.truncated[row] = reward, terminated, truncated
             self.success[row] = float(info["is_success"]) if "is_success" in info else np.nan
             if self.cost_name:
                 self.cost_seen |= self.cost_name in info
                 self.cost[row] = float(info.get(self.cost_name, 0.0))
+        self._clock += 1
         self._show(rows, seen, everywhere=False)
+        for row in rows.tolist():
+            info = self._infos[row]
+            if info or self.term_reader.function:
+                self.term_reader.add_step(self._totals[row], partial(self.last_step, row), info)
+
+    def terms(self, row: int, total: float, steps: int) -> Mapping[str, float]:
+        """Return the totals of the reward terms of the episode that ended in a row, with its return and length."""
+        return super().terms(row, total, steps) or self._totals[row]
+
+    def last_step(self, row: int) -> LastStep:
+        """Return the last step of the episode that ended in a row."""
+        observation = map_arrays(lambda column: column[row], self.seen)
+        reward, terminated = float(self.rewards[row]), bool(self.terminated[row])
+        return LastStep(self._envs[row].unwrapped, 0, observation, reward, self._infos[row], terminated)
 
     def close(self) -> None:
         """Close every environment."""
@@ -252,35 +296,38 @@ class _EnvironmentSlots(_SlotArrays, ABC):
 
 
 class SingleSlots(_EnvironmentSlots):
-    """Slots made of single environments; observations are rows of float32.
+    """Slots of single environments; observations are rows of float32.
 
-    Actions are numbers from 0; where they are made of several parts, or continuous, rows of numbers.
+    Actions are numbers from 0, or rows of numbers if they have several parts or are continuous.
     """
 
     def __init__(self, envs: Sequence[Env], cost_name: str = "") -> None:
-        if envs[0].has_wrapper_attr("action_masks"):
-            raise UnfitEnvironmentError(MASKED)
         self._encoder = ObservationEncoder.of(envs[0].observation_space)
         self.action_space = envs[0].action_space
         super().__init__(envs, self._encoder.width, _count_actions(self.action_space), cost_name)
-        features = feature_map_of(envs[0])
+        features = find_feature_map(envs[0])
         if features is not None and features.n_features < features.width:
             self.n_features = features.n_features
+        self._masked = None if features is None or features.masks is None else features.masked
+        if self._masked is not None:
+            self.masks = self.observations[:, self._masked] > 0
 
     def _show(self, rows: NDArray[np.intp], seen: list[Any], *, everywhere: bool) -> None:
         encoded = self._encoder.encode(seen)
+        self._check_finite(rows, encoded)
         if everywhere:
             self.observations[:] = encoded[0]
         self.observations[rows] = encoded
+        if self._masked is not None:
+            self.masks = self.observations[:, self._masked] > 0
 
 
 class SpaceSlots(_EnvironmentSlots):
-    """Slots made of single environments of any spaces.
+    """Slots of single environments of any spaces.
 
-    `observations` are arrays in the type of the space, with a row for each slot; dictionaries and tuples of them where
-    the space is one. Actions are as `gymnasium` has them, whole numbers counted from 0. `masks` say which of the
-    values of an action may be taken, one part after another, where the environment has ``action_masks()`` as in
-    sb3-contrib; else they are None.
+    `observations` are arrays in the type of the space with one row per slot, or dictionaries and tuples of them.
+    Actions are those of Gymnasium, with discrete values counted from 0. `masks` mark the allowed values of each part of
+    an action if the environment masks actions (`legible.environments.find_masks`); otherwise they are None.
     """
 
     def __init__(self, envs: Sequence[Env], cost_name: str = "") -> None:
@@ -288,87 +335,92 @@ class SpaceSlots(_EnvironmentSlots):
         sizes = choice_sizes(self.action_space)
         super().__init__(envs, 0, sizes[0] if self.action_space.shape == () and sizes else 0, cost_name)
         self.observations: Any = None
-        self._sizes = sizes
-        if sizes and envs[0].has_wrapper_attr("action_masks"):
-            self.masks = np.ones((self.n, sum(sizes)), np.bool_)
+        self._mask_reader = find_masks(envs[0])
+        if self._mask_reader is not None:
+            self.masks = np.ones((self.n, self._mask_reader.width), np.bool_)
 
     def start(self, rows: NDArray[np.intp], seeds: Sequence[int]) -> None:
-        """Begin an episode with its seed in each of the rows."""
+        """Start an episode with its seed in each of the rows."""
         self.terminated[rows] = self.truncated[rows] = False
         super().start(rows, seeds)
 
     def _show(self, rows: NDArray[np.intp], seen: list[Any], *, everywhere: bool) -> None:
         stacked = stack_observations(self.observation_space, seen)
+        map_arrays(lambda new: self._check_finite(rows, new), stacked)
         if everywhere:
             self.observations = map_arrays(lambda new: np.repeat(new[:1], self.n, axis=0), stacked)
         map_arrays(lambda old, new: old.__setitem__(rows, new), self.observations, stacked)
-        if self.masks is not None:
-            for row in rows.tolist():
-                # An episode that is over has no more actions, so no policy is asked about them.
-                if self.terminated[row] or self.truncated[row]:
-                    self.masks[row] = True
-                    continue
-                mask = np.asarray(self._envs[row].get_wrapper_attr("action_masks")(), np.bool_).ravel()
-                if mask.size != sum(self._sizes):
-                    raise UnfitEnvironmentError(
-                        f"action_masks() of the environment has {mask.size} entries, but its actions, "
-                        f"{self.action_space}, need {sum(self._sizes)}."
-                    )
-                if not all(part.any() for part in np.split(mask, np.cumsum(self._sizes)[:-1])):
-                    seed = self._seeds[row]
-                    raise UnfitEnvironmentError(
-                        f"action_masks() of the environment allows no action in the episode with seed {seed}."
-                    )
-                self.masks[row] = mask
+        if self.masks is not None and self._mask_reader is not None:
+            for row, observation in zip(rows.tolist(), seen, strict=True):
+                # A finished episode has no more actions.
+                over = self.terminated[row] or self.truncated[row]
+                try:
+                    self.masks[row] = over or self._mask_reader.read(observation, self._infos[row], self._envs[row])
+                except UnfitEnvironmentError as error:
+                    raise UnfitEnvironmentError(f"in the episode with seed {self._seeds[row]}: {error}") from error
 
 
 def _count_actions(space: spaces.Space[Any]) -> int:
-    """Number of actions; 0 where an action is no single choice."""
-    check_choosable(space)
+    """Return the number of actions; 0 if an action is not a single choice."""
+    check_action_space(space)
     return count_actions(space) if isinstance(space, spaces.Discrete) else 0
 
 
-class EpisodeFailedError(UnfitEnvironmentError):
-    """An episode in which the environment raised an error."""
+@contextmanager
+def open_environment(environment: EnvironmentSpec | Env) -> Iterator[Env]:
+    """Yield an environment, and close it again if it was made here."""
+    if isinstance(environment, EnvironmentSpec):
+        with closing(environment.make()) as env:
+            yield env
+    else:
+        yield environment
 
-    exit_code = 1
 
+def make_slots(
+    environment: str | EnvironmentSpec | Env, n: int, cost_name: str = "", endings: str = "", terms: str = ""
+) -> Slots:
+    """Make n slots: of a native vector environment if it takes one seed per episode, else of single environments.
 
-def _failure(seed: int, error: Exception) -> EpisodeFailedError:
-    return EpisodeFailedError(f"in the episode with seed {seed} the environment raised {type(error).__name__}: {error}")
-
-
-def make_slots(environment: str | EnvironmentSpec | Env, n: int, cost_name: str = "") -> Slots:
-    """Make n slots: a native vector environment where every episode can have its own seed, else single environments.
-
-    An environment object can only be used as it is, so it makes one slot, whatever n. `cost_name` is an entry of the
-    environment's infos that is added up over an episode, besides the reward.
+    An environment object makes a single slot, whatever n. `cost_name` is an entry of the environment's infos that is
+    summed over an episode, like the reward, `endings` and `terms` functions of the user for
+    `EndingReader` and `TermReader`.
     """
-    if n < 1:
-        raise LegibleError(f"at least one slot is needed, got {n}.")
     environment = as_environment(environment)
-    if not isinstance(environment, EnvironmentSpec):
-        return SingleSlots([environment], cost_name)
-    batch = environment.make_batch(n)
+    batch = environment.make_batch(n) if isinstance(environment, EnvironmentSpec) and n > 0 else None
+    if batch is None:
+        return _single_slots(SingleSlots, environment, n, cost_name, endings, terms)
+    assert isinstance(environment, EnvironmentSpec)
+    if terms:
+        raise LegibleError(f"play.terms: {environment.name} is played in batches, whose steps {terms!r} cannot read.")
     with ExitStack() as opened:
-        slots: Slots
-        if batch is not None:
-            slots = BatchSlots(opened.enter_context(closing(batch)), cost_name)
-        else:
-            slots = SingleSlots([opened.enter_context(closing(environment.make())) for _ in range(n)], cost_name)
-        # They fit, so they stay open.
-        opened.pop_all()
+        slots = BatchSlots(opened.enter_context(closing(batch)), cost_name)
+        slots.ending_reader, slots.term_reader = EndingReader(environment.name, endings), TermReader(environment.name)
+        opened.pop_all()  # they fit, so they stay open
     return slots
 
 
 def make_space_slots(environment: str | EnvironmentSpec | Env, n: int, cost_name: str = "") -> SpaceSlots:
-    """Make n slots of any spaces; an environment object makes one, whatever n. See `make_slots`."""
+    """Make n slots of any spaces; an environment object makes a single one, whatever n. See `make_slots`."""
+    return _single_slots(SpaceSlots, as_environment(environment), n, cost_name)
+
+
+def _single_slots(
+    kind: type[_S],
+    environment: EnvironmentSpec | Env,
+    n: int,
+    cost_name: str,
+    endings: str = "",
+    terms: str = "",
+) -> _S:
     if n < 1:
         raise LegibleError(f"at least one slot is needed, got {n}.")
-    environment = as_environment(environment)
     if not isinstance(environment, EnvironmentSpec):
-        return SpaceSlots([environment], cost_name)
+        slots = kind([environment], cost_name)
+        slots.ending_reader, slots.term_reader = EndingReader(environment, endings), TermReader(environment, terms)
+        return slots
     with ExitStack() as opened:
-        slots = SpaceSlots([opened.enter_context(closing(environment.make())) for _ in range(n)], cost_name)
+        made = [opened.enter_context(closing(environment.make())) for _ in range(n)]
+        slots = kind(made, cost_name)
+        slots.ending_reader, slots.term_reader = EndingReader(made[0], endings), TermReader(made[0], terms)
         opened.pop_all()
     return slots

@@ -1,44 +1,57 @@
 """The stages of a study that play episodes, each declared once.
 
-A stage has a block of seeds of its own, so that what is picked because it did well on some seeds is never quoted from
-the same ones. The study, its estimate, the progress bars, the report's table of seeds and the documents all follow
-from the declarations here.
+Every stage has its own block of seeds, so that results which were selected on some seeds are never reported from the
+same seeds. The study, its cost estimate, the progress bars, the report's table of seeds and the documentation all
+follow from these declarations.
 
-- `Stage`: one stage; `STAGES`: all of them, by name, in their order.
-- `Known`: what has been found out about a study so far, from which a stage tells how many episodes it plays.
-- `declare_stage`: adds one; `stage_seeds`: seeds for some episodes of a stage.
+- `Stage`: one stage; `STAGES`: all stages by name, in order.
+- `Known`: what a study knows so far, from which a stage computes its number of episodes.
+- `declare_stage`: adds a stage; `stage_seeds`: seeds for some episodes of a stage; `seed_of_round`: for studies that
+  are continued on new seeds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from legible.errors import LegibleError
 from legible.play.episodes import episode_seeds
 from legible.settings import MOST_ROLLOUTS, StudySettings
+from legible.streams import check_seed
 
-# Every stage of a study has room for this many episodes; blocks of different stages never share a seed.
 STAGE_EPISODES = 2**24
+"""Capacity of a stage in episodes; blocks of different stages never share a seed."""
 MOST_STAGES = 2**30 // STAGE_EPISODES
+ROUND_EPISODES = 2**20
+"""Episodes of a stage in each round of a study that is continued; see `seed_of_round`."""
+FUTURES_PER_DECISION = 4 * MOST_ROLLOUTS
+"""Seeds reserved for the futures of each decision of the mistakes stage: for three rungs and the quoted figures."""
+SEARCH_SEEDS = 4096
+"""Maximum number of seeds on which searched rule sets are tried."""
+
+# Assumptions of the cost estimate: the average number of changed episodes that a rule set without effect plays, as a
+# multiple of the first rung (see `legible.evaluation.racing`); the rule sets that join a composition; and the share of
+# the episodes of a trial that have to be played.
+_USUAL_CHANGES, _USUAL_JOINED, _USUAL_PLAYED = 4, 4, 0.5
 
 
 @dataclass(frozen=True)
 class Known:
-    """What a study has found out so far, or guesses.
+    """Numbers that a study knows so far, or expects.
 
     Parameters
     ----------
     rule_sets
-        Rule sets that are tested.
+        Rule sets to test.
     candidates
         Rule sets that look like weaknesses.
     explained_rules
         Rules that are left out, one at a time, to explain weaknesses.
     references
-        Random play, constant choices and other policies that the policy is compared with.
+        Baselines: random play, constant actions and other policies that the policy is compared with.
     searched
-        Episodes that a search has steps for.
+        Episodes that the step budget of the search allows.
     """
 
     rule_sets: int
@@ -55,18 +68,17 @@ class Stage:
     Parameters
     ----------
     name
-        What it is called in code, in progress bars and in the report.
+        Name in code, in progress bars and in the report.
     block
-        Number of its block of seeds. Numbers are never given anew: they decide the seeds of finished studies.
+        Number of its block of seeds. Never reuse a number: it decides the seeds of finished studies.
     step
-        The step of a study that plays it: "collect", "evaluate", "improve", "compare", "explain",
-        "mistakes" or "baseline"; "distil" is what comes after.
+        The step of a study that plays it: "collect", "evaluate", "improve", "compare", "explain", "mistakes" or
+        "failures"; "discover" runs before a study; "distil", "try", "compare policies", "verify" and "symmetry" run
+        after a study, or without one.
     purpose
-        What its episodes are for, in the report's table of seeds and in the documents.
-    seeds
-        How many seeds it uses, by the settings and what is known.
-    episodes
-        How many episodes it plays.
+        What its episodes are for, in the report's table of seeds and in the documentation.
+    seeds, episodes
+        Compute from the settings and from what is known how many seeds the stage uses, and how many episodes it plays.
     """
 
     name: str
@@ -81,23 +93,13 @@ def _is_raced(settings: StudySettings) -> bool:
     return settings.evaluation.method == "racing"
 
 
-def _blocks(settings: StudySettings, known: Known) -> int:
-    return (1 + known.rule_sets) * settings.evaluation.episodes
+def _only_raced(number: Callable[[StudySettings], int], *, raced: bool) -> Callable[[StudySettings, Known], int]:
+    """Return the number of seeds of a stage that only one of the two methods has."""
+    return lambda settings, _: number(settings) if _is_raced(settings) == raced else 0
 
 
 def _screened(settings: StudySettings, known: Known) -> int:
-    return 0 if _is_raced(settings) else _blocks(settings, known)
-
-
-def _confirmed(settings: StudySettings, known: Known) -> int:
-    # The unguided policy, every candidate, and the mined rule behind each of them alone.
-    if _is_raced(settings) or not known.candidates:
-        return 0
-    return (1 + 2 * known.candidates) * settings.evaluation.confirmation_episodes
-
-
-# What a rule set without effect plays on average, as a multiple of the first rung (see `legible.evaluation.racing`).
-_USUAL_CHANGES = 4
+    return 0 if _is_raced(settings) else (1 + known.rule_sets) * settings.evaluation.episodes
 
 
 def _raced(settings: StudySettings, known: Known) -> int:
@@ -110,28 +112,26 @@ def _raced(settings: StudySettings, known: Known) -> int:
     return evaluation.race_seeds + dropped * usual + known.candidates * last
 
 
+def _confirmed(settings: StudySettings, known: Known) -> int:
+    # The unguided policy, every candidate, and the single mined rule behind each of them.
+    if _is_raced(settings) or not known.candidates:
+        return 0
+    return (1 + 2 * known.candidates) * settings.evaluation.confirmation_episodes
+
+
 def _race_confirmed(settings: StudySettings, known: Known) -> int:
     changes = min(settings.evaluation.confirmation_changes, settings.evaluation.confirmation_seeds)
     if not _is_raced(settings) or not known.candidates or not changes:
         return 0
-    # How many seeds hold this many changed episodes is not known; half of all is a guess.
+    # The number of seeds that hold this many changed episodes is unknown; half of all seeds is a guess.
     return settings.evaluation.confirmation_seeds // 2 + 2 * known.candidates * changes
-
-
-def _only_raced(number: Callable[[StudySettings], int], *, raced: bool) -> Callable[[StudySettings, Known], int]:
-    """Seeds of a stage that only one of the methods has."""
-    return lambda settings, _: number(settings) if _is_raced(settings) == raced else 0
-
-
-# Rule sets that usually join a composition, and the share of the episodes of a trial that have to be played.
-_USUAL_JOINED, _USUAL_PLAYED = 4, 0.5
 
 
 def _composed(settings: StudySettings, known: Known) -> int:
     tried = min(known.candidates, settings.improvement.most_candidates or known.candidates)
     if not _is_raced(settings):
         return (1 + tried) * settings.improvement.episodes
-    # What joins is recorded; for each of them some of the others are tried again, and at the end what is not missed.
+    # Every rule set that joins is recorded; after each, some of the others are tried again; redundant ones are removed.
     joined = min(tried, _USUAL_JOINED)
     return round((1 + joined + _USUAL_PLAYED * tried * (1 + joined / 2)) * settings.improvement.episodes)
 
@@ -141,73 +141,70 @@ def _checked_seeds(settings: StudySettings, known: Known) -> int:
 
 
 def _checked(settings: StudySettings, known: Known) -> int:
-    # The unguided policy, the composition, and what else is in the front.
+    # The unguided policy, the composition, and the other compositions of the front.
     return (2 + min(known.candidates, _USUAL_JOINED)) * _checked_seeds(settings, known)
 
 
 def _compared(settings: StudySettings, known: Known) -> int:
     if not known.references:
         return 0
-    # The policy and all references; then random play and the best constant choices on the seeds of the final figure.
+    # The policy and all baselines; then random play and the best constant actions on the seeds of the final figure.
     quoted = min(known.references, 1 + settings.references.quoted)
     return (1 + known.references) * settings.references.episodes + quoted * settings.improvement.final_episodes
 
 
-def _explained(settings: StudySettings, known: Known) -> int:
-    played = known.explained_rules * _per_explanation(settings)
-    most = _raced(settings, known) if _is_raced(settings) else _screened(settings, known)
-    return min(played, most) if known.candidates else 0
-
-
-def _per_explanation(settings: StudySettings) -> int:
+def _per_explanation(settings: StudySettings, _: Known) -> int:
     return settings.evaluation.confirmation_episodes or settings.evaluation.episodes
 
 
-def _tests(settings: StudySettings, known: Known) -> int:
-    tests = replace(known, rule_sets=settings.baselines.random_tests)
-    return _raced(settings, tests) or _blocks(settings, tests)
+def _explained(settings: StudySettings, known: Known) -> int:
+    played = known.explained_rules * _per_explanation(settings, known)
+    return min(played, _raced(settings, known) or _screened(settings, known)) if known.candidates else 0
 
 
-def _random_rules(settings: StudySettings, known: Known) -> int:
-    return _raced(settings, known) or _blocks(settings, known)
-
-
-# Every decision that is looked at has room for this many futures; each rung takes its own.
-FUTURES = 3 * MOST_ROLLOUTS
-
-
-def _of_mistakes(settings: StudySettings, _: Known) -> int:
+def _mistakes(settings: StudySettings, _: Known) -> int:
     return 0 if settings.mistakes.when == "never" else settings.mistakes.episodes
-
-
-SEARCH_SEEDS = 4096
-"""Seeds at most on which searched rule sets are tried."""
 
 
 def _searched(settings: StudySettings, _: Known) -> int:
     return SEARCH_SEEDS if "searched" in settings.sources else 0
 
 
+def _failures(settings: StudySettings, _: Known) -> int:
+    return settings.references.episodes
+
+
+def _none(*_: object) -> int:
+    return 0
+
+
 STAGES: dict[str, Stage] = {}
 
 
 def declare_stage(stage: Stage) -> None:
-    """Add a stage; its name and its block of seeds must not be taken."""
+    """Add a stage; raise if its name or its block of seeds is taken."""
     for other in STAGES.values():
         if stage.name == other.name or stage.block == other.block:
             raise LegibleError(
-                f"stage {stage.name!r} with block {stage.block} of seeds clashes with stage {other.name!r}, block "
-                f"{other.block}."
+                f"stage {stage.name!r} (block {stage.block}) clashes with stage {other.name!r} (block {other.block}). "
+                "Choose an unused name and an unused block."
             )
     if not 0 <= stage.block < MOST_STAGES:
         raise LegibleError(f"stage {stage.name!r}: its block of seeds must lie in 0 … {MOST_STAGES - 1}.")
     STAGES[stage.name] = stage
 
 
+def seed_of_round(seed: int, number: int) -> int:
+    """Return the seed with which every stage plays seeds of its block that it plays in no other round of a study."""
+    return seed + number * 2**64
+
+
 def stage_seeds(seed: int, name: str, first: int, count: int) -> list[int]:
-    """Return seeds for some episodes of a stage of the study with a seed."""
+    """Return the seeds of the episodes ``first … first + count - 1`` of a stage."""
     if name not in STAGES:
         raise LegibleError(f"there is no stage {name!r}; they are {', '.join(STAGES)}.")
+    number, seed = divmod(check_seed(seed), 2**64)
+    first += number * ROUND_EPISODES
     if first + count > STAGE_EPISODES:
         raise LegibleError(f"{name}: {first + count} episodes are more than a stage holds ({STAGE_EPISODES}).")
     return episode_seeds(seed, STAGES[name].block * STAGE_EPISODES + first, count)
@@ -218,7 +215,7 @@ for _stage in (
         "experiences",
         0,
         "collect",
-        "what rules are mined from",
+        "the experiences from which rules are mined",
         lambda settings, _: settings.episodes,
         lambda settings, _: settings.episodes,
     ),
@@ -226,7 +223,7 @@ for _stage in (
         "screening",
         1,
         "evaluate",
-        "the unguided policy, then every rule set, on seeds of their own",
+        "the unguided policy and every rule set, each on different seeds",
         _screened,
         _screened,
     ),
@@ -242,7 +239,7 @@ for _stage in (
         "search",
         19,
         "evaluate",
-        "the unguided policy and rule sets that are searched, on the same seeds: which of them are tested",
+        "the unguided policy and searched rule sets, on the same seeds, to choose which of them are tested",
         _searched,
         lambda settings, known: known.searched if _searched(settings, known) else 0,
     ),
@@ -274,7 +271,7 @@ for _stage in (
         "composition check",
         13,
         "improve",
-        "the composition, and others that change less, beside the unguided policy: none of them was chosen there",
+        "the unguided policy, the composition and others that change less, on seeds that selected none of them",
         _checked_seeds,
         _checked,
     ),
@@ -282,7 +279,7 @@ for _stage in (
         "final",
         4,
         "improve",
-        "the figures that are quoted: unguided, guided and references, on the same seeds",
+        "the reported figures: unguided, guided and baselines, on the same seeds",
         lambda settings, _: settings.improvement.final_episodes,
         lambda settings, _: 2 * settings.improvement.final_episodes,
     ),
@@ -290,7 +287,7 @@ for _stage in (
         "references",
         8,
         "compare",
-        "the unguided policy and all references, on the same seeds: which of them are quoted",
+        "the unguided policy and all baselines, on the same seeds, to choose which baselines are reported",
         lambda settings, _: settings.references.episodes,
         _compared,
     ),
@@ -298,44 +295,33 @@ for _stage in (
         "explanation",
         7,
         "explain",
-        "what each rule of a weakness adds: the rule set with and without it, on the same seeds",
-        lambda settings, _: _per_explanation(settings),
+        "the contribution of each rule of a weakness: the rule set with and without it, on the same seeds",
+        _per_explanation,
         _explained,
     ),
-    Stage("random tests", 5, "baseline", "the paper's baseline RT, as in screening", _tests, _tests),
-    Stage("random rules", 6, "baseline", "the paper's baseline RR, as in screening", _random_rules, _random_rules),
-    Stage(
-        "mistakes",
-        11,
-        "mistakes",
-        "the unguided policy, whose single decisions are looked at",
-        _of_mistakes,
-        _of_mistakes,
-    ),
+    Stage("mistakes", 11, "mistakes", "the unguided policy, whose single decisions are examined", _mistakes, _mistakes),
     Stage(
         "mistakes rollouts",
         12,
         "mistakes",
-        "futures of single decisions, from the decision on, the same for all choices",
-        lambda settings, known: FUTURES * settings.mistakes.decisions if _of_mistakes(settings, known) else 0,
-        lambda *_: 0,  # parts of episodes: their budget is one of steps
+        "futures of single decisions, the same for all choices",
+        lambda settings, known: FUTURES_PER_DECISION * settings.mistakes.decisions if _mistakes(settings, known) else 0,
+        _none,  # parts of episodes: their budget is in steps
     ),
-    Stage(
-        "comparison",
-        18,
-        "comparison",
-        "rule sets of two studies with both policies, on the same seeds (legible compare)",
-        lambda *_: 0,  # no part of a study by itself
-        lambda *_: 0,
-    ),
-    *(
-        Stage(name, block, "distil", purpose, lambda *_: 0, lambda *_: 0)  # after a study, if at all
-        for name, block, purpose in (
-            ("distillation", 14, "states that a network without rules learns from"),
-            ("distillation check", 15, "when that stops, and which network is kept"),
-            ("distilled", 16, "the figures that are quoted: the policy, guided, and the network without rules"),
-            ("rounds", 17, "the networks of all rounds of mending, on the same seeds"),
-        )
-    ),
+    Stage("own rules", 24, "evaluate", "your own rules and the unguided policy, on the same seeds", _none, _none),
+    Stage("failures", 25, "failures", "held-out episodes on which failure modes are judged", _failures, _failures),
+    Stage("failures rollouts", 26, "failures", "futures of failing episodes with other choices", _none, _none),
+    Stage("causes rollouts", 27, "failures", "futures of single decisions, to diagnose mistakes", _none, _none),
+    # Played after a study, or without one. Block 18 was used by a stage that no longer exists.
+    Stage("try", 20, "try", "your own rules and the unguided policy, on the same seeds, to explore", _none, _none),
+    Stage("try confirmation", 21, "try", "the same on seeds that no other rule was tried on", _none, _none),
+    Stage("compare", 22, "compare policies", "several policies, on the same seeds", _none, _none),
+    Stage("verify", 23, "verify", "a new policy and that of a study, on the same seeds", _none, _none),
+    Stage("discovery", 28, "discover", "relations that are proposed, and their proof on other episodes", _none, _none),
+    Stage("symmetry", 29, "symmetry", "a policy, alone and averaged over related states", _none, _none),
+    Stage("distillation", 14, "distil", "states from which a network without rules learns", _none, _none),
+    Stage("distillation check", 15, "distil", "when to stop, and which network to keep", _none, _none),
+    Stage("distilled", 16, "distil", "the reported figures: unguided, guided and distilled policy", _none, _none),
+    Stage("rounds", 17, "distil", "the networks of all rounds of mending, on the same seeds", _none, _none),
 ):
     declare_stage(_stage)

@@ -1,8 +1,8 @@
-"""The environment as a policy was trained in it.
+"""The environment that a policy was trained in.
 
-- `environment_for`: an environment with the arguments, wrappers and stacked frames that the policy's files tell of.
+- `environment_for`: an environment with the arguments, wrappers and stacked frames that the policy's files name.
 
-What files tell is data: wrappers are taken from a table of known names, and nothing else that a file names is imported.
+Files are data: wrappers come from a table of known names, and nothing else that a file names is imported.
 """
 
 from __future__ import annotations
@@ -31,70 +31,68 @@ _E = TypeVar("_E", bound="EnvironmentSpec | Env")
 
 
 def environment_for(policy: Policy | None, environment: _E) -> _E:
-    """Return an environment as the policy was trained in it, where its files say how; else as it is.
+    """Return the environment with the arguments and wrappers that the policy's files name; unchanged if they name none.
 
-    Arguments that were given stay. A wrapper that was given takes the place of the one of the same name; others come
-    around those of the files, but below stacked frames. Wrappers that are there already are not put there again, and
-    with `legible.environments.spec.NO_WRAPPERS` among them there is none of the files. For a guided policy whose rules
-    see other features than the observation, the environment shows those. An environment object is returned as it is.
+    Given arguments take precedence. A given wrapper replaces the one of the same name; other given wrappers are applied
+    after those of the files, but before frame stacking. Wrappers that are already there are not applied again, and
+    with `legible.environments.spec.NO_WRAPPERS` among them those of the files are left out. If the rules of a guided
+    policy see other features than the observation, the environment shows them. Environment objects are never changed.
 
     Parameters
     ----------
-    policy
-        The policy, as `legible.policies.load_policy` gives it; one with rules, too.
-    environment
-        The environment.
+    policy, environment
+        The policy, guided or not, as returned by `legible.policies.load_policy`, and the environment.
 
     Raises
     ------
     UnfitEnvironmentError
-        When the files name a wrapper that is not known and was not given.
+        If the files name an unknown wrapper that was not given.
 
     Examples
     --------
     >>> from legible.policies import FunctionPolicy
-    >>> said = {"wrappers": [["rl_zoo3.wrappers.FrameSkip", {"skip": 2}]], "frame_stack": 4}
-    >>> policy = FunctionPolicy(abs, "values", 2, metadata={"environment_needs": said})
+    >>> needs = {"wrappers": [["rl_zoo3.wrappers.FrameSkip", {"skip": 2}]], "frame_stack": 4}
+    >>> policy = FunctionPolicy(abs, "values", 2, metadata={"environment_needs": needs})
     >>> environment_for(policy, EnvironmentSpec("CartPole-v1")).wrappers
     ('FrameSkip(skip=2)', 'VecFrameStack(n_stack=4)')
     """
     if not isinstance(environment, EnvironmentSpec):
         return environment
-    # Of a guided policy, the files of the network inside.
+    # For a guided policy, the files of its network.
     metadata = getattr(getattr(policy, "network", policy), "metadata", None)
-    said = metadata.get(ENVIRONMENT_NEEDS) if isinstance(metadata, Mapping) else None
+    needs = metadata.get(ENVIRONMENT_NEEDS) if isinstance(metadata, Mapping) else None
     spec: EnvironmentSpec = environment
-    if isinstance(said, Mapping):
-        given = said.get("env_arguments")
+    if isinstance(needs, Mapping):
+        given = needs.get("env_arguments")
         arguments = {str(key): value for key, value in given.items()} if isinstance(given, Mapping) else {}
         arguments.pop("render_mode", None)
         refuse_named_code(EnvironmentSpec("", arguments), "the files of the policy", trust=False)
-        spec = replace(spec, arguments={**arguments, **spec.arguments}, wrappers=_wrappers(said, spec.wrappers))
+        spec = replace(spec, arguments={**arguments, **spec.arguments}, wrappers=_wrappers(needs, spec.wrappers))
     features = getattr(policy, "features", None) if getattr(policy, "reads_rows", False) else None
     return cast("_E", spec if features is None else with_features(spec, features))
 
 
-def _wrappers(said: Mapping[str, Any], given: Sequence[str]) -> tuple[str, ...]:
+def _wrappers(needs: Mapping[str, Any], given: Sequence[str]) -> tuple[str, ...]:
     if NO_WRAPPERS in given:
         return tuple(given)
     left = list(given)
     try:
-        pairs = [(str(name), dict(arguments)) for name, arguments in said.get("wrappers") or ()]
+        pairs = [(str(name), dict(arguments)) for name, arguments in needs.get("wrappers") or ()]
     except (TypeError, ValueError) as error:
-        raise UnfitEnvironmentError("the wrappers that the policy's file tells of cannot be read.") from error
+        raise UnfitEnvironmentError("the wrappers in the policy's files cannot be read.") from error
     inner = [_known_or_given(name, arguments, left) for name, arguments in pairs]
-    frames = said.get("frame_stack")
-    outer = []
-    if isinstance(frames, int) and frames > 1:
-        padding = {"padding": said["frame_padding"]} if said.get("frame_padding") is not None else {}
-        outer = [wrapper_text("VecFrameStack", {"n_stack": frames, **padding})]
-    if outer and outer[0] in left:
-        left.remove(outer[0])
-    return (*inner, *left, *outer)
+    frames = needs.get("frame_stack")
+    if not isinstance(frames, int) or frames <= 1:
+        return (*inner, *left)
+    padding = {"padding": needs["frame_padding"]} if needs.get("frame_padding") is not None else {}
+    stacked = wrapper_text("VecFrameStack", {"n_stack": frames, **padding})
+    if stacked in left:
+        left.remove(stacked)
+    return (*inner, *left, stacked)
 
 
 def _known_or_given(name: str, arguments: Mapping[str, Any], given: list[str]) -> str:
-    """Return a wrapper that a file names: the given one of that name, which is taken out of those, or a known one."""
+    """Return a wrapper that a file names: the given one of that name, which is removed from `given`, or a known one."""
     plain = name.rpartition(".")[2]
     for text in given:
         written, own = parse_wrapper(text)
@@ -105,11 +103,11 @@ def _known_or_given(name: str, arguments: Mapping[str, Any], given: list[str]) -
     if known is None:
         name = name[:_LONGEST_NAME]
         module, _, plain = name.rpartition(".")
-        typed = wrapper_text(f"{module or 'MODULE'}:{plain}", {})
+        option = wrapper_text(f"{module or 'MODULE'}:{plain}", {})
         raise UnfitEnvironmentError(
-            f"the policy was trained behind the wrapper {name}, which legible does not know and does not import "
-            f"because a file names it. If you trust it, give it yourself (--wrap {typed}; its arguments are taken from "
-            f"the file), or leave out all wrappers of the file (--wrap {NO_WRAPPERS}). Known are "
+            f"the policy was trained behind the wrapper {name}, which legible does not know. Code that a policy file "
+            f"names is never imported for that reason alone. If you trust it, pass --wrap {option} (its arguments are "
+            f"taken from the file), or leave out all wrappers of the file (--wrap {NO_WRAPPERS}). Known wrappers: "
             f"{', '.join(KNOWN_WRAPPERS)}."
         )
     return wrapper_text(known, arguments)

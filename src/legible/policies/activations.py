@@ -1,4 +1,4 @@
-"""Activation functions by name: what may stand between two layers of a network, readable and checkable as text."""
+"""Activation functions by name."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Parameter: TypeAlias = float | str
 TensorFunction: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 
 
-@dataclass(frozen=True)
 class _Definition:
-    module: type[nn.Module]
-    function: Callable[..., torch.Tensor]
-    defaults: Mapping[str, Parameter]
+    """A PyTorch module, its function, and the defaults of its parameters."""
+
+    def __init__(self, module: type[nn.Module], function: Callable[..., torch.Tensor], **defaults: Parameter) -> None:
+        self.module, self.function, self.defaults = module, function, defaults
 
 
 def _rrelu(values: torch.Tensor, *, lower: float, upper: float) -> torch.Tensor:
@@ -30,34 +30,30 @@ def _rrelu(values: torch.Tensor, *, lower: float, upper: float) -> torch.Tensor:
     return F.leaky_relu(values, (lower + upper) / 2)
 
 
-def _definition(module: type[nn.Module], function: Callable[..., torch.Tensor], **defaults: Parameter) -> _Definition:
-    return _Definition(module, function, defaults)
-
-
-# The functions may work in place: nothing else holds the values that a network hands them.
+# The functions may work in place: networks keep no other reference to the values.
 _DEFINITIONS: Mapping[str, _Definition] = {
-    "celu": _definition(nn.CELU, F.celu, alpha=1.0),
-    "elu": _definition(nn.ELU, F.elu, alpha=1.0),
-    "gelu": _definition(nn.GELU, F.gelu, approximate="none"),
-    "hardshrink": _definition(nn.Hardshrink, F.hardshrink, lambd=0.5),
-    "hardsigmoid": _definition(nn.Hardsigmoid, F.hardsigmoid),
-    "hardswish": _definition(nn.Hardswish, F.hardswish),
-    "hardtanh": _definition(nn.Hardtanh, F.hardtanh, min_val=-1.0, max_val=1.0),
-    "identity": _definition(nn.Identity, lambda values: values),
-    "leaky_relu": _definition(nn.LeakyReLU, F.leaky_relu, negative_slope=0.01),
-    "logsigmoid": _definition(nn.LogSigmoid, F.logsigmoid),
-    "mish": _definition(nn.Mish, F.mish),
-    "relu": _definition(nn.ReLU, torch.relu_),
-    "relu6": _definition(nn.ReLU6, F.relu6),
-    "rrelu": _definition(nn.RReLU, _rrelu, lower=1 / 8, upper=1 / 3),
-    "selu": _definition(nn.SELU, F.selu),
-    "sigmoid": _definition(nn.Sigmoid, torch.sigmoid_),
-    "silu": _definition(nn.SiLU, F.silu),
-    "softplus": _definition(nn.Softplus, F.softplus, beta=1.0, threshold=20.0),
-    "softshrink": _definition(nn.Softshrink, F.softshrink, lambd=0.5),
-    "softsign": _definition(nn.Softsign, F.softsign),
-    "tanh": _definition(nn.Tanh, torch.tanh_),
-    "tanhshrink": _definition(nn.Tanhshrink, F.tanhshrink),
+    "celu": _Definition(nn.CELU, F.celu, alpha=1.0),
+    "elu": _Definition(nn.ELU, F.elu, alpha=1.0),
+    "gelu": _Definition(nn.GELU, F.gelu, approximate="none"),
+    "hardshrink": _Definition(nn.Hardshrink, F.hardshrink, lambd=0.5),
+    "hardsigmoid": _Definition(nn.Hardsigmoid, F.hardsigmoid),
+    "hardswish": _Definition(nn.Hardswish, F.hardswish),
+    "hardtanh": _Definition(nn.Hardtanh, F.hardtanh, min_val=-1.0, max_val=1.0),
+    "identity": _Definition(nn.Identity, lambda values: values),
+    "leaky_relu": _Definition(nn.LeakyReLU, F.leaky_relu, negative_slope=0.01),
+    "logsigmoid": _Definition(nn.LogSigmoid, F.logsigmoid),
+    "mish": _Definition(nn.Mish, F.mish),
+    "relu": _Definition(nn.ReLU, torch.relu_),
+    "relu6": _Definition(nn.ReLU6, F.relu6),
+    "rrelu": _Definition(nn.RReLU, _rrelu, lower=1 / 8, upper=1 / 3),
+    "selu": _Definition(nn.SELU, F.selu),
+    "sigmoid": _Definition(nn.Sigmoid, torch.sigmoid_),
+    "silu": _Definition(nn.SiLU, F.silu),
+    "softplus": _Definition(nn.Softplus, F.softplus, beta=1.0, threshold=20.0),
+    "softshrink": _Definition(nn.Softshrink, F.softshrink, lambd=0.5),
+    "softsign": _Definition(nn.Softsign, F.softsign),
+    "tanh": _Definition(nn.Tanh, torch.tanh_),
+    "tanhshrink": _Definition(nn.Tanhshrink, F.tanhshrink),
 }
 _BY_MODULE: Mapping[type[nn.Module], str] = {known.module: name for name, known in _DEFINITIONS.items()}
 _BY_MODULE_NAME: Mapping[str, str] = {known.module.__name__: name for name, known in _DEFINITIONS.items()}
@@ -75,9 +71,9 @@ class Activation:
     Parameters
     ----------
     name
-        One of `ACTIVATION_NAMES`, PyTorch's names in small letters.
+        One of `ACTIVATION_NAMES`: PyTorch's names in lower case.
     parameters
-        What differs from PyTorch's defaults, as pairs of name and value.
+        Parameters that differ from PyTorch's defaults, as pairs of name and value.
 
     Examples
     --------
@@ -104,19 +100,21 @@ class Activation:
             if key not in defaults:
                 takes = ", ".join(defaults) or "no parameters"
                 raise PolicyError(f"activation {self.name!r} has no parameter {key!r}: it takes {takes}")
-            given[key] = _checked_value(self.name, key, value, defaults[key])
+            default = defaults[key]
+            if isinstance(default, str) and value in ("none", "tanh"):  # only GELU has a parameter that is text
+                given[key] = str(value)
+            elif isinstance(default, float) and _is_finite_number(value):
+                given[key] = float(value)
+            else:
+                raise PolicyError(
+                    f"activation {self.name!r}: {value!r} is no value for {key}; its default is {default!r}"
+                )
         changed = tuple(sorted((key, value) for key, value in given.items() if value != defaults[key]))
         object.__setattr__(self, "parameters", changed)
 
     @classmethod
     def of(cls, given: str | Activation | nn.Module | type[nn.Module]) -> Activation:
-        """Return the activation that a text, a PyTorch module or a PyTorch class names.
-
-        Raises
-        ------
-        PolicyError
-            When it is none of `ACTIVATION_NAMES`.
-        """
+        """Return the activation for a name, a PyTorch module or a PyTorch class; raise `PolicyError` for others."""
         if isinstance(given, Activation):
             return given
         if isinstance(given, str):
@@ -126,7 +124,7 @@ class Activation:
             return cls("leaky_relu", (("negative_slope", float(given.weight.detach())),))
         name = _BY_MODULE.get(given if isinstance(given, type) else type(given))
         if name is None:
-            raise PolicyError(f"{given!r} is no activation that can be read; known are: {', '.join(ACTIVATION_NAMES)}")
+            raise PolicyError(f"{given!r} is no known activation; known are: {', '.join(ACTIVATION_NAMES)}")
         keys = () if isinstance(given, type) else _DEFINITIONS[name].defaults
         return cls(name, tuple((key, getattr(given, key)) for key in keys))
 
@@ -134,13 +132,13 @@ class Activation:
     def _parse(cls, text: str) -> Activation:
         try:
             if len(text) > _LONGEST_TEXT:
-                raise ValueError("too long")  # the text may come from a file, and parsing is not made for attacks
+                raise ValueError("too long")  # the text may come from an untrusted file
             tree = ast.parse(text.strip(), mode="eval").body
-            if isinstance(tree, ast.Name):
-                return cls(_name_of(tree.id))
-            if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and not tree.args:
-                values = tuple((str(keyword.arg), ast.literal_eval(keyword.value)) for keyword in tree.keywords)
-                return cls(_name_of(tree.func.id), values)
+            call = ast.Call(tree, [], []) if isinstance(tree, ast.Name) else tree
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and not call.args:
+                values = tuple((str(keyword.arg), ast.literal_eval(keyword.value)) for keyword in call.keywords)
+                # PyTorch's class names are accepted, too: training scripts have them.
+                return cls(_BY_MODULE_NAME.get(call.func.id, call.func.id.lower()), values)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             pass
         raise PolicyError(
@@ -149,7 +147,7 @@ class Activation:
         )
 
     def function(self) -> TensorFunction | None:
-        """Return the function on tensors, which may overwrite what it is given; None for the identity."""
+        """Return the function on tensors, which may overwrite its argument; None for the identity."""
         if self.name == "identity":
             return None
         known = _DEFINITIONS[self.name]
@@ -164,15 +162,5 @@ class Activation:
         return f"{self.name}({', '.join(f'{key}={value!r}' for key, value in self.parameters)})"
 
 
-def _name_of(word: str) -> str:
-    # PyTorch's class names are welcome too: it is what people have in their training scripts.
-    return _BY_MODULE_NAME.get(word, word.lower())
-
-
-def _checked_value(name: str, key: str, value: object, default: Parameter) -> Parameter:
-    if isinstance(default, str):
-        if key == "approximate" and value in ("none", "tanh"):
-            return str(value)
-    elif isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < float("inf"):
-        return float(value)
-    raise PolicyError(f"activation {name!r}: {value!r} is no value for {key}, whose default is {default!r}")
+def _is_finite_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < float("inf")

@@ -1,4 +1,4 @@
-"""`describe_policy`: what is in a policy's file, as a plain record."""
+"""`describe_policy`: the contents of a policy file as a plain record."""
 
 from __future__ import annotations
 
@@ -18,37 +18,37 @@ from legible.policies.readers.hub import fetch
 from legible.policies.registry import find_reader
 from legible.policies.rl_zoo import ENVIRONMENT_NEEDS, Training, find_training, is_zoo_folder, policy_in_folder
 
+_ENV_ID_IN_NAME = re.compile(r"(?:^|[-_])((?:[A-Za-z]\w*/)?[A-Z]\w*(?:-\w+)*-v\d{1,3})(?:$|[-_])")
+
 
 @dataclass(frozen=True)
 class PolicyDescription:
-    """What was found in a policy's file.
+    """Contents of a policy file.
 
     Parameters
     ----------
-    source
-        The file or address.
-    format
-        The reader that reads it.
+    source, format
+        The file or address, and the name of its reader.
     algorithm, library_version
-        What it was trained with, None when it does not say.
+        Algorithm and library version of the training; None if unknown.
     observation_space, action_space
-        Its spaces, as Gymnasium writes them; None when it does not say.
+        The spaces as Gymnasium prints them; None if unknown.
     n_features, n_actions
-        Width of a flat observation, None for dictionaries; number of discrete actions, 0 for others.
+        Width of a flat observation, None for dictionaries; number of discrete actions, 0 for other actions.
     kind
-        What its scores mean, ``"none"`` when it has none.
+        Meaning of the scores, ``"none"`` without scores.
     recurrent, stochastic
-        Whether it remembers, and whether its actions can be drawn.
+        Whether the policy has memory, and whether it can sample actions.
     env_id, env_id_from
-        The environment that it was trained on, and what says so; None when nothing does.
+        The training environment, and where its id was found; None if unknown.
     todays_env_id, env_changes
-        What an environment of an old version is called today, and what changed since.
+        The current id of an outdated environment, and the changes since.
     normalisation
-        The file with the statistics of its observations; "in the file" when it brings them; None without any.
+        The file with the observation statistics, "in the file" if the policy file holds them, None without statistics.
     training
-        What the RL Zoo's files next to it say.
+        Contents of the RL Zoo's files next to the policy.
     metadata
-        Anything else that it says.
+        All other entries.
     """
 
     source: str
@@ -79,32 +79,39 @@ class PolicyDescription:
 
 
 def describe_policy(source: str | os.PathLike[str], policy: Policy | None = None, **options: Any) -> PolicyDescription:
-    """Return what is in a policy's file.
+    """Return the contents of a policy file.
 
     Parameters
     ----------
     source
         The file, folder or address.
     policy
-        The policy, when it has been loaded already.
+        The policy, if it is already loaded.
     **options
-        Those of `legible.policies.load_policy`.
+        Arguments of `legible.policies.load_policy`.
     """
-    found = located(source)
-    reader = find_reader(found)
+    located_source = located(source)
+    reader = find_reader(located_source)
     loaded = load_policy(source, **options) if policy is None else policy
     actor = acting(loaded)
     metadata = {key: value for key, value in getattr(loaded, "metadata", {}).items() if key != ENVIRONMENT_NEEDS}
-    path = found if isinstance(found, Path) else fetch(found) if reader.name == "hub" else None
+    path = located_source if isinstance(located_source, Path) else None
+    if reader.name == "hub":
+        path = fetch(located_source)
     training = None
     if path is not None:
         in_folder = is_zoo_folder(path)
         training = find_training(policy_in_folder(path) if in_folder else path, anywhere=in_folder)
-    env_id, env_id_from = _environment(loaded, path, training)
+    env_id, env_id_from = getattr(loaded, "env_id", None), "the file"
+    if env_id is None and training is not None:
+        env_id, env_id_from = training.env_id, "args.yml"
+    if env_id is None and path is not None:
+        names = (_ENV_ID_IN_NAME.search(name) for name in (path.stem, path.resolve().parent.name))
+        env_id, env_id_from = next((name[1] for name in names if name is not None), None), "its name"
     today = None if env_id is None else todays_id(env_id)
     observation_space = actor.observation_space
     return PolicyDescription(
-        source=str(found),
+        source=str(located_source),
         format=reader.name,
         algorithm=metadata.get("algorithm") or (None if training is None else training.algorithm),
         library_version=metadata.get("stable_baselines3_version"),
@@ -116,7 +123,7 @@ def describe_policy(source: str | os.PathLike[str], policy: Policy | None = None
         recurrent=actor.recurrent,
         stochastic=actor.stochastic,
         env_id=env_id,
-        env_id_from=env_id_from,
+        env_id_from=None if env_id is None else env_id_from,
         todays_env_id=None if today is None else today.env_id,
         env_changes=() if today is None else today.changes,
         normalisation=normalisation_source(loaded),
@@ -126,26 +133,8 @@ def describe_policy(source: str | os.PathLike[str], policy: Policy | None = None
 
 
 def normalisation_source(policy: Policy) -> str | None:
-    """Return where the statistics of a policy's observations come from, for people; None when it has none."""
+    """Return the file of a policy's observation statistics, "in the file" if it holds them, None without any."""
     statistics = getattr(policy, "normalisation", None)
     if isinstance(statistics, Mapping):
         statistics = next(iter(statistics.values()), None)
-    if statistics is None:
-        return None
-    source: str | None = statistics.source
-    return source or "in the file"
-
-
-def _environment(policy: Policy, path: Path | None, training: Training | None) -> tuple[str | None, str | None]:
-    """Return the environment that a policy was trained on, and what says so."""
-    own = getattr(policy, "env_id", None)
-    if own is not None:
-        return str(own), "the file"
-    if training is not None and training.env_id is not None:
-        return training.env_id, "args.yml"
-    if path is not None:
-        for name in (path.stem, path.resolve().parent.name):
-            named = re.search(r"(?:^|[-_])((?:[A-Za-z]\w*/)?[A-Z]\w*(?:-\w+)*-v\d{1,3})(?:$|[-_])", name)
-            if named is not None:
-                return named[1], "its name"
-    return None, None
+    return None if statistics is None else statistics.source or "in the file"

@@ -1,4 +1,4 @@
-"""How an observation becomes the input of a network: as it is, or whole numbers as one-hot blocks."""
+"""Encodings of observations as network inputs: unchanged, or whole numbers as one-hot blocks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from legible.policies.protocol import Observations, PolicyError
 
 @dataclass(frozen=True)
 class Plain:
-    """Every feature goes into the network as it is.
+    """The identity: every feature is one input.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class Plain:
         return self.n_features
 
     def encode(self, observations: Observations) -> Observations:
-        """Return the observations as they are."""
+        """Return the observations unchanged."""
         return observations
 
     def as_json(self) -> dict[str, Any]:
@@ -43,14 +43,14 @@ class Plain:
 
 @dataclass(frozen=True)
 class OneHot:
-    """Every feature is a whole number from 0 to its size − 1 and becomes a one-hot block of that size.
+    """One-hot blocks: every feature is a whole number from 0 to its size − 1.
 
-    This is what Stable-Baselines3 does with ``Discrete`` (one feature) and ``MultiDiscrete`` observations.
+    Stable-Baselines3 encodes ``Discrete`` (one feature) and ``MultiDiscrete`` observations like this.
 
     Parameters
     ----------
     sizes
-        How many values each feature has.
+        Number of values of each feature.
 
     Examples
     --------
@@ -67,7 +67,7 @@ class OneHot:
 
     @property
     def n_features(self) -> int:
-        """Width of an observation: one number a feature."""
+        """Width of an observation."""
         return len(self.sizes)
 
     @property
@@ -76,14 +76,14 @@ class OneHot:
         return sum(self.sizes)
 
     def encode(self, observations: Observations) -> Observations:
-        """Return the one-hot blocks, side by side; a value that no block has room for is an error."""
+        """Return the concatenated one-hot blocks; raise an error for a value outside its block."""
         sizes = np.array(self.sizes)
         inside = (observations >= 0) & (observations < sizes) & (observations == np.floor(observations))
         if not inside.all():
             row, column = (int(axis[0]) for axis in np.nonzero(~inside))
             raise PolicyError(
-                f"feature {column} of row {row} is {observations[row, column]:g}, but the policy one-hot encodes this "
-                f"feature: it must be a whole number from 0 to {self.sizes[column] - 1}"
+                f"feature {column} of row {row} is {observations[row, column]:g}, but must be a whole number from 0 to "
+                f"{self.sizes[column] - 1}: the policy one-hot encodes it"
             )
         first = np.concatenate(([0], np.cumsum(sizes)[:-1]))
         encoded = np.zeros((len(observations), self.width), dtype=np.float32)
@@ -99,7 +99,7 @@ Encoding: TypeAlias = Plain | OneHot
 
 
 def encoding_from_json(described: Mapping[str, Any]) -> Encoding:
-    """Return the encoding that `Plain.as_json` or `OneHot.as_json` described."""
+    """Return the encoding from the output of `Plain.as_json` or `OneHot.as_json`."""
     kind = described.get("kind")
     if kind == "plain" and isinstance(described.get("features"), int):
         return Plain(described["features"])

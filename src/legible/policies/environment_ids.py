@@ -1,7 +1,7 @@
-"""Environments under their old names: what they are called today, and what has changed since.
+"""Outdated environment ids: the current id, and the changes since.
 
-- `trained_environment`: the environment that the name of a folder of the RL Zoo says.
-- `todays_id`: today's id of an environment whose version is no longer the current one, and what changed.
+- `trained_environment`: the environment that a folder of the RL Zoo is named after.
+- `todays_id`: the current id of an outdated environment, and the changes since.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ _CHANGES: Mapping[str, tuple[int, Mapping[int, str]]] = {
         {4: _MUJOCO, 5: f"entries that were always 0 left the observation (9 numbers, before 11); {_HEALTHY}"},
     ),
 }
-# From the version histories in Gymnasium's documentation. What is not listed for a version changed nothing that shows.
+# From the version histories in Gymnasium's documentation; versions without visible changes are left out.
 
 _VARIANTS = {
     "LunarLanderContinuous": "LunarLander",
@@ -81,15 +81,7 @@ _VARIANTS = {
 
 @dataclass(frozen=True)
 class RenamedEnvironment:
-    """An environment that has a newer version.
-
-    Parameters
-    ----------
-    env_id
-        Its id today.
-    changes
-        What changed since the version that was asked about, oldest first, each with the version that brought it.
-    """
+    """The current id of an outdated environment, and the changes since, oldest first, each with its version."""
 
     env_id: str
     changes: tuple[str, ...]
@@ -101,7 +93,7 @@ def trained_environment(folder: Path) -> str:
 
 
 def todays_id(env_id: str) -> RenamedEnvironment | None:
-    """Return what an environment of Gymnasium is called today, None when its id is current or not known.
+    """Return the current id of an environment of Gymnasium, None if the id is current or unknown.
 
     Examples
     --------

@@ -1,14 +1,13 @@
-"""Pickles read as data: what a pickle says is kept, what it would do is not done.
+"""Pickles read as data, without running them.
 
-A pickle is a program for a small machine that may import and call anything. The machine here only has the part that
-makes numbers, texts, lists and the like. Where the program names a class or a function, it gets a `Named`; where it
-calls one, a `Record` of the call. Nothing is imported and nothing is called, so that nothing can run. Names that the
-reader of a file does not expect are refused, for what they would have made is not understood either.
+A pickle is a program for a small stack machine that may import and call anything. The machine here implements only the
+operations that build numbers, texts, lists and the like. A class or function that the program names becomes a `Named`,
+and a call becomes a `Record`. Nothing is imported or called. Unexpected names are refused.
 
-- `read_pickle`: what a pickle says.
-- `pickled_names`: the classes and functions that pickles name, however damaged they are.
-- `Record`, `Named`: what stands for objects, and for classes and functions.
-- `array_of`: the NumPy array or number that a record stands for.
+- `read_pickle`, `read_pickles`: read a pickle, or several in a row.
+- `pickled_names`: the classes and functions that pickles name, even damaged ones.
+- `Record`, `Named`: stand-ins for objects, and for classes and functions.
+- `array_of`: convert a record to the NumPy array or number that it stands for.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ import numpy.typing as npt
 from legible.policies.protocol import PolicyError
 
 MOST_BYTES = 64 * 2**20
-MOST_OPERATIONS = 200_000
-# Statistics of observations have about a thousand operations; a limit keeps bombs small.
+MOST_OPERATIONS = 200_000  # observation statistics have about a thousand
 
+PERSISTENT = "persistent"  # name of the record for something that a pickle says to be kept elsewhere
 _MARK = object()  # where the arguments of an operation begin on the stack
 _NUMBER_TYPE = re.compile(r"[<>|=]?(b1|\?|[iu][1248]|f[248])")
 
@@ -42,18 +41,16 @@ class Named:
 
 @dataclass(eq=False)
 class Record:
-    """An object that a pickle would have made: the call, and what was done with the result.
+    """An object that a pickle describes.
 
     Parameters
     ----------
-    name
-        Full name of the class or function.
-    arguments
-        What it would have been called with.
+    name, arguments
+        Full name of the class or function, and the arguments of the call.
     state
-        What would have been set on the object, usually its attributes by name.
+        State of the object, usually its attributes by name.
     items
-        Entries that would have been put into it, where it is a mapping.
+        Entries of a mapping.
     """
 
     name: str
@@ -62,40 +59,41 @@ class Record:
     items: dict[Any, Any] = field(default_factory=dict)
 
     def attributes(self) -> dict[str, Any]:
-        """Return the attributes by name, as far as the pickle gives them so."""
+        """Return the attributes by name; nothing if the state has another form."""
         state = self.state
         if isinstance(state, tuple) and len(state) == 2 and isinstance(state[1], dict):
-            state = {**(state[0] if isinstance(state[0], dict) else {}), **state[1]}  # of a class with slots
+            state = {**(state[0] if isinstance(state[0], dict) else {}), **state[1]}  # a class with slots
         return {key: value for key, value in state.items() if isinstance(key, str)} if isinstance(state, dict) else {}
 
 
 def read_pickle(raw: bytes, whose: str, is_known: Callable[[str], bool]) -> Any:
-    """Return what a pickle says, with a `Record` for every object.
+    """Return the content of a pickle, with a `Record` for every object.
 
     Parameters
     ----------
     raw
         The pickle.
     whose
-        What it is called in complaints.
+        Its name in error messages.
     is_known
-        Whether a class or function of that full name may be named.
-
-    Raises
-    ------
-    PolicyError
-        When it names anything else, is damaged, or larger than such a file can be.
+        Return whether a class or function with this full name is allowed.
     """
     if len(raw) > MOST_BYTES:
-        raise PolicyError(f"{whose}: {len(raw)} bytes are more than a file of this kind has")
+        raise PolicyError(f"{whose}: {len(raw):,} bytes are more than such files have")
+    return next(read_pickles(io.BytesIO(raw), whose, is_known))
+
+
+def read_pickles(stream: io.BytesIO, whose: str, is_known: Callable[[str], bool]) -> Iterator[Any]:
+    """Yield the contents of concatenated pickles, one at a time; parameters as for `read_pickle`."""
     try:
-        return _Machine(whose, is_known).run(raw)
+        while True:
+            yield _Machine(whose, is_known).run(stream)
     except (ValueError, TypeError, IndexError, KeyError, AttributeError, OverflowError, RecursionError) as error:
-        raise PolicyError(f"{whose}: this is no pickle, or a damaged one ({error})") from error
+        raise PolicyError(f"{whose}: this is no pickle, or it is damaged ({error})") from error
 
 
 def pickled_names(raw: bytes) -> Iterator[str]:
-    """Yield the full names of classes and functions in a row of pickles, up to the first thing that is none."""
+    """Yield the full names of classes and functions in concatenated pickles, up to the first error."""
     stream = io.BytesIO(raw)
     strings: list[str] = []
     try:
@@ -114,13 +112,7 @@ def pickled_names(raw: bytes) -> Iterator[str]:
 
 
 def array_of(value: Any) -> npt.NDArray[Any]:
-    """Return the array of numbers that a value from `read_pickle` stands for.
-
-    Raises
-    ------
-    ValueError
-        When it is no array of plain numbers.
-    """
+    """Return the array of numbers that a value from `read_pickle` stands for, or raise `ValueError`."""
     if isinstance(value, bool | int | float):
         return np.asarray(value)
     if isinstance(value, list | tuple) and all(isinstance(each, int | float) for each in value):
@@ -141,7 +133,7 @@ def array_of(value: Any) -> npt.NDArray[Any]:
 
 
 def dtype_of(value: Any) -> np.dtype[Any]:
-    """Return the type of numbers that a value from `read_pickle` stands for; only plain numbers are known."""
+    """Return the numeric type that a value from `read_pickle` stands for, or raise `ValueError`."""
     if isinstance(value, Named):
         value = Record("numpy.dtype", (value.name.rpartition(".")[2].rstrip("_"),))
     if not isinstance(value, Record) or value.name != "numpy.dtype" or not value.arguments:
@@ -173,7 +165,7 @@ def _array(data: Any, dtype: Any, shape: Any, *, fortran: bool) -> npt.NDArray[A
 
 
 class _Machine:
-    """Runs the operations of a pickle that make plain data."""
+    """Stack machine with the operations of a pickle that build plain data."""
 
     def __init__(self, whose: str, is_known: Callable[[str], bool]) -> None:
         self._whose = whose
@@ -181,10 +173,12 @@ class _Machine:
         self._stack: list[Any] = []
         self._memo: dict[int, Any] = {}
 
-    def run(self, raw: bytes) -> Any:
-        for number, (operation, argument, _) in enumerate(pickletools.genops(raw)):
+    def run(self, stream: io.BytesIO) -> Any:
+        for number, (operation, argument, _) in enumerate(pickletools.genops(stream)):
             if number > MOST_OPERATIONS:
-                raise PolicyError(f"{self._whose}: more than {MOST_OPERATIONS} operations in a pickle of this kind")
+                raise PolicyError(
+                    f"{self._whose}: more than {MOST_OPERATIONS:,} operations, far more than such files have"
+                )
             if operation.name == "STOP":
                 return self._stack.pop()
             if operation.name in _LITERALS:
@@ -231,7 +225,7 @@ class _Machine:
                 self._put_items(self._since_mark())
             case "APPEND" | "APPENDS" | "ADDITEMS":
                 values = [stack.pop()] if operation == "APPEND" else self._since_mark()
-                # What is put into an object, a deque for instance, is nothing that a reader needs.
+                # Readers do not need the items of other objects, such as a deque.
                 if isinstance(stack[-1], list):
                     stack[-1].extend(values)
             case "PUT" | "BINPUT" | "LONG_BINPUT":
@@ -253,17 +247,19 @@ class _Machine:
             case "NEWOBJ_EX":
                 called, arguments, _keywords = stack[-3:]
                 stack[-3:] = [_called(called, arguments)]
+            case "BINPERSID":
+                stack.append(Record(PERSISTENT, (_persistent_id(stack.pop()),)))
             case "BUILD":
                 state = stack.pop()
                 if not isinstance(stack[-1], Record):
                     raise ValueError("a state for something that is no object")
                 stack[-1].state = state
             case _:
-                raise PolicyError(f"{self._whose}: it uses {operation}, which no file of this kind does")
+                raise PolicyError(f"{self._whose}: it uses {operation}, which is not expected in such a file")
 
     def _named(self, name: str) -> Named:
         if not self._is_known(name):
-            raise PolicyError(f"{self._whose}: it names {name[:100]}, which does not belong into a file of this kind")
+            raise PolicyError(f"{self._whose}: it names {name[:100]}, which is not expected in such a file")
         return Named(name)
 
     def _since_mark(self) -> list[Any]:
@@ -278,21 +274,35 @@ class _Machine:
         target = self._stack[-1]
         entries = target.items if isinstance(target, Record) else target
         for key, value in zip(flat[::2], flat[1::2], strict=True):
-            # Tuples in tuples are no keys: Python would take for ever over their hash, or overflow its stack.
-            parts = key if isinstance(key, tuple) else (key,)
-            if not all(isinstance(part, str | int | float | bytes) for part in parts):
+            if not _is_plain(key):
                 raise ValueError("an entry under something that is no name")
             entries[key] = value
 
 
+def _is_plain(key: Any) -> bool:
+    """Return whether a key is safe to hash: for nested tuples that could take for ever, or overflow the stack."""
+    parts = key if isinstance(key, tuple) else (key,)
+    return all(part is None or isinstance(part, str | int | float | bytes) for part in parts)
+
+
+def _persistent_id(key: Any) -> Any:
+    """Return what names something that is kept elsewhere; PyTorch hashes it."""
+    parts = key if isinstance(key, tuple) else (key,)
+    if not all(isinstance(part, Named) or _is_plain(part) for part in parts):
+        raise ValueError("a reference by something that is no name")
+    return key
+
+
 def _called(called: Any, arguments: Any) -> Any:
-    """Return what stands for the result of a call."""
+    """Return the stand-in for the result of a call."""
     if not isinstance(called, Named) or not isinstance(arguments, tuple):
         raise ValueError("a call of something that is no function")
     if called.name in ("copyreg._reconstructor", "copy_reg._reconstructor", "copyreg.__newobj__"):
         if not arguments or not isinstance(arguments[0], Named):
             raise ValueError("an object without a class")
         return Record(arguments[0].name, arguments[1:])
+    if called.name == "collections.OrderedDict" and arguments:
+        raise ValueError("a table in an unusual form")
     if called.name == "_codecs.encode" and len(arguments) == 2 and isinstance(arguments[0], str):
         return arguments[0].encode("latin1")
     if called.name in ("builtins.bytearray", "__builtin__.bytearray", "builtins.bytes", "__builtin__.bytes"):

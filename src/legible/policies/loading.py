@@ -1,15 +1,14 @@
-"""`load_policy`: one door for everything that can be a policy."""
+"""`load_policy`: load a policy from any supported source."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
-from torch import nn
 
 from legible.policies.activations import Activation
 from legible.policies.encoding import Encoding
@@ -18,10 +17,12 @@ from legible.policies.registry import LoadOptions, find_reader
 from legible.policies.wrapped import Output
 
 if TYPE_CHECKING:
+    from gymnasium import spaces
+    from torch import nn
+
     from legible.policies.registry import NormalisationSource
 
-_ADDRESS = re.compile(r"[A-Za-z_][\w.]+:")
-# What begins with a word and a colon, such as zoo:, is no path; a single letter is a drive of Windows.
+_ADDRESS = re.compile(r"[A-Za-z_][\w.]+:")  # a single letter before the colon is a drive of Windows
 
 
 def load_policy(
@@ -36,76 +37,86 @@ def load_policy(
     n_features: int | None = None,
     n_actions: int | None = None,
     architecture: str | os.PathLike[str] | None = None,
-    typed: bool = False,
+    allow_code: bool = False,
+    observation_space: spaces.Space[Any] | None = None,
+    action_space: spaces.Space[Any] | None = None,
+    fallback: int | Sequence[int] | None = None,
 ) -> Policy:
-    """Return a policy from a file or an object, without running code that came in a file.
+    """Return a policy from a file or an object, without running code from a file.
 
-    What can be a policy:
+    Supported sources:
 
-    - a ``.safetensors`` file that `save_policy` wrote, or ``zoo:NAME`` for one of the zoo's;
-    - a ``.zip`` file that Stable-Baselines3 (1.0 or later) or sb3-contrib wrote, of any of their algorithms, or a
-      folder of the RL Zoo. Nothing in it is unpickled, unless it is trusted;
-    - a ``.cleanrl_model`` file; tensors of PyTorch (``.pt``, ``.pth``) with a TOML file that says which network they
-      are; an ``.onnx`` file;
+    - a ``.safetensors`` file that `save_policy` wrote, or ``zoo:NAME`` for a policy of the zoo;
+    - a ``.zip`` file of Stable-Baselines3 (1.0 or later) or sb3-contrib, of any algorithm, or a folder of the RL Zoo.
+      Nothing is unpickled unless `trust` is set;
+    - a ``.cleanrl_model`` file; tensors of PyTorch (``.pt``, ``.pth``) with a TOML description; an ``.onnx`` file;
     - ``hf:USER/REPO`` for a policy on the Hugging Face hub;
-    - a TorchScript file or ``module:function``, which are code: only when `typed` or trusted;
-    - a model of Stable-Baselines3 (or its ``policy``) in memory; its ``VecNormalize``, if it has one, comes along;
+    - a TorchScript file, which is a program: only with `trust`;
+    - ``module:function``, which is code: only with `allow_code` or `trust`;
+    - a model of Stable-Baselines3 (or its ``policy``) in memory, with the statistics of its ``VecNormalize``;
     - any ``torch.nn.Module`` and any function from ``float32[n, features]`` to ``[n, actions]``, with `output`;
-    - a `Policy`, which is returned as it is.
+    - any function from an observation, or from a batch of them, to actions, and any object with such a ``predict``,
+      with `action_space`;
+    - a `Policy`, which is returned unchanged.
 
     `legible.policies.register_reader` adds others.
 
     Scores are Q-values for DQN, the mean of the quantiles for QR-DQN, and log-probabilities for PPO and A2C.
-    Observations of ``Discrete`` and ``MultiDiscrete`` spaces are plain numbers, a column each; the policy one-hot
-    encodes them itself, as Stable-Baselines3 does. Others are flattened.
+    Observations of ``Discrete`` and ``MultiDiscrete`` spaces are plain numbers, one column each; the policy one-hot
+    encodes them, as Stable-Baselines3 does. Others are flattened.
 
-    What cannot be read is asked for (`UnclearPolicyError` names the argument), and what contradicts the file is an
-    error; nothing is guessed. The zip of a DQN or QR-DQN cannot say that the policy was trained behind
-    ``VecNormalize``: keep the statistics next to it.
+    Nothing is guessed: `UnclearPolicyError` names the argument that is missing, and an argument that contradicts the
+    file is an error. The zip of a DQN or QR-DQN does not record a ``VecNormalize``: keep the statistics next to it.
 
     Parameters
     ----------
     source
         The file or the object.
     trust
-        Let Stable-Baselines3's own loader open a ``.zip``. It runs whatever code the file's author put into it, and
-        also opens policies with classes of their own.
+        Run code that the file contains: a TorchScript program, or whatever a ``.zip`` has pickled, which is opened with
+        Stable-Baselines3's own loader. That also opens custom policy classes.
     output
-        What a module or a function returns: ``"values"``, ``"logits"``, ``"log-probabilities"``, ``"probabilities"``,
-        or ``"actions"``: continuous ones, as the environment takes them.
+        The output of a module or a function: ``"values"``, ``"logits"``, ``"log-probabilities"``, ``"probabilities"``,
+        or ``"actions"``: actions themselves. With `action_space`, actions are recognised.
     activation
-        The activation function, when the file does not say it: ``"relu"``, ``"leaky_relu(negative_slope=0.2)"``,
+        The activation function, if the file does not say: ``"relu"``, ``"leaky_relu(negative_slope=0.2)"``,
         ``torch.nn.ReLU``.
     normalisation
-        Observation statistics: a `Normalisation`, or an ``.npz`` or ``.toml`` file, or the ``.pkl`` of a
-        ``VecNormalize``, which is not unpickled. By default those that lie next to the file:
+        Observation statistics: a `Normalisation`, an ``.npz`` or ``.toml`` file, or the ``.pkl`` of a
+        ``VecNormalize``, which is not unpickled; ``"none"`` for none. By default the statistics next to the file:
         ``driver.normalisation.npz`` next to ``driver.zip``, or ``vecnormalize.pkl`` where Stable-Baselines3 and the RL
-        Zoo put it. ``"none"`` says that there are none. The policy's ``normalisation.source`` says which file it is.
+        Zoo put it. The policy's ``normalisation.source`` is the file that was used.
     encoding
-        The observation encoding, when the file does not say it: ``Plain(69)`` or ``OneHot((3, 4))``.
+        The observation encoding, if the file does not say: ``Plain(69)`` or ``OneHot((3, 4))``.
     algorithm
-        ``"DQN"``, ``"PPO"`` and so on, when the file does not say it.
+        ``"DQN"``, ``"PPO"`` and so on, if the file does not say.
     n_features, n_actions
-        What the policy must have, such as the environment's. Functions do not know it themselves: for them
-        `n_actions` is needed, or `n_features` to find it out.
+        The required widths, such as those of the environment. For functions pass `n_actions`, or `n_features` to try
+        the function out.
     architecture
-        TOML file that says which network the tensors of a plain PyTorch file are (`legible.policies.architecture`); by
-        default the one of the same name next to it.
-    typed
-        The person named this source, it did not come out of a file: then it may be code itself, a TorchScript file or
-        ``module:function``.
+        TOML description of the network in a plain PyTorch file (`legible.policies.readers.torch_state`); by default the
+        one of the same name next to it.
+    allow_code
+        Whether the user typed the source, instead of reading it from a file. Then it may be ``module:function``.
+    observation_space, action_space
+        Spaces of the environment, for functions that return actions; by default flat observations of `n_features`
+        numbers, and continuous actions.
+    fallback
+        For functions that return discrete actions: the action, counted from 0, that is taken where rules block the one
+        returned; one number for each part. Without it, only rules that enforce actions are tested if there are more
+        than two.
 
     Returns
     -------
     Policy
-        A `NetworkPolicy` wherever the policy is a plain feed-forward network; it can be saved with `save_policy`.
+        A `NetworkPolicy` for plain feed-forward networks; it can be saved with `save_policy`.
 
     Raises
     ------
     UnclearPolicyError
-        When something has to be said that cannot be read.
+        If an argument is missing.
     PolicyError
-        When the policy is missing, damaged, not supported or not the one that was asked for.
+        If the policy is missing, damaged, not supported or not the expected one.
 
     Examples
     --------
@@ -127,22 +138,25 @@ def load_policy(
         n_features=n_features,
         n_actions=n_actions,
         architecture=architecture,
-        typed=typed,
+        allow_code=allow_code,
+        observation_space=observation_space,
+        action_space=action_space,
+        fallback=fallback,
     )
-    found = located(source)
-    policy = find_reader(found).read(found, options)
-    whose = str(found) if isinstance(found, str | Path) else "the policy"
+    located_source = located(source)
+    policy = find_reader(located_source).read(located_source, options)
+    whose = str(located_source) if isinstance(located_source, str | Path) else "the policy"
     if n_features is not None and policy.n_features not in (None, n_features):
         raise PolicyError(
-            f"{whose}: it reads observations of {policy.n_features} features, but {n_features} were asked for"
+            f"{whose}: it reads observations of {policy.n_features} features, but {n_features} are required"
         )
     if n_actions is not None and policy.n_actions != n_actions:
-        raise PolicyError(f"{whose}: it has {policy.n_actions} actions, but {n_actions} were asked for")
+        raise PolicyError(f"{whose}: it has {policy.n_actions} actions, but {n_actions} are required")
     return policy
 
 
 def located(source: Any) -> Any:
-    """Return the path of a file or folder that is there; addresses and objects as they are."""
+    """Return the path of an existing file or folder; return addresses and objects unchanged."""
     if isinstance(source, str) and _ADDRESS.match(source) and not Path(source).exists():
         return source
     if not isinstance(source, str | os.PathLike):

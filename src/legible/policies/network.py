@@ -1,4 +1,4 @@
-"""A policy that is a plain feed-forward network: all that the safe loaders build and `save_policy` writes."""
+"""Plain feed-forward networks as policies."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812 (torch's own name for it)
 
+from legible.display import Displayed
 from legible.policies.activations import Activation, TensorFunction
 from legible.policies.encoding import Encoding, OneHot
 from legible.policies.normalisation import Normalisation
@@ -22,8 +23,7 @@ from legible.policies.protocol import Observations, PolicyError, ScoreKind, Scor
 if TYPE_CHECKING:
     from gymnasium import spaces
 
-_ROWS_AT_ONCE = 1024
-# Larger batches go through in pieces of this many rows, whose hidden layers stay in the processor's cache.
+_ROWS_AT_ONCE = 1024  # the hidden layers of this many rows stay in the processor's cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,7 @@ class Layer:
     bias
         ``float32[out]``
     activation
-        What follows it; the identity by default, as after the last layer of most networks.
+        The activation function.
     """
 
     weight: npt.NDArray[np.float32]
@@ -54,36 +54,36 @@ class Layer:
 
     @property
     def n_inputs(self) -> int:
-        """Width of what goes in."""
+        """Width of the input."""
         return int(self.weight.shape[1])
 
     @property
     def n_outputs(self) -> int:
-        """Width of what comes out."""
+        """Width of the output."""
         return int(self.weight.shape[0])
 
 
-@dataclass(frozen=True, eq=False)
-class NetworkPolicy(ScoredPrediction):
-    """A feed-forward network with its normalisation, its observation encoding and the meaning of its output.
+@dataclass(frozen=True, eq=False, repr=False)
+class NetworkPolicy(Displayed, ScoredPrediction):
+    """A feed-forward network with its observation normalisation and encoding.
 
     Parameters
     ----------
     layers
         The fully connected layers, first to last.
     kind
-        ``"values"``: the output is the scores. ``"log-probabilities"``: the output is logits and the scores are their
+        ``"values"``: the outputs are the scores. ``"log-probabilities"``: the outputs are logits, and the scores their
         log-softmax.
     encoding
-        How an observation becomes the input of the first layer.
+        Encoding of an observation as the input of the first layer.
     normalisation
-        Statistics to normalise observations with before anything else, None when the policy was trained without.
+        Observation statistics, applied before the encoding; None if the policy was trained without.
     action_names
-        A name for every action, None when they have none.
+        A name for every action, None without names.
     env_id
-        The environment that the policy was made for, None when it is not known.
+        The environment that the policy was trained in, None if unknown.
     metadata
-        Anything else worth keeping (algorithm, seed, steps): plain data that JSON can hold.
+        Other entries (algorithm, seed, steps): plain data that JSON can hold.
 
     Examples
     --------
@@ -107,20 +107,12 @@ class NetworkPolicy(ScoredPrediction):
         object.__setattr__(self, "metadata", MappingProxyType(dict(self.metadata)))
         if self.action_names is not None:
             object.__setattr__(self, "action_names", tuple(self.action_names))
-        self._check()
-        steps = tuple(
-            (torch.from_numpy(layer.weight.copy()), torch.from_numpy(layer.bias.copy()), layer.activation.function())
-            for layer in self.layers
-        )
-        object.__setattr__(self, "_steps", steps)
-
-    def _check(self) -> None:
         if not self.layers:
             raise PolicyError("a network needs at least one layer")
         width = self.encoding.width
         for number, layer in enumerate(self.layers):
             if layer.n_inputs != width:
-                raise PolicyError(f"layer {number} reads {layer.n_inputs} values, but {width} come in")
+                raise PolicyError(f"layer {number} has {layer.n_inputs} inputs, but receives {width} values")
             for name in ("weight", "bias"):
                 if not np.isfinite(getattr(layer, name)).all():
                     raise PolicyError(f"{name} of layer {number} is not finite: it holds NaN or infinity")
@@ -128,14 +120,28 @@ class NetworkPolicy(ScoredPrediction):
             if not width:
                 raise PolicyError(f"layer {number} has no outputs")
         if self.kind not in ("values", "log-probabilities"):
-            raise PolicyError(f"kind is 'values' or 'log-probabilities', not {self.kind!r}")
+            raise PolicyError(f"kind must be 'values' or 'log-probabilities', not {self.kind!r}")
         if self.normalisation is not None and self.normalisation.n_features != self.n_features:
             raise PolicyError(
                 f"the normalisation statistics are for {self.normalisation.n_features} features, but the policy reads "
                 f"{self.n_features}"
             )
         if self.action_names is not None and len(self.action_names) != self.n_actions:
-            raise PolicyError(f"{len(self.action_names)} action names given for {self.n_actions} actions")
+            raise PolicyError(f"there are {len(self.action_names)} action names for {self.n_actions} actions")
+        steps = tuple(
+            (torch.from_numpy(layer.weight.copy()), torch.from_numpy(layer.bias.copy()), layer.activation.function())
+            for layer in self.layers
+        )
+        object.__setattr__(self, "_steps", steps)
+
+    def facts(self) -> dict[str, object]:
+        """Return what a notebook shows."""
+        sizes = (self.n_features, *(len(layer.bias) for layer in self.layers))
+        return {
+            "layers": " → ".join(map(str, sizes)),
+            "output": self.kind,
+            **({"environment": self.env_id} if self.env_id else {}),
+        }
 
     @property
     def n_actions(self) -> int:
@@ -149,8 +155,8 @@ class NetworkPolicy(ScoredPrediction):
 
     @property
     def observation_space(self) -> spaces.Space[Any]:
-        """The observations: whole numbers where they are one-hot encoded, else a box without bounds."""
-        from gymnasium import spaces  # noqa: PLC0415 (most that use a policy never ask)
+        """Space of the observations: whole numbers if they are one-hot encoded, else a box without bounds."""
+        from gymnasium import spaces  # noqa: PLC0415 (rarely needed)
 
         if not isinstance(self.encoding, OneHot):
             return spaces.Box(-np.inf, np.inf, (self.n_features,), np.float32)
@@ -188,15 +194,15 @@ class NetworkPolicy(ScoredPrediction):
             return result
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Tensors and read-only views are rebuilt where the policy arrives, not sent there.
+        # Tensors and read-only views are rebuilt when the policy is unpickled.
         values = [getattr(self, each.name) for each in fields(self)]
         return type(self), (*values[:-1], dict(self.metadata))
 
 
 def layers_of_modules(modules: Sequence[nn.Module]) -> tuple[Layer, ...] | None:
-    """Return what a sequence of PyTorch modules computes as layers, None when it is more than layers can say.
+    """Return a sequence of PyTorch modules as layers, None if it holds other modules.
 
-    Dropout counts as nothing, which it is outside training, and so does flattening what is flat.
+    Dropout, which does nothing outside training, and Flatten are skipped.
     """
     layers: list[Layer] = []
     for module in modules:

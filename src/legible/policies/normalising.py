@@ -1,9 +1,9 @@
-"""How a policy gets the statistics that its observations are normalised with.
+"""Attach observation statistics to policies.
 
-- `said_normalisation`: the statistics that the caller named.
-- `normalised`: a policy with its own statistics, or with those that were named; both must agree.
-- `normalised_file`: a policy from a file, with what was named or what lies next to the file.
-- `frame_padding`: what stands for observations before the first where single ones are normalised and then stacked.
+- `given_normalisation`: the statistics that the caller passed.
+- `normalised`: a policy with its own statistics or the ones passed; both must agree.
+- `normalised_file`: a policy from a file, with the statistics passed or found next to the file.
+- `frame_padding`: the padding of stacked frames before the first observation.
 """
 
 from __future__ import annotations
@@ -15,10 +15,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from gymnasium import spaces
+from torch import nn
 
+from legible.policies.actors.heads import Categories, QValues
+from legible.policies.actors.networks import Combined, Flatten, sequence
 from legible.policies.actors.observations import Statistics
 from legible.policies.actors.policy import ActorPolicy
-from legible.policies.encoding import OneHot
+from legible.policies.encoding import OneHot, Plain
 from legible.policies.network import NetworkPolicy
 from legible.policies.normalisation import Normalisation, find_normalisation, load_normalisation
 from legible.policies.predicting import acting
@@ -32,44 +35,44 @@ if TYPE_CHECKING:
 
     NormalisablePolicy: TypeAlias = NetworkPolicy | FunctionPolicy | ActorPolicy | ModelPolicy
 
+_GOAL_ENTRIES = ("observation", "desired_goal")
 
-def said_normalisation(options: LoadOptions) -> Statistics | None:
-    """Return the statistics that the caller named, None when it named none or said that there are none."""
-    said = options.normalisation
-    if said is None or isinstance(said, Normalisation | Mapping):
-        return said
-    if isinstance(said, str) and said == "none":
-        return None
-    return load_normalisation(said)
+
+def given_normalisation(options: LoadOptions) -> Statistics | None:
+    """Return the statistics that the caller passed, None for none."""
+    given = options.normalisation
+    if given is None or isinstance(given, Normalisation | Mapping):
+        return given
+    return None if isinstance(given, str) and given == "none" else load_normalisation(given)
 
 
 def normalised_file(
-    policy: NormalisablePolicy, path: Path, options: LoadOptions, *, trained_so: bool | None, frames: int = 1
+    policy: NormalisablePolicy, path: Path, options: LoadOptions, *, trained_normalised: bool | None, frames: int = 1
 ) -> NormalisablePolicy:
-    """Give a policy from a file the statistics that were passed, or those that lie next to it.
+    """Return a policy with its observation statistics: its own or those passed, otherwise those next to its file.
 
     Parameters
     ----------
     policy, path, options
-        The policy, its file, and what the caller said.
-    trained_so
-        Whether it was trained with normalised observations; None when the file does not say.
+        The policy, its file and the caller's options.
+    trained_normalised
+        Whether the policy was trained on normalised observations; None if the file does not say.
     frames
-        How many observations are stacked into one that the policy reads. Statistics may be those of a single one.
+        Number of observations stacked into one input. Statistics may be those of a single observation.
     """
     if policy.normalisation is not None or options.normalisation is not None:
         return normalised(policy, policy.normalisation, options, str(path), frames)
-    beside = find_normalisation(path)
-    if beside is None and trained_so is not False:
-        beside = find_vec_normalize(path)
-    if beside is not None:
-        statistics = load_normalisation(beside)
+    # A file of ours belongs to this policy; a vecnormalize.pkl in the folder may belong to another one.
+    sidecar = find_normalisation(path)
+    if sidecar is None and trained_normalised is not False:
+        sidecar = find_vec_normalize(path)
+    if sidecar is not None:
+        statistics = load_normalisation(sidecar)  # None: only rewards were normalised
         return policy if statistics is None else _with_statistics(policy, statistics, str(path), frames)
-    if trained_so:
+    if trained_normalised:
         raise UnclearPolicyError(
-            f"{path}: it was trained behind a VecNormalize (it keeps observations from before one), but the statistics "
-            "of its observations are not there. Put vecnormalize.pkl beside it or give the file as normalisation; "
-            "'none' if only rewards were normalised",
+            f"{path}: the policy was trained with VecNormalize, but its statistics are missing. Put vecnormalize.pkl "
+            "next to it, or name the file (--normalisation FILE; none if only rewards were normalised)",
             "normalisation",
         )
     return policy
@@ -78,14 +81,11 @@ def normalised_file(
 def normalised(
     policy: NormalisablePolicy, own: Statistics | None, options: LoadOptions, whose: str, frames: int = 1
 ) -> NormalisablePolicy:
-    """Give a policy its own statistics, or those that were passed; both must agree."""
-    said = said_normalisation(options)
-    if own is not None and options.normalisation is not None and said != own:
-        raise PolicyError(
-            f"{whose}: it brings normalisation statistics of its own, and the normalisation that was given says "
-            "otherwise"
-        )
-    statistics = own if own is not None else said
+    """Return a policy with its own statistics or the ones that were passed; both must agree."""
+    given = given_normalisation(options)
+    if own is not None and options.normalisation is not None and given != own:
+        raise PolicyError(f"{whose}: the normalisation passed contradicts the statistics that it holds")
+    statistics = own if own is not None else given
     if statistics is None or statistics == policy.normalisation:
         return policy
     return _with_statistics(policy, statistics, whose, frames)
@@ -94,6 +94,8 @@ def normalised(
 def _with_statistics(
     policy: NormalisablePolicy, statistics: Statistics, whose: str, frames: int = 1
 ) -> NormalisablePolicy:
+    if isinstance(statistics, Mapping) and set(_GOAL_ENTRIES) <= set(statistics):
+        policy, statistics = _with_goal_entries(policy, statistics)
     statistics = _stacked(statistics, acting(policy).observation_space, frames)
     if not isinstance(policy, NetworkPolicy | FunctionPolicy):
         space = policy.observation_space
@@ -101,30 +103,54 @@ def _with_statistics(
         given = {"observations": statistics} if isinstance(statistics, Normalisation) else statistics
         for key, values in given.items():
             if key not in parts or not isinstance(parts[key], spaces.Box):
-                raise PolicyError(
-                    f"{whose}: there are normalisation statistics of {key}, which it does not read as numbers"
-                )
-            width = int(np.prod(parts[key].shape or ()))
-            if values.n_features != width:
-                raise PolicyError(
-                    f"{whose}: the normalisation statistics of {key} are for {values.n_features} features, but the "
-                    f"policy reads {width}"
-                )
+                raise PolicyError(f"{whose}: there are normalisation statistics for {key}, which is no numeric input")
+            _check_width(
+                values, int(np.prod(parts[key].shape or ())), f"{whose}: the normalisation statistics of {key}"
+            )
         return dataclasses.replace(policy, normalisation=statistics)
     if isinstance(policy, NetworkPolicy) and isinstance(policy.encoding, OneHot):
-        raise PolicyError(f"{whose}: observations that are one-hot encoded cannot be normalised")
+        raise PolicyError(f"{whose}: one-hot encoded observations cannot be normalised")
     if not isinstance(statistics, Normalisation):
         raise PolicyError(f"{whose}: the normalisation statistics are for Dict observations, but it reads one array")
-    if statistics.n_features != policy.n_features:
-        raise PolicyError(
-            f"{whose}: the normalisation statistics are for {statistics.n_features} features, but the policy reads "
-            f"{policy.n_features}"
-        )
+    _check_width(statistics, policy.n_features, f"{whose}: the normalisation statistics")
     return dataclasses.replace(policy, normalisation=statistics)
 
 
+def _with_goal_entries(
+    policy: NormalisablePolicy, statistics: Mapping[str, Normalisation]
+) -> tuple[NormalisablePolicy, Mapping[str, Normalisation]]:
+    """Turn a policy whose input is one array, observation and desired goal, into one that reads the dictionary of both.
+
+    With HER, Stable-Baselines3 1.0 normalised each entry of the dictionary and then joined them, so the statistics, one
+    per entry, fit only the dictionary. Policies with another input are returned unchanged. `statistics` must have both
+    entries.
+    """
+    by_entry = {key: statistics[key] for key in _GOAL_ENTRIES}
+    width = sum(part.n_features for part in by_entry.values())
+    is_flat = isinstance(policy, ActorPolicy) and isinstance(policy.extractor, Flatten)
+    is_plain = isinstance(policy, NetworkPolicy) and isinstance(policy.encoding, Plain)
+    if not (is_flat or is_plain) or policy.n_features != width:
+        return policy, statistics
+    space = spaces.Dict()
+    # Assigned afterwards: the constructor would sort the keys, and their order is that of the array.
+    space.spaces = {key: spaces.Box(-np.inf, np.inf, (part.n_features,), np.float32) for key, part in by_entry.items()}
+    extractor = Combined({key: Flatten() for key in by_entry})
+    if isinstance(policy, ActorPolicy):
+        return dataclasses.replace(policy, observation_space=space, extractor=extractor), by_entry
+    assert isinstance(policy, NetworkPolicy)
+    net, n = sequence(policy.layers), policy.n_actions
+    head = QValues(net) if policy.kind == "values" else Categories(net, (n,), single=True)
+    origin: dict[str, Any] = {"env_id": policy.env_id, "metadata": policy.metadata}
+    return ActorPolicy(space, spaces.Discrete(n), extractor, nn.Identity(), head, **origin), by_entry
+
+
+def _check_width(statistics: Normalisation, width: int | None, what: str) -> None:
+    if statistics.n_features != width:
+        raise PolicyError(f"{what} are for {statistics.n_features} features, but the policy reads {width}")
+
+
 def _stacked(statistics: Statistics, space: spaces.Space[Any] | None, frames: int) -> Statistics:
-    """Return statistics of single observations as those of stacked ones; others as they are."""
+    """Return statistics of single observations repeated for stacked ones; return others unchanged."""
     if isinstance(statistics, Mapping):
         parts = space.spaces if isinstance(space, spaces.Dict) else {}
         stacked = {key: _stacked(each, parts.get(key), frames) for key, each in statistics.items()}
@@ -136,10 +162,10 @@ def _stacked(statistics: Statistics, space: spaces.Space[Any] | None, frames: in
 
 
 def frame_padding(statistics: Statistics | None, frames: int) -> list[float] | dict[str, list[float]] | None:
-    """Return what an observation before the first must be for its statistics to make it zero; None for zeros.
+    """Return the observation that normalises to zero, to pad stacked frames with; None for zeros.
 
-    Stable-Baselines3 normalises single observations and then stacks them, with zeros at the beginning of an episode.
-    Statistics of what was stacked before would not be the same for every frame.
+    Stable-Baselines3 normalises single observations and then stacks them, with zeros at the start of an episode.
+    Statistics that differ between frames were taken of stacked observations, and need no padding.
     """
     if isinstance(statistics, Mapping):
         parts = {key: frame_padding(each, frames) for key, each in statistics.items()}

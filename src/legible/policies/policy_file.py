@@ -1,4 +1,4 @@
-"""Legible's own policy files: ``.safetensors`` with the weights and, in the metadata, all that makes them a policy.
+"""Legible's policy files: ``.safetensors`` files with the weights, and a description of the policy in the metadata.
 
 The tensors are ``layers.<i>.weight`` and ``layers.<i>.bias`` (``float32``) and, for policies trained with normalised
 observations, ``normalisation.mean`` and ``normalisation.var`` (``float64``). The metadata has one entry, ``legible``,
@@ -18,11 +18,11 @@ with a JSON document:
 
 ``head`` is ``"values"``, or ``"log-softmax"`` for log-probabilities. ``encoding`` is as above, or
 ``{"kind": "one-hot", "sizes": [...]}``. ``normalisation``, ``action_names`` and ``env_id`` may be null. ``sha256`` is a
-checksum of the tensors and of all else in the document; the zoo's files have none. The same policy gives the
-same file to the byte.
+checksum of the tensors and the rest of the document; the zoo's files have none. The same policy gives a byte-identical
+file.
 
-Policies of continuous or several actions are of version 2: instead of ``layers``, ``head``, ``encoding`` and
-``action_names`` they have ``actor``, as `legible.policies.actors.saving` describes it.
+Policies with continuous or multi-part actions have version 2: instead of ``layers``, ``head``, ``encoding`` and
+``action_names`` they have ``actor`` (see `legible.policies.actors.saving`).
 """
 
 from __future__ import annotations
@@ -65,29 +65,18 @@ def save_policy(
     action_names: Sequence[str] | None = None,
     env_id: str | None = None,
 ) -> Path:
-    """Write a policy to a ``.safetensors`` file, whole or not at all.
+    """Write a policy to a ``.safetensors`` file atomically, and return its path.
 
     Parameters
     ----------
     policy
-        A `NetworkPolicy`: what the safe loaders give, or what a plain model or module was turned into; or an
-        `ActorPolicy` of flat observations without memory.
+        A `NetworkPolicy`, or an `ActorPolicy` with flat observations and without memory.
     path
-        Where to; the name must end in ``.safetensors``.
+        The file; its name must end in ``.safetensors``.
     metadata
-        Anything worth keeping that JSON can hold; entries of the same name replace those that the policy already has.
+        Further entries that JSON can hold; they replace entries of the same name in the policy.
     action_names, env_id
-        What the policy does not say itself.
-
-    Returns
-    -------
-    Path
-        The file.
-
-    Raises
-    ------
-    PolicyError
-        When the policy is no network, the name has another suffix or the metadata is more than JSON can hold.
+        Replacements for those of the policy.
     """
     file = Path(path)
     if file.suffix != ".safetensors":
@@ -114,7 +103,7 @@ def save_policy(
 
 
 def why_not_saved(policy: object) -> str | None:
-    """Return why a policy cannot be saved, None when it can."""
+    """Return the reason why a policy cannot be saved, None if it can."""
     if isinstance(policy, NetworkPolicy):
         return None
     if isinstance(policy, ActorPolicy):
@@ -135,13 +124,6 @@ def read_policy_file(path: Path, *, activation: Activation | None = None) -> Net
         The file.
     activation
         The activation of layers for which the file names none.
-
-    Raises
-    ------
-    UnclearPolicyError
-        When the file does not name the activation of a layer and neither does the caller.
-    PolicyError
-        When the file is missing, damaged, not one of ours or written by a newer version.
     """
     tensors, document = _read(path)
     try:
@@ -149,14 +131,14 @@ def read_policy_file(path: Path, *, activation: Activation | None = None) -> Net
             if "actor" in document:
                 return _actor_of(path, tensors, document)
             return _network_of(path, tensors, document, activation)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError, RuntimeError) as error:
         raise PolicyError(
             f"{path}: its description is incomplete or malformed ({type(error).__name__}: {str(error)[:200]})"
         ) from error
 
 
 def _described(policy: NetworkPolicy | ActorPolicy) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
-    """Return the tensors of a policy and, as plain data, all else that makes it."""
+    """Return the tensors of a policy, and the rest of it as plain data."""
     if isinstance(policy, ActorPolicy):
         tensors, actor = describe_actor(policy)
         document: dict[str, Any] = {"version": _ACTOR_VERSION, "actor": actor}
@@ -201,49 +183,47 @@ def _read(path: Path) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
             size = int.from_bytes(stream.read(8), "little")
         if size > _LARGEST_HEADER:
             raise PolicyError(
-                f"{path}: this is no .safetensors file, or a damaged one: its header claims to be {size:,} bytes large"
+                f"{path}: this is no .safetensors file, or it is damaged: its header claims {size:,} bytes"
             )
         with safetensors.safe_open(path, framework="numpy") as file:
             written = (file.metadata() or {}).get("legible")
             if written is None:
-                raise PolicyError(
-                    f"{path}: this .safetensors file was not written by save_policy: it does not say which network its "
-                    "tensors are"
-                )
+                raise PolicyError(f"{path}: this .safetensors file was not written by save_policy")
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
     except (safetensors.SafetensorError, OSError, TypeError) as error:
-        raise PolicyError(f"{path}: this is no .safetensors file, or a damaged one: {error}") from error
+        raise PolicyError(f"{path}: this is no .safetensors file, or it is damaged: {error}") from error
     document = parse_json(written, f"{path}: its description")
     if not isinstance(document, dict) or document.get("format") != _FORMAT:
         raise PolicyError(f"{path}: its description is not of the format {_FORMAT!r}")
     if document.get("version") not in (_VERSION, _ACTOR_VERSION):
         raise PolicyError(
-            f"{path}: it is of version {document.get('version')} of the format, this legible reads versions {_VERSION} "
-            f"and {_ACTOR_VERSION}"
+            f"{path}: its format has version {document.get('version')}; supported are versions {_VERSION} and "
+            f"{_ACTOR_VERSION}"
         )
     checksum = document.pop("sha256", None)
     if checksum is not None and checksum != _checksum(tensors, document):
-        raise PolicyError(f"{path}: it is damaged: its content is not what was written")
+        raise PolicyError(f"{path}: it is damaged: the checksum does not match")
     return tensors, document
 
 
 def _network_of(
-    path: Path, tensors: dict[str, npt.NDArray[Any]], document: Mapping[str, Any], said: Activation | None
+    path: Path, tensors: dict[str, npt.NDArray[Any]], document: Mapping[str, Any], given: Activation | None
 ) -> NetworkPolicy:
+    """Build the network that a file describes; `given` is the activation for files that name none."""
     layers = []
     for number, described in enumerate(document["layers"]):
         weight = _take(path, tensors, f"layers.{number}.weight", np.float32, 2)
         bias = _take(path, tensors, f"layers.{number}.bias", np.float32, 1)
         written = described.get("activation")
-        activation = said if written is None else Activation.of(written)
+        activation = given if written is None else Activation.of(written)
         if activation is None:
             raise UnclearPolicyError(
                 f"{path}: it does not name the activation of layer {number}. Give the activation, such as relu",
                 "activation",
             )
-        if said is not None and activation not in (said, Activation("identity")):
+        if given is not None and activation not in (given, Activation("identity")):
             raise PolicyError(
-                f"{path}: the activation '{said}' was given, but the file says that layer {number} has {written!r}"
+                f"{path}: the activation '{given}' was given, but the file says that layer {number} has {written!r}"
             )
         layers.append(Layer(weight, bias, activation))
     normalisation = _normalisation_of(path, tensors, document)
@@ -279,6 +259,7 @@ def _actor_of(path: Path, tensors: dict[str, npt.NDArray[Any]], document: Mappin
     policy = build_actor(tensors, document["actor"], normalisation, document["env_id"], dict(document["metadata"]))
     if tensors:
         raise PolicyError(f"{path}: tensor {sorted(tensors)[0]!r} belongs to no part of the network")
+    policy.try_once()
     return policy
 
 

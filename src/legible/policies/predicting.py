@@ -1,13 +1,12 @@
-"""From scores to actions as Stable-Baselines3's ``predict`` gives them, for policies that have scores.
+"""Actions from scores, with the signature of Stable-Baselines3's ``predict``.
 
-- `ScoredPrediction`: gives a class with `scores` the rest of `legible.policies.ActingPolicy`.
-- `acting`: any policy as one that acts.
-- `sampled`: draws from log-probabilities.
+- `ScoredPrediction`: a mixin that makes a class with `scores` a `legible.policies.ActingPolicy`.
+- `acting`: convert any policy to an `ActingPolicy`.
+- `sampled`: sample from log-probabilities.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,27 +17,20 @@ from legible.policies.protocol import ActingPolicy, Observations, Policy, Policy
 if TYPE_CHECKING:
     from gymnasium import spaces
 
-    class _Scored:
-        @property
-        def n_actions(self) -> int: ...
-        @property
-        def n_features(self) -> int | None: ...
-        @property
-        def kind(self) -> ScoreKind: ...
-        def scores(self, observations: Observations) -> Scores: ...
+    ScoringPolicy = Policy
 else:
-    _Scored = object
+    ScoringPolicy = object  # dataclasses would take the properties of the protocol for default values
 
 
-class ScoredPrediction(_Scored):
-    """``predict`` and the properties that go with it, from the scores of discrete actions."""
+class ScoredPrediction(ScoringPolicy):
+    """Mixin that adds ``predict`` and the properties of `ActingPolicy` to policies that score discrete actions."""
 
     recurrent = False
 
     @property
     def observation_space(self) -> spaces.Space[Any] | None:
-        """The observations that the policy reads, None when their width is not known."""
-        from gymnasium import spaces  # noqa: PLC0415 (most that use a policy never ask)
+        """Space of the observations, None if their width is unknown."""
+        from gymnasium import spaces  # noqa: PLC0415 (rarely needed)
 
         if self.n_features is None:
             return None
@@ -46,14 +38,14 @@ class ScoredPrediction(_Scored):
 
     @property
     def action_space(self) -> spaces.Space[Any]:
-        """The actions, numbered from 0."""
-        from gymnasium import spaces  # noqa: PLC0415 (most that use a policy never ask)
+        """Space of the actions, numbered from 0."""
+        from gymnasium import spaces  # noqa: PLC0415 (rarely needed)
 
         return spaces.Discrete(self.n_actions)
 
     @property
     def stochastic(self) -> bool:
-        """Whether the scores may be sampled from."""
+        """True if actions can be sampled from the scores."""
         return self.kind == "log-probabilities"
 
     def predict(
@@ -65,9 +57,9 @@ class ScoredPrediction(_Scored):
         *,
         rng: np.random.Generator | None = None,
     ) -> tuple[npt.NDArray[Any], Any]:
-        """Choose the action of an observation, or those of a batch, as Stable-Baselines3's ``predict`` does.
+        """Return the action for an observation or the actions for a batch, as Stable-Baselines3's ``predict`` does.
 
-        `rng` is what actions are drawn with; by default a generator of the policy's own, from seed 0.
+        Actions are sampled with `rng`, by default with a generator that the policy keeps, from seed 0.
         """
         array = np.asarray(observation, np.float32)
         width = self.n_features or (array.shape[-1] if array.ndim else 1)
@@ -75,7 +67,7 @@ class ScoredPrediction(_Scored):
             raise PolicyError(f"an observation has {width} features, but this array has shape {array.shape}")
         single = array.size == width and (array.ndim <= 1 or array.shape[0] != 1)
         if width == 1 and array.ndim == 1 and self.observation_space is not None:
-            single = self.observation_space.shape != ()  # one number in a row is a batch of discrete observations
+            single = self.observation_space.shape != ()  # a flat array is a batch of discrete observations
         scores = self.scores(array.reshape(-1, width))
         if deterministic or not self.stochastic:
             actions = scores.argmax(axis=1)
@@ -85,24 +77,24 @@ class ScoredPrediction(_Scored):
 
 
 def own_generator(policy: object) -> np.random.Generator:
-    """Return the generator of a policy that was given none, always from the same seed."""
+    """Return the generator that a policy keeps, from seed 0."""
     generator: np.random.Generator = policy.__dict__.setdefault("_generator", np.random.default_rng(0))
     return generator
 
 
 def sampled(log_probabilities: Scores, rng: np.random.Generator) -> npt.NDArray[np.int64]:
-    """Draw one action a row."""
+    """Return one sampled action per row."""
     shares = np.exp(log_probabilities.astype(np.float64)).cumsum(axis=1)
     drawn = rng.random(len(shares)) * shares[:, -1]
-    # Rounding may put the last share below what is drawn; an action of no probability is never taken either way.
+    # Rounding may put the last share below the number drawn; an action of probability 0 is never taken either way.
     return (shares > drawn[:, None]).argmax(axis=1)
 
 
-@dataclass(frozen=True, eq=False)
-class _Acting(ScoredPrediction):
-    """A policy that only has scores, as one that acts."""
+class _ScoresOnly(ScoredPrediction):
+    """Adapter that adds ``predict`` to a policy with scores only."""
 
-    policy: Policy
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
 
     @property
     def n_actions(self) -> int:
@@ -121,7 +113,7 @@ class _Acting(ScoredPrediction):
 
 
 def acting(policy: Policy | ActingPolicy) -> ActingPolicy:
-    """Return a policy as one that acts: as it is when it does, else with ``predict`` from its scores.
+    """Return an `ActingPolicy`: the policy itself if it is one, else an adapter that predicts from its scores.
 
     Examples
     --------
@@ -132,4 +124,4 @@ def acting(policy: Policy | ActingPolicy) -> ActingPolicy:
     >>> acting(AlwaysLeft()).predict(np.zeros(3))[0].item()
     0
     """
-    return policy if isinstance(policy, ActingPolicy) else _Acting(policy)
+    return policy if isinstance(policy, ActingPolicy) else _ScoresOnly(policy)

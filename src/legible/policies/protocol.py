@@ -1,10 +1,11 @@
-"""What the rest of the library asks of a policy, and the checks that every policy shares.
+"""The policy protocols, and the checks that all policies share.
 
-- `Policy`: the protocol; anything that scores a batch of observations.
-- `ActingPolicy`: the protocol of what chooses actions, of whatever spaces, as Stable-Baselines3's policies do.
-- `PolicyError`, `UnclearPolicyError`: what goes wrong with policies.
-- `naming`: puts a file before complaints about it.
-- `as_observations`, `as_scores`: the shape contract at the way in and at the way out.
+- `Policy`: anything that scores a batch of observations.
+- `ActingPolicy`: anything that chooses actions in any space, as policies of Stable-Baselines3 do.
+- `PolicyError`, `UnclearPolicyError`: the errors.
+- `naming`: add the path of a file to errors; `naming_errors`: name errors that a policy raises.
+- `as_observations`, `as_scores`: check the shapes of inputs and outputs.
+- `MASKED`, `FALLBACK_SCORE`: the scores of masked choices and of fallbacks; `lacks_fallback`: a policy without one.
 """
 
 from __future__ import annotations
@@ -17,31 +18,37 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_che
 import numpy as np
 import numpy.typing as npt
 
-from legible.errors import LegibleError
+from legible.errors import LegibleError, describe_error, is_raised_by_legible
 
 if TYPE_CHECKING:
     from gymnasium import spaces
 
 ScoreKind = Literal["values", "log-probabilities", "none"]
-"""What scores mean: ``"values"`` (Q-values: act greedily), ``"log-probabilities"`` (may be sampled from), or
-``"none"``: the policy acts, but has no score for every action of an observation, because its actions are continuous or
-come in several parts, or because it remembers what it saw before."""
+"""Meaning of scores: ``"values"`` (Q-values: act greedily), ``"log-probabilities"`` (may be sampled from), or
+``"none"``: the policy acts but has no score for every action, because its actions are continuous or have several parts,
+or because it has memory."""
+
+MASKED = float(np.finfo(np.float32).min)
+"""Score of a choice that the environment's action mask forbids; a choice that rules block has −∞."""
+
+FALLBACK_SCORE = 0.5
+"""Score of the fallback of a policy without scores; the action that it returns has 1, others have 0."""
 
 Observations: TypeAlias = npt.NDArray[np.float32]
 Scores: TypeAlias = npt.NDArray[np.floating[Any]]
 
 
 class PolicyError(LegibleError):
-    """A policy that cannot be loaded, saved or asked for scores."""
+    """A policy that cannot be loaded, saved or evaluated."""
 
 
 class UnclearPolicyError(PolicyError):
-    """A loader refused to guess: something about the policy cannot be read and has to be said.
+    """A policy file that does not say enough: the caller has to pass an argument.
 
     Attributes
     ----------
     argument
-        Name of the argument of `legible.policies.load_policy` that answers the question.
+        Name of the missing argument of `legible.policies.load_policy`.
     """
 
     def __init__(self, message: str, argument: str) -> None:
@@ -54,7 +61,7 @@ class UnclearPolicyError(PolicyError):
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Put the path of a file before complaints that do not name it."""
+    """Put the path of a file in front of errors that do not name it."""
     try:
         yield
     except PolicyError as error:
@@ -63,12 +70,25 @@ def naming(path: Path) -> Iterator[None]:
         raise PolicyError(f"{path}: {error}") from error
 
 
+@contextmanager
+def naming_errors() -> Iterator[None]:
+    """Turn exceptions of a policy into errors that name their place in the user's code."""
+    try:
+        yield
+    except LegibleError:
+        raise
+    except Exception as error:
+        if is_raised_by_legible(error):
+            raise
+        raise PolicyError(f"the policy raised {describe_error(error)}. Correct the policy.") from error
+
+
 @runtime_checkable
 class Policy(Protocol):
-    """Anything that gives every action of every observation a score, higher is better.
+    """A policy that scores every action for every observation; higher is better.
 
-    Observations are ``float32[n, features]``, scores ``float[n, actions]``. The same batch gives the same scores to the
-    bit; batches of different sizes may differ in the last bit, as matrix products do.
+    Observations are ``float32[n, features]``, scores ``float[n, actions]``. The same batch gives bit-identical scores;
+    batches of different sizes may differ in the last bit, as matrix products do.
 
     Examples
     --------
@@ -88,12 +108,12 @@ class Policy(Protocol):
 
     @property
     def n_features(self) -> int | None:
-        """Number of features: the width of the observations, None when it is not known."""
+        """Number of features: the width of the observations, None if unknown."""
         ...
 
     @property
     def kind(self) -> ScoreKind:
-        """What the scores mean: Q-values, or log-probabilities that may be sampled from."""
+        """Meaning of the scores: Q-values, or log-probabilities that may be sampled from."""
         ...
 
     def scores(self, observations: Observations) -> Scores:
@@ -103,71 +123,73 @@ class Policy(Protocol):
 
 @runtime_checkable
 class ActingPolicy(Protocol):
-    """Anything that chooses actions for observations, of whatever spaces, as policies of Stable-Baselines3 do.
+    """A policy that chooses actions for observations of any space, as policies of Stable-Baselines3 do.
 
-    Every policy that `legible.policies.load_policy` reads from a file is one. Those with scores are a `Policy`, too.
+    Every policy that `legible.policies.load_policy` reads from a file is one. Those with scores are also a `Policy`.
     """
 
     @property
     def observation_space(self) -> spaces.Space[Any] | None:
-        """The observations that it reads, None when they are not known."""
+        """Space of the observations, None if unknown."""
         ...
 
     @property
     def action_space(self) -> spaces.Space[Any]:
-        """The actions that it takes."""
+        """Space of the actions."""
         ...
 
     @property
     def recurrent(self) -> bool:
-        """Whether it remembers: `predict` returns a state that has to come back with the next observation."""
+        """True if the policy has memory: pass the state that `predict` returns to the next call."""
         ...
 
     @property
     def stochastic(self) -> bool:
-        """Whether ``deterministic=False`` makes a difference."""
+        """True if ``deterministic=False`` makes a difference."""
         ...
 
     @property
     def kind(self) -> ScoreKind:
-        """What its scores mean; ``"none"`` when it has none."""
+        """Meaning of the scores; ``"none"`` without scores."""
         ...
 
     def predict(
         self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True
     ) -> tuple[npt.NDArray[Any], Any]:
-        """Choose the action of an observation, or those of a batch.
+        """Return the action for an observation or the actions for a batch, and the next state.
 
         Parameters
         ----------
         observation
-            As the environment gives it, or a batch of them.
+            An observation of the environment, or a batch of them.
         state
-            What the last call returned; None at the beginning.
+            The state that the last call returned; None at the start.
         episode_start
-            For every observation of a batch, whether it is the first of its episode, so that the state starts anew.
+            For every observation of a batch, whether it is the first of its episode: its state is reset.
         deterministic
-            The most likely action; False draws one.
-
-        Returns
-        -------
-        actions
-            As the environment takes them.
-        state
-            For the next call.
+            Whether to return the most likely action instead of a sample.
         """
         ...
 
 
+def lacks_fallback(policy: Any) -> bool:
+    """Return whether rules must not block actions of a policy: it has no scores, and states no fallback."""
+    while policy is not None:
+        if getattr(policy, "lacks_fallback", False):
+            return True
+        policy = getattr(policy, "policy", None)
+    return False
+
+
 def as_observations(observations: npt.ArrayLike, n_features: int | None) -> Observations:
-    """Return a batch of observations as ``float32[n, features]``, or say what is wrong with its shape.
+    """Return a batch of observations as ``float32[n, features]``, or raise an error about its shape.
 
     Parameters
     ----------
     observations
-        The batch; other numeric types are converted.
+        The batch, of any numeric type.
     n_features
-        The width that the policy reads, None when any width will do.
+        The width that the policy reads, None for any width.
 
     Examples
     --------
@@ -178,8 +200,8 @@ def as_observations(observations: npt.ArrayLike, n_features: int | None) -> Obse
     batch = np.ascontiguousarray(observations, dtype=np.float32)
     if batch.ndim != 2 or np.ndim(observations) != 2:
         raise PolicyError(
-            f"observations come as a batch of shape [n, features], but these have shape {np.shape(observations)}; "
-            "for a single observation pass observation[None, :]"
+            f"observations must be a batch of shape [n, features], but have shape {np.shape(observations)}; for a "
+            "single observation pass observation[None, :]"
         )
     if n_features is not None and batch.shape[1] != n_features:
         raise PolicyError(f"the policy reads observations of {n_features} features, but these have {batch.shape[1]}")
@@ -187,9 +209,9 @@ def as_observations(observations: npt.ArrayLike, n_features: int | None) -> Obse
 
 
 def as_scores(scores: Scores, n_rows: int, n_actions: int) -> Scores:
-    """Return the scores when they are ``float[n_rows, n_actions]`` without NaN, or say what is wrong with them.
+    """Return the scores if they are ``float[n_rows, n_actions]`` without NaN, or raise an error.
 
-    Minus infinity is a score (the log-probability of an action that is never taken), NaN is not.
+    Minus infinity is a valid score: the log-probability of an action that is never taken.
 
     Examples
     --------
@@ -200,8 +222,8 @@ the observation is not finite, or its values are too large for the network
     """
     if scores.shape != (n_rows, n_actions):
         raise PolicyError(
-            f"the policy was asked about {n_rows} observations and {n_actions} actions, so its scores must have shape "
-            f"({n_rows}, {n_actions}), but they have shape {scores.shape}"
+            f"the scores of {n_rows} observations and {n_actions} actions must have shape ({n_rows}, {n_actions}), but "
+            f"have shape {scores.shape}"
         )
     not_a_number = np.isnan(scores)
     if not_a_number.any():

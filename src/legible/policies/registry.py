@@ -1,9 +1,8 @@
-"""The registry of policy readers: one reader a kind of file or object, and room for those of others.
+"""Registry of policy readers, one for each kind of file or object.
 
-- `PolicyReader`: says what it reads, whether something is its own, and reads it.
-- `register_reader`: adds one.
-- `find_reader`: the reader whose own something is, or a refusal that says what is supported.
-- `LoadOptions`: what the caller of `legible.policies.load_policy` said, for the readers.
+- `PolicyReader`: a reader; `register_reader` adds one.
+- `find_reader`: find the reader for a source.
+- `LoadOptions`: the arguments of `legible.policies.load_policy`, for the readers.
 """
 
 from __future__ import annotations
@@ -17,6 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from legible.policies.protocol import Policy, PolicyError
 
 if TYPE_CHECKING:
+    from gymnasium import spaces
+
     from legible.policies.activations import Activation
     from legible.policies.encoding import Encoding
     from legible.policies.normalisation import Normalisation
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LoadOptions:
-    """The arguments of `legible.policies.load_policy`, all but the source."""
+    """The arguments of `legible.policies.load_policy` except the source."""
 
     trust: bool = False
     output: Output | None = None
@@ -38,15 +39,18 @@ class LoadOptions:
     n_features: int | None = None
     n_actions: int | None = None
     architecture: str | os.PathLike[str] | None = None
-    typed: bool = False
+    allow_code: bool = False
+    observation_space: spaces.Space[Any] | None = None
+    action_space: spaces.Space[Any] | None = None
+    fallback: int | Sequence[int] | None = None
 
     @property
     def may_run_code(self) -> bool:
-        """Whether the source itself may be code: the person named it, or trusts it."""
-        return self.typed or self.trust
+        """True if the source may be code: the user typed its name, or trusts it."""
+        return self.allow_code or self.trust
 
     def refuse(self, what: str, *names: str) -> None:
-        """Complain about arguments that say nothing about this kind of policy."""
+        """Raise an error for arguments that do not apply to this kind of policy."""
         for name in names:
             if getattr(self, name) is not None:
                 raise PolicyError(f"{name} does not apply to {what}")
@@ -54,19 +58,18 @@ class LoadOptions:
 
 @dataclass(frozen=True)
 class PolicyReader:
-    """Reads one kind of file or object as a policy.
+    """Reader of one kind of file or object.
 
     Parameters
     ----------
     name
         A short name.
     supports
-        What it reads, for the line that says what is supported: "a .zip file of Stable-Baselines3".
+        Description of what it reads, for error messages: "a .zip file of Stable-Baselines3".
     is_own
-        Whether something is of this kind, by its suffix and content. It is handed what `load_policy` was: the `Path` of
-        a file or folder, the text of an address such as ``zoo:NAME``, or an object.
+        Return whether it reads a source: the `Path` of a file or folder, an address such as ``zoo:NAME``, or an object.
     read
-        Reads it, with the caller's options, or raises `PolicyError`.
+        Return the policy of a source, given the caller's options, or raise `PolicyError`.
     """
 
     name: str
@@ -81,13 +84,11 @@ _added: list[PolicyReader] = []
 def register_reader(
     name: str, *, supports: str, is_own: Callable[[Any], bool], read: Callable[[Any, LoadOptions], Policy]
 ) -> PolicyReader:
-    """Add a reader; it is asked before those that are already there. A reader of the same name is replaced.
-
-    Parameters are those of `PolicyReader`.
+    """Add a reader with the parameters of `PolicyReader`. It takes precedence, and replaces one of the same name.
 
     Examples
     --------
-    A file with the score of each action, whatever the observation:
+    A file with one score per action:
 
     >>> import numpy as np
     >>> from legible.policies import FunctionPolicy, load_policy
@@ -99,8 +100,7 @@ def register_reader(
     >>> reader = register_reader("scores", supports="a .scores file", is_own=is_own, read=read)
     >>> load_policy(__file__)
     Traceback (most recent call last):
-    legible.policies.protocol.PolicyError: ...registry.py: this is no policy that legible can read. Policies are: \
-a .scores file; ...
+    legible.policies.protocol.PolicyError: ...registry.py: cannot be read as a policy. Supported are: a .scores ...
     >>> remove_reader("scores")
     """
     reader = PolicyReader(name, supports, is_own, read)
@@ -110,12 +110,12 @@ a .scores file; ...
 
 
 def remove_reader(name: str) -> None:
-    """Take out a reader that `register_reader` added."""
+    """Remove a reader that `register_reader` added."""
     _added[:] = [reader for reader in _added if reader.name != name]
 
 
 def policy_readers() -> Sequence[PolicyReader]:
-    """Return all readers in the order in which they are asked."""
+    """Return all readers in order of precedence."""
     from legible.policies.readers import SHIPPED_READERS  # noqa: PLC0415 (they need PyTorch, the registry does not)
 
     names = {reader.name for reader in _added}
@@ -123,25 +123,15 @@ def policy_readers() -> Sequence[PolicyReader]:
 
 
 def find_reader(source: Any) -> PolicyReader:
-    """Return the reader whose own something is.
-
-    Raises
-    ------
-    PolicyError
-        When there is none; it says what is supported.
-    """
+    """Return the reader of a source, or raise an error that lists the supported sources."""
     for reader in policy_readers():
         if reader.is_own(source):
             return reader
-    if isinstance(source, Path) and source.is_dir():
-        complaint = f"{source}: not a file but a folder, and none that legible can read as a policy"
-    elif isinstance(source, Path):
-        complaint = f"{source}: this is no policy that legible can read"
-    elif isinstance(source, type):
-        complaint = f"{source.__name__} is a class; pass an object of it"
-    elif isinstance(source, str):
-        complaint = f"{source!r} is no policy that legible can read"
+    if isinstance(source, type):
+        problem = f"{source.__name__} is a class; pass an instance"
+    elif isinstance(source, Path | str):
+        problem = f"{source}: {'this folder ' if Path(source).is_dir() else ''}cannot be read as a policy"
     else:
-        complaint = f"a {type(source).__name__} cannot be a policy"
+        problem = f"an object of type {type(source).__name__} cannot be a policy"
     supported = "; ".join(reader.supports for reader in policy_readers())
-    raise PolicyError(f"{complaint}. Policies are: {supported}")
+    raise PolicyError(f"{problem}. Supported are: {supported}")

@@ -1,11 +1,11 @@
-"""Folders of the RL Zoo: which file is the policy, and how it was trained, read from YAML as data.
+"""Folders of the RL Zoo: the policy file, and the training settings read from YAML as data.
 
-- `find_training`: what ``args.yml`` and ``config.yml`` next to a policy say.
+- `find_training`: the contents of ``args.yml`` and ``config.yml`` next to a policy.
 - `policy_in_folder`: the policy of a folder.
-- `Training`, `WrapperCall`: environment, algorithm, wrappers, frames that are stacked.
+- `Training`, `WrapperCall`: environment, algorithm, wrappers, stacked frames.
 
-The zoo's files name Python classes in YAML tags. Only ``OrderedDict`` and tuples are understood, as plain data; a file
-with any other tag is refused by the tag's name. Wrappers are names, nothing is imported.
+The zoo's files name Python classes in YAML tags. Only ``OrderedDict`` and tuples are read, as plain data; other tags
+are refused. Wrappers are names: nothing is imported.
 """
 
 from __future__ import annotations
@@ -22,29 +22,21 @@ from legible.policies.environment_ids import trained_environment
 from legible.policies.protocol import PolicyError
 
 ENVIRONMENT_NEEDS = "environment_needs"
-"""Entry of a policy's metadata that says what its environment needs: plain data, which may come from any file.
+"""Entry of a policy's metadata with the settings of its environment: plain data, which may come from any file.
 
-``env_arguments``, ``wrappers`` as pairs of full name and arguments, ``frame_stack``, and ``frame_padding``: what stands
-for observations before the first, None for zeros.
+It holds ``env_arguments``, ``wrappers`` as pairs of full name and arguments, ``frame_stack``, and ``frame_padding``:
+the padding before the first observation, None for zeros.
 """
-_MOST_BYTES = 2**15  # such files have a few thousand, and YAML is slow to read
+_MOST_BYTES = 2**15  # such files have a few thousand bytes, and YAML is slow to read
 _MOST_VALUES, _MOST_BRACKETS = 10_000, 1_000
 _FILES = ("args.yml", "config.yml", "env_kwargs.yml")
-# What tells a config.yml of the zoo from those of other programs, where only a zip lies next to it.
+# These settings distinguish a config.yml of the zoo from those of other programs.
 _OF_THE_ZOO = re.compile(r"\b(n_timesteps|env_wrapper|vec_env_wrapper|frame_stack)\b")
 
 
 @dataclass(frozen=True)
 class WrapperCall:
-    """A wrapper and its arguments, as a file has them; nothing is imported for it.
-
-    Parameters
-    ----------
-    name
-        Its full name: ``rl_zoo3.wrappers.FrameSkip``.
-    arguments
-        Plain data.
-    """
+    """A wrapper by its full name, such as ``rl_zoo3.wrappers.FrameSkip``, with its arguments as plain data."""
 
     name: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
@@ -56,22 +48,20 @@ class WrapperCall:
 
 @dataclass(frozen=True)
 class Training:
-    """How a policy of the RL Zoo was trained, as far as its files say.
+    """Training settings of a policy of the RL Zoo, as far as its files say.
 
     Parameters
     ----------
-    env_id, algorithm
-        As the command that trained it named them.
+    env_id, algorithm, seed, steps
+        Arguments of the training command.
     env_arguments
         Arguments of the environment.
     wrappers
-        The wrappers around the environment, innermost first; those of several environments at once come last.
+        The wrappers around the environment, innermost first; vectorised wrappers last.
     frame_stack
-        How many observations are stacked into one, after they are normalised; 1 when none are.
+        Number of observations stacked into one after normalisation; 1 for no stacking.
     normalised
-        Whether observations were normalised; None when the files do not say.
-    seed, steps
-        Of the training.
+        Whether observations were normalised; None if the files do not say.
     """
 
     env_id: str | None = None
@@ -85,28 +75,17 @@ class Training:
 
 
 def policy_in_folder(folder: Path) -> Path:
-    """Return the policy of a folder of the RL Zoo: that of the environment's name, else the only or the best one.
-
-    Raises
-    ------
-    PolicyError
-        When there is none, or several that could be meant.
-    """
-    found = sorted(path for path in folder.glob("*.zip") if not path.name.startswith("train_eval"))
-    for path in found:
-        if path.stem == trained_environment(folder):
-            return path
-    if len(found) == 1:
-        return found[0]
-    best = folder / "best_model.zip"
-    if best in found:
-        return best
-    if not found:
+    """Return the policy of a folder of the RL Zoo: the one named after the environment, else the only or best one."""
+    policies = sorted(path for path in folder.glob("*.zip") if not path.name.startswith("train_eval"))
+    if not policies:
         raise PolicyError(f"{folder}: there is no .zip of a policy in this folder")
-    raise PolicyError(
-        f"{folder}: several policies are in this folder ({', '.join(path.name for path in found[:5])}); name one of "
-        "them"
-    )
+    for path in (folder / f"{trained_environment(folder)}.zip", folder / "best_model.zip"):
+        if len(policies) > 1 and path in policies:
+            return path
+    if len(policies) > 1:
+        names = ", ".join(path.name for path in policies[:5])
+        raise PolicyError(f"{folder}: this folder holds several policies ({names}); pass the path of one of them")
+    return policies[0]
 
 
 def is_zoo_folder(folder: Path) -> bool:
@@ -115,20 +94,15 @@ def is_zoo_folder(folder: Path) -> bool:
 
 
 def find_training(policy_path: Path, *, anywhere: bool = False) -> Training | None:
-    """Return how a policy was trained, from the zoo's files next to it or in a folder next to it; None without any.
+    """Return the training settings from the zoo's files next to a policy or in a folder next to it, None without them.
 
     Parameters
     ----------
     policy_path
         The policy.
     anywhere
-        Whether the files may lie in any folder next to it, because the whole folder is the policy's; else only in the
-        one of its own or its environment's name.
-
-    Raises
-    ------
-    PolicyError
-        When a file is damaged or names Python objects.
+        Whether the files may lie in any folder next to the policy, because the whole folder belongs to it; otherwise
+        only in the folder named after the policy or its environment.
     """
     folder = _files_folder(policy_path.parent) if anywhere else _own_files_folder(policy_path)
     if folder is None:
@@ -137,7 +111,7 @@ def find_training(policy_path: Path, *, anywhere: bool = False) -> Training | No
     args, config = said.get("args.yml", {}), said.get("config.yml", {})
     arguments = said.get("env_kwargs.yml") or args.get("env_kwargs") or {}
     if not isinstance(arguments, dict):
-        raise PolicyError(f"{folder}: the arguments of the environment are no table")
+        raise PolicyError(f"{folder}: env_kwargs must be a table")
     calls = [*_wrapper_calls(config.get("env_wrapper")), *_wrapper_calls(config.get("vec_env_wrapper"))]
     return Training(
         env_id=args["env"] if isinstance(args.get("env"), str) else None,
@@ -152,18 +126,16 @@ def find_training(policy_path: Path, *, anywhere: bool = False) -> Training | No
 
 
 def _files_folder(folder: Path) -> Path | None:
-    for place in (
+    folders = (
         folder,
         folder / trained_environment(folder),
         *sorted(path for path in folder.iterdir() if path.is_dir()),
-    ):
-        if any((place / name).is_file() for name in _FILES[:2]):
-            return place
-    return None
+    )
+    return next((each for each in folders if any((each / name).is_file() for name in _FILES[:2])), None)
 
 
 def _own_files_folder(policy_path: Path) -> Path | None:
-    """Return the folder with the zoo's files of one policy; other programs have a config.yml, too."""
+    """Return the folder with the zoo's files of one policy; other programs also write a config.yml."""
     folder = policy_path.parent
     for place in (folder, folder / policy_path.stem, folder / trained_environment(folder)):
         if (place / "args.yml").is_file():
@@ -179,10 +151,11 @@ def _own_files_folder(policy_path: Path) -> Path | None:
 
 
 def _read_yaml(path: Path) -> dict[str, Any]:
+    """Read a file of the RL Zoo as plain data, without creating Python objects; empty if it holds no dictionary."""
     yaml = optional_package("yaml", "hub", "folders of the RL Zoo")
 
     class Loader(yaml.SafeLoader):  # type: ignore[name-defined]
-        """Reads plain data, and the zoo's ordered dictionaries as such."""
+        """Loader of plain data and the zoo's ordered dictionaries."""
 
     def ordered(loader: Any, node: Any) -> dict[Any, Any]:
         parts = loader.construct_sequence(node, deep=True)
@@ -194,23 +167,25 @@ def _read_yaml(path: Path) -> dict[str, Any]:
     )
     try:
         if path.stat().st_size > _MOST_BYTES:
-            raise PolicyError(f"{path}: far larger than such a file can be")
+            raise PolicyError(f"{path}: far larger than files of the RL Zoo")
         text = path.read_text(encoding="utf-8")
-        if text.count("[") + text.count("{") > _MOST_BRACKETS:
-            raise PolicyError(f"{path}: far more brackets than such a file can have")
-        said = yaml.load(text, Loader)
+        if text.count("[") + text.count("{") > _MOST_BRACKETS:  # deep nesting makes the parser very slow
+            raise PolicyError(f"{path}: far more brackets than in files of the RL Zoo")
+        loaded = yaml.load(text, Loader)
     except yaml.constructor.ConstructorError as error:
         raise PolicyError(f"{path}: it names Python objects, which are not read: {error.problem}") from error
     except (yaml.YAMLError, UnicodeDecodeError, ValueError, TypeError, RecursionError, OSError) as error:
         raise PolicyError(f"{path}: cannot be read as YAML ({type(error).__name__})") from error
-    plain = _plain(said, path, iter(range(_MOST_VALUES)))
+    # `_plain` takes one per value and fails when none is left: aliases can multiply values.
+    budget = iter(range(_MOST_VALUES))
+    plain = _plain(loaded, path, budget)
     return plain if isinstance(plain, dict) else {}
 
 
 def _plain(value: Any, path: Path, budget: Iterator[int], depth: int = 0) -> Any:
-    """Return a copy of what YAML holds as data that JSON can hold; nothing is left that is shared or holds itself."""
+    """Return a copy of YAML content as data that JSON can hold, without shared or recursive parts."""
     if next(budget, None) is None or depth > 30:
-        raise PolicyError(f"{path}: far more values than such a file can have")
+        raise PolicyError(f"{path}: far more values than in files of the RL Zoo")
     if isinstance(value, dict):
         return {str(key): _plain(each, path, budget, depth + 1) for key, each in value.items()}
     if isinstance(value, list | tuple):
@@ -221,7 +196,7 @@ def _plain(value: Any, path: Path, budget: Iterator[int], depth: int = 0) -> Any
 
 
 def _wrapper_calls(written: Any) -> list[WrapperCall]:
-    """Return wrappers that are written as a name, a list, or mappings from name to arguments."""
+    """Return the wrappers from a name, a list, or mappings from name to arguments."""
     if isinstance(written, str):
         return [WrapperCall(written)]
     if isinstance(written, dict):
@@ -230,7 +205,7 @@ def _wrapper_calls(written: Any) -> list[WrapperCall]:
 
 
 def _is_normalised(written: Any) -> bool:
-    """Whether observations are normalised: yes, no, or the arguments of ``VecNormalize`` as text."""
+    """Return whether observations are normalised, from a flag or the arguments of ``VecNormalize``."""
     if isinstance(written, str):
         said = re.search(r"\bnorm_obs\b['\"]?\s*[:=]\s*(True|False)", written[:1000])
         return said is None or said[1] == "True"

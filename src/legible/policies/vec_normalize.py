@@ -1,8 +1,8 @@
-"""Stable-Baselines3's pickled ``VecNormalize``: found where it and the RL Zoo put it, and read without unpickling it.
+"""Observation statistics of Stable-Baselines3's ``VecNormalize``, read from its pickle without unpickling it.
 
-- `find_vec_normalize`: the file that belongs to a policy.
-- `read_vec_normalize`: the statistics of the observations in it.
-- `normalisation_of_vec_normalize`: those of a ``VecNormalize`` in memory.
+- `find_vec_normalize`: find the file that belongs to a policy.
+- `read_vec_normalize`: read the statistics.
+- `normalisation_of_vec_normalize`: the statistics of a ``VecNormalize`` in memory.
 """
 
 from __future__ import annotations
@@ -29,27 +29,22 @@ _KNOWN = re.compile(
     r"|(builtins|__builtin__)\.(object|dict|list|tuple|set|frozenset|int|float|bool|str|bytes|bytearray|slice)"
     r"|collections\.(OrderedDict|defaultdict|deque)"
 )
-# What such a pickle holds: spaces, running means, their random generators, arrays and numbers.
+# Such a pickle holds spaces, running means, their random generators, arrays and numbers.
 
 
 def is_known_name(name: str) -> bool:
-    """Return whether a class or function belongs into a pickle of statistics or spaces."""
+    """Return whether a class or function is expected in a pickle of statistics or spaces."""
     return _KNOWN.fullmatch(name) is not None
 
 
 def find_vec_normalize(policy_path: Path) -> Path | None:
-    """Return the pickled ``VecNormalize`` of a policy, or None when there is none.
+    """Return the file with the pickled ``VecNormalize`` of a policy, None without one.
 
     In this order: that of the same checkpoint (``rl_model_vecnormalize_100_steps.pkl`` of ``rl_model_100_steps.zip``),
     ``driver_vecnormalize.pkl`` of ``driver.zip``, ``vecnormalize.pkl`` next to it, and ``vecnormalize.pkl`` in the
-    folder of the policy's or of the environment's name, as the RL Zoo has it:
-    ``CartPole-v1_1/CartPole-v1/vecnormalize.pkl`` for ``CartPole-v1_1/best_model.zip``. ``vec_normalize.pkl`` is as
-    good.
-
-    Raises
-    ------
-    UnclearPolicyError
-        When there is only one under another name, which may belong to another policy.
+    folder named after the policy or the environment, as in the RL Zoo: ``CartPole-v1_1/CartPole-v1/vecnormalize.pkl``
+    for ``CartPole-v1_1/best_model.zip``. ``vec_normalize.pkl`` is also accepted. A file with another name may belong to
+    another policy: it raises `UnclearPolicyError`.
     """
     folder, stem = policy_path.parent, policy_path.stem
     names = [*(f"{stem}_{name}" for name in _NAMES), *_NAMES]
@@ -63,44 +58,36 @@ def find_vec_normalize(policy_path: Path) -> Path | None:
     for other in sorted(folder.glob("*.pkl")):
         if "vecnormalize" in other.name.lower().replace("_", "").replace("-", ""):
             raise UnclearPolicyError(
-                f"{policy_path}: it may have been trained behind a VecNormalize: {other.name} lies beside it, under a "
-                "name that does not say whose it is. Give the file as normalisation, or 'none' if it is not this "
-                "policy's",
+                f"{policy_path}: {other.name} may hold its observation statistics, but is not named after it. Pass the "
+                "file as normalisation, or 'none' if it belongs to another policy",
                 "normalisation",
             )
     return None
 
 
 def read_vec_normalize(file: Path) -> Normalisation | Mapping[str, Normalisation] | None:
-    """Return the observation statistics of a pickled ``VecNormalize``, None when it normalises rewards only.
+    """Return the observation statistics of a pickled ``VecNormalize``, None if it normalises rewards only.
 
-    Those of Dict observations come by entry.
-
-    Raises
-    ------
-    PolicyError
-        When it is damaged or holds anything that does not belong there. Nothing in it is run.
+    Dict observations have statistics by entry. Nothing in the file is run; unexpected content raises `PolicyError`.
     """
-    made = read_pickle(file.read_bytes(), str(file), is_known_name)
-    attributes = made.attributes() if isinstance(made, Record) else {}
-    if not isinstance(made, Record) or "norm_obs" not in attributes:
-        what = made.name if isinstance(made, Record) else f"a {type(made).__name__}"
+    content = read_pickle(file.read_bytes(), str(file), is_known_name)
+    attributes = content.attributes() if isinstance(content, Record) else {}
+    if "norm_obs" not in attributes:
+        what = content.name if isinstance(content, Record) else f"a {type(content).__name__}"
         raise PolicyError(f"{file}: holds {what}, not a VecNormalize")
     if not attributes["norm_obs"]:
         return None
     statistics = attributes.get("obs_rms")
     if isinstance(statistics, dict):
-        return {str(key): _of_running_mean(file, attributes, running) for key, running in statistics.items()}
-    return _of_running_mean(file, attributes, statistics)
+        return {str(key): _normalisation_of(file, attributes, running) for key, running in statistics.items()}
+    return _normalisation_of(file, attributes, statistics)
 
 
-def _of_running_mean(file: Path, attributes: Mapping[str, Any], statistics: Any) -> Normalisation:
+def _normalisation_of(file: Path, attributes: Mapping[str, Any], statistics: Any) -> Normalisation:
     try:
         running = statistics.attributes() if isinstance(statistics, Record) else {}
-        mean, var, epsilon, clip = (
-            array_of(value)
-            for value in (running["mean"], running["var"], attributes["epsilon"], attributes["clip_obs"])
-        )
+        numbers = (running["mean"], running["var"], attributes["epsilon"], attributes["clip_obs"])
+        mean, var, epsilon, clip = (array_of(each) for each in numbers)
         with naming(file):
             return Normalisation(mean, var, epsilon.item(), clip.item(), source=str(file))
     except KeyError as error:
@@ -110,7 +97,7 @@ def _of_running_mean(file: Path, attributes: Mapping[str, Any], statistics: Any)
 
 
 def normalisation_of_vec_normalize(vec_normalize: Any) -> Normalisation | Mapping[str, Normalisation] | None:
-    """Return the observation statistics of a ``VecNormalize`` object, None when it normalises rewards only."""
+    """Return the observation statistics of a ``VecNormalize`` object, None if it normalises rewards only."""
     if not vec_normalize.norm_obs:
         return None
     epsilon, clip = vec_normalize.epsilon, vec_normalize.clip_obs

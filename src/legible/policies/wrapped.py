@@ -1,4 +1,4 @@
-"""Policies around what somebody else computes: a function, or any PyTorch module."""
+"""Policies around any function or PyTorch module."""
 
 from __future__ import annotations
 
@@ -13,12 +13,23 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
+from legible.errors import LegibleError, describe_error
+from legible.policies.actors.observations import Batch, batch_of
 from legible.policies.normalisation import Normalisation
 from legible.policies.predicting import ScoredPrediction
-from legible.policies.protocol import Observations, PolicyError, ScoreKind, Scores, as_observations, as_scores
+from legible.policies.protocol import (
+    FALLBACK_SCORE,
+    Observations,
+    PolicyError,
+    ScoreKind,
+    Scores,
+    as_observations,
+    as_scores,
+    naming_errors,
+)
 
 Output = Literal["values", "logits", "log-probabilities", "probabilities", "actions"]
-"""What a function or a module gives back for an observation: something for every action, or continuous actions."""
+"""Output of a function or a module: a number for every action, or actions."""
 
 OUTPUTS: tuple[str, ...] = get_args(Output)
 
@@ -26,28 +37,28 @@ _SUM_TOLERANCE = 1e-3
 
 
 def kind_of_output(output: Output) -> ScoreKind:
-    """Return what scores made from such an output mean."""
+    """Return the kind of the scores that an output gives."""
     return "values" if output == "values" else "log-probabilities"
 
 
 @dataclass(frozen=True, eq=False)
 class FunctionPolicy(ScoredPrediction):
-    """A policy that is any function from observations to scores.
+    """A policy around a function from observations to scores.
 
     Parameters
     ----------
     function
         Takes ``float32[n, features]`` and returns ``float[n, actions]``.
     output
-        What it returns; logits and probabilities are turned into log-probabilities.
+        Meaning of the output; logits and probabilities are converted to log-probabilities.
     n_actions
         Number of actions.
     n_features
-        Width of the observations, None when any width will do.
+        Width of the observations, None for any width.
     normalisation
-        Statistics to normalise observations with before the function sees them.
+        Observation statistics, applied before the function.
     metadata
-        Anything else worth keeping.
+        Other entries.
 
     Examples
     --------
@@ -68,11 +79,11 @@ class FunctionPolicy(ScoredPrediction):
     def __post_init__(self) -> None:
         scored = [output for output in OUTPUTS if output != "actions"]
         if self.output not in scored:
-            raise PolicyError(f"output is one of {', '.join(scored)}, not {self.output!r}")
+            raise PolicyError(f"output must be one of {', '.join(scored)}, not {self.output!r}")
 
     @property
     def kind(self) -> ScoreKind:
-        """What the scores mean."""
+        """Meaning of the scores."""
         return kind_of_output(self.output)
 
     def scores(self, observations: Observations) -> Scores:
@@ -80,75 +91,152 @@ class FunctionPolicy(ScoredPrediction):
         batch = as_observations(observations, self.n_features)
         if self.normalisation is not None:
             batch = self.normalisation.apply(batch)
-        raw = as_scores(_as_floats(self.function(batch)), len(batch), self.n_actions)
+        raw = as_scores(call_function(self.function, batch, self.n_actions), len(batch), self.n_actions)
         return as_scores(_scores_of_output(raw, self.output), len(batch), self.n_actions)
 
 
 @dataclass(frozen=True, eq=False)
 class ActionFunctionPolicy:
-    """A policy that is any function from observations to continuous actions.
+    """A policy around a function from observations to actions: a script, a controller, the ``predict`` of a model.
+
+    There are no scores. Guidance replaces the action. For discrete actions, the action returned counts as 1, `fallback`
+    as ½ and all others as 0, so that `fallback` is taken where rules block the action returned.
 
     Parameters
     ----------
     function
-        Takes ``float32[n, features]`` and returns ``float[n, numbers]``, as the environment takes them.
+        Returns actions of the environment. With `batched`, it takes ``float32[n, features]`` and returns n actions,
+        else one observation and one action.
     action_space
-        The actions.
-    n_features
-        Width of the observations, None when any width will do.
-    normalisation
-        Statistics to normalise observations with before the function sees them.
+        Space of the actions.
+    n_features, normalisation
+        As in `FunctionPolicy`.
+    observations
+        Space of the observations; by default flat ones of `n_features` numbers.
+    batched
+        Whether the function takes batches.
+    fallback
+        Action where rules block the one returned, by the value of each part, counted from 0; None if none is stated.
     """
 
-    function: Callable[[Observations], npt.ArrayLike]
-    action_space: spaces.Box
+    function: Callable[..., Any]
+    action_space: spaces.Space[Any]
     n_features: int | None = None
     normalisation: Normalisation | None = None
+    observations: spaces.Space[Any] | None = None
+    batched: bool = True
+    fallback: tuple[int, ...] | None = None
     recurrent = False
     stochastic = False
-    n_actions = 0
+    actions_only = True
+
+    def __post_init__(self) -> None:
+        sizes = _part_sizes(self.action_space)
+        if self.fallback is not None and (
+            len(self.fallback) != len(sizes)
+            or not all(0 <= value < size for value, size in zip(self.fallback, sizes, strict=True))
+        ):
+            raise PolicyError(f"the fallback {self.fallback} is no action of {self.action_space}, counted from 0")
+
+    @property
+    def n_actions(self) -> int:
+        """Number of discrete actions, 0 for other actions."""
+        return int(self.action_space.n) if isinstance(self.action_space, spaces.Discrete) else 0
 
     @property
     def kind(self) -> ScoreKind:
-        """``"none"``: it has no scores."""
-        return "none"
+        """``"values"`` for discrete actions: 1 for the action returned; ``"none"`` for others."""
+        return "values" if self.n_actions else "none"
 
     @property
-    def observation_space(self) -> spaces.Box | None:
-        """The observations, None when their width is not known."""
+    def lacks_fallback(self) -> bool:
+        """True if rules must not block actions, because it is not stated which of several others is then taken."""
+        return self.fallback is None and any(size > 2 for size in _part_sizes(self.action_space))
+
+    @property
+    def observation_space(self) -> spaces.Space[Any] | None:
+        """Space of the observations, None if their width is unknown."""
+        if self.observations is not None:
+            return self.observations
         return None if self.n_features is None else spaces.Box(-np.inf, np.inf, (self.n_features,), np.float32)
 
-    def scores(self, observations: Observations) -> Scores:  # noqa: ARG002 (there are none)
-        """Refuse: there is no score for every action."""
-        raise PolicyError("this policy gives continuous actions; it has no score for every action")
+    def scores(self, observations: Observations) -> Scores:
+        """Return 1 for the discrete action that the function returns, ½ for the fallback, 0 for others."""
+        if not self.n_actions:
+            raise PolicyError(f"this policy has actions of {self.action_space} and no score for every action")
+        actions, _ = self.predict(observations)
+        scores = np.zeros((len(actions), self.n_actions))
+        if self.fallback is not None:
+            scores[:, self.fallback[0]] = FALLBACK_SCORE
+        scores[np.arange(len(actions)), actions] = 1.0
+        return scores
 
     def predict(
         self,
-        observation: npt.ArrayLike,
+        observation: Any,
         state: Any = None,
         episode_start: Any = None,  # noqa: ARG002 (Stable-Baselines3's signature)
         deterministic: bool = True,  # noqa: ARG002 (there is nothing to draw)
     ) -> tuple[npt.NDArray[Any], Any]:
-        """Return the actions of an observation, or of a batch of them, within the bounds of the action space."""
-        array = np.asarray(observation, np.float32)
-        width = self.n_features or array.shape[-1]
-        single = array.size == width and (array.ndim <= 1 or array.shape[0] != 1)
-        batch = as_observations(array.reshape(-1, width), self.n_features)
-        if self.normalisation is not None:
-            batch = self.normalisation.apply(batch)
-        raw = _as_floats(self.function(batch)).reshape(len(batch), *self.action_space.shape)
-        if np.isnan(raw).any():
-            raise PolicyError("the policy gives NaN: an observation is not finite, or too large for it")
-        actions = np.clip(raw, self.action_space.low, self.action_space.high)
+        """Return the action for an observation or the actions for a batch: within bounds, and counted from 0."""
+        space = self.observation_space
+        if space is None:
+            array = np.asarray(observation, np.float32)
+            space = spaces.Box(-np.inf, np.inf, array.shape[-1:], np.float32)
+        batch, single = batch_of(observation, space)
+        if not isinstance(batch, Mapping):
+            # A batch of one row, such as [1, features], is no single observation.
+            batch = batch if self.normalisation is None else self.normalisation.apply(batch.astype(np.float32))
+        actions = self._checked(self._call(batch, space))
         return (actions[0] if single else actions), state
+
+    def _call(self, batch: Batch, space: spaces.Space[Any]) -> npt.NDArray[Any]:
+        if self.batched:
+            assert not isinstance(batch, Mapping)
+            width = int(np.prod(self.action_space.shape or ()))
+            answer = call_function(self.function, np.ascontiguousarray(batch, np.float32), width)
+            return answer.reshape(len(batch), *(self.action_space.shape or ()))
+        if isinstance(batch, Mapping):
+            assert isinstance(space, spaces.Dict)
+            typed = {key: rows.astype(space[key].dtype) for key, rows in batch.items()}
+            rows: list[Any] = [dict(zip(typed, parts, strict=True)) for parts in zip(*typed.values(), strict=True)]
+        else:
+            rows = list(batch.astype(space.dtype))
+        with naming_errors():
+            answers = [as_numbers(self.function(row)).reshape(self.action_space.shape or ()) for row in rows]
+        return np.stack(answers) if answers else np.zeros((0, *(self.action_space.shape or ())))
+
+    def _checked(self, actions: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return actions in the type of their space, counted from 0 and within bounds; raise if one makes no sense."""
+        space = self.action_space
+        if np.isnan(actions).any():
+            raise PolicyError("the policy returns NaN: an observation is not finite, or too large for the policy")
+        if isinstance(space, spaces.Box):
+            return np.clip(actions, space.low, space.high).astype(space.dtype)
+        whole = np.asarray(actions) - getattr(space, "start", 0)
+        sizes = np.array(_part_sizes(space)).reshape(space.shape or ())
+        wrong = (whole != np.floor(whole)) | (whole < 0) | (whole >= sizes)
+        if wrong.any():
+            row = int(wrong.reshape(len(wrong), -1).any(axis=1).argmax())
+            raise PolicyError(f"the policy returns the action {actions[row].tolist()}, but actions are {space}")
+        return whole.astype(np.int64)
+
+
+def _part_sizes(space: spaces.Space[Any]) -> tuple[int, ...]:
+    """Return the number of values of each part of a discrete action; nothing for continuous ones."""
+    match space:
+        case spaces.Discrete():
+            return (int(space.n),)
+        case spaces.MultiDiscrete():
+            return tuple(int(n) for n in space.nvec.ravel())
+        case spaces.MultiBinary():
+            return (2,) * int(np.prod(space.shape))
+    return ()
 
 
 @dataclass(frozen=True, eq=False)
 class ModuleFunction:
-    """A PyTorch module as a function on arrays, in evaluation mode and on the device where its parameters are.
-
-    The module is copied, so training the original further changes nothing here.
-    """
+    """A copy of a PyTorch module as a function on arrays, in evaluation mode and on the device of its parameters."""
 
     module: nn.Module
     compute: Callable[[nn.Module, torch.Tensor], torch.Tensor] = nn.Module.__call__
@@ -161,49 +249,101 @@ class ModuleFunction:
         object.__setattr__(self, "_dtype", types.pop() if len(types) == 1 else torch.float32)
 
     def __call__(self, observations: Observations) -> npt.NDArray[Any]:
-        """Return what the module makes of the observations."""
+        """Return the output of the module."""
         with torch.inference_mode():
             batch = torch.tensor(observations, device=self.__dict__["_device"], dtype=self.__dict__["_dtype"])
-            answer = self.compute(self.module, batch)
-            if not isinstance(answer, torch.Tensor):
+            output = self.compute(self.module, batch)
+            if not isinstance(output, torch.Tensor):
                 raise PolicyError(
-                    f"{type(self.module).__name__} returns a {type(answer).__name__}; a policy's module must return "
-                    "one tensor of shape [n, actions]"
+                    f"{type(self.module).__name__} returns a {type(output).__name__}, but a policy must return one "
+                    "tensor of shape [n, actions]"
                 )
-            result: npt.NDArray[Any] = (
-                answer.detach().cpu().to(torch.promote_types(answer.dtype, torch.float32)).numpy()
-            )
+            floats = output.detach().cpu().to(torch.promote_types(output.dtype, torch.float32))
+            result: npt.NDArray[Any] = floats.numpy()
             return result
 
 
+def call_function(function: Callable[..., npt.ArrayLike], batch: Observations, width: int | None = None) -> Scores:
+    """Return the output of a policy's function for a batch as floats; raise an error that names its fault.
+
+    `width` is the count of numbers that it must return for each observation, None if any will do.
+    """
+    try:
+        raw = function(batch)
+    except LegibleError:
+        raise
+    except Exception as error:
+        if single := _explain_single(function, batch):
+            raise PolicyError(single) from error
+        raise PolicyError(f"{name_of(function)} raised {describe_error(error)}. Correct the policy.") from error
+    if raw is None:
+        raise PolicyError(f"{name_of(function)} returned None; it must return scores of shape [n, actions].")
+    floats = _as_floats(raw)
+    fits = floats.ndim >= 1 and len(floats) == len(batch) and (width is None or floats.size == len(batch) * width)
+    if not fits and (single := _explain_single(function, batch)):
+        raise PolicyError(single)
+    return floats
+
+
+def name_of(function: Any) -> str:
+    """Return the name of a policy's function for messages."""
+    if isinstance(function, ModuleFunction):
+        function = function.module
+    named = getattr(function, "__qualname__", "<")
+    return "the function" if "<" in named else f"{function.__module__}:{named}"
+
+
+def _explain_single(function: Any, batch: Observations) -> str:
+    """Return what to do about a function that takes a single observation; "" if it does not."""
+    try:
+        answer = function(batch[0])
+    except Exception:  # it fails with anything
+        return ""
+    if answer is None or np.ndim(answer) > 1:
+        return ""
+    call = f"[{getattr(function, '__name__', 'policy')}(one) for one in batch]"
+    batched = f"np.stack({call})" if np.ndim(answer) else f"np.eye(n_actions)[{call}]"
+    return (
+        f"{name_of(function)} takes one observation at a time, but is called with a batch of shape [n, "
+        f"{batch.shape[1]}] and must return scores of shape [n, actions]. Vectorise it, or write def batched(batch): "
+        f"return {batched}."
+    )
+
+
 def device_of(module: nn.Module) -> torch.device:
-    """Return the device where all parameters and buffers of a module are, or say that they are on several."""
-    places: dict[torch.device, str] = {}
+    """Return the device of all parameters and buffers of a module, or raise an error if there are several."""
+    devices: dict[torch.device, str] = {}
     for name, tensor in module.state_dict(keep_vars=True).items():
         if isinstance(tensor, torch.Tensor):
-            places.setdefault(tensor.device, name)
-    if len(places) > 1:
-        where = ", ".join(f"{name} on {device}" for device, name in places.items())
+            devices.setdefault(tensor.device, name)
+    if len(devices) > 1:
+        where = ", ".join(f"{name} on {device}" for device, name in devices.items())
         raise PolicyError(f"the module is spread over several devices ({where}); move it to one of them first")
-    return next(iter(places), torch.device("cpu"))
+    return next(iter(devices), torch.device("cpu"))
 
 
 def check_finite(module: nn.Module) -> None:
-    """Say which parameter of a module is NaN or infinite, if one is."""
+    """Raise an error if a parameter of a module is NaN or infinite."""
     for name, tensor in module.named_parameters():
         if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
             raise PolicyError(f"tensor {name!r} of {type(module).__name__} is not finite: it holds NaN or infinity")
 
 
-def _as_floats(raw: npt.ArrayLike | torch.Tensor) -> Scores:
+def as_numbers(raw: Any) -> npt.NDArray[Any]:
+    """Return the output of a function as an array of numbers, or raise an error."""
     if isinstance(raw, torch.Tensor):
         raw = raw.detach().cpu().numpy()
-    scores = np.asarray(raw)
-    if np.issubdtype(scores.dtype, np.floating):
-        return scores
-    if np.issubdtype(scores.dtype, np.integer) or scores.dtype == np.bool_:
-        return scores.astype(np.float64)
-    raise PolicyError(f"a policy's scores must be numbers, not {scores.dtype}")
+    numbers = np.asarray(raw)
+    if numbers.dtype == np.bool_:
+        return numbers.astype(np.int64)
+    if not np.issubdtype(numbers.dtype, np.number) or np.iscomplexobj(numbers):
+        raise PolicyError(f"the output of a policy must be numbers, not {numbers.dtype}")
+    return numbers
+
+
+def _as_floats(raw: Any) -> Scores:
+    numbers = as_numbers(raw)
+    return numbers if np.issubdtype(numbers.dtype, np.floating) else numbers.astype(np.float64)
 
 
 def _scores_of_output(raw: Scores, output: Output) -> Scores:
@@ -217,8 +357,8 @@ def _scores_of_output(raw: Scores, output: Output) -> Scores:
     far = (probabilities < 0).any(axis=1) | (np.abs(probabilities.sum(axis=1) - 1) > _SUM_TOLERANCE)
     if far.any():
         raise PolicyError(
-            f"output={output!r} was promised, but row {int(far.argmax())} of the batch is no distribution: its "
-            f"probabilities are {probabilities[far.argmax()]}; perhaps the output is 'logits' or 'values'"
+            f"the output is no distribution in row {int(far.argmax())} of the batch, where its probabilities are "
+            f"{probabilities[far.argmax()]}. They were declared as {output!r}; declare them as 'logits' or 'values'"
         )
     if output == "log-probabilities":
         return raw

@@ -1,6 +1,6 @@
 """The zoo: trained policies by name. ``zoo:PacmanSmall/dqn/0`` works wherever a policy's path does.
 
-The repository holds all of them, an installed package only what its demo needs; ``LEGIBLE_ZOO`` names another folder.
+The repository holds all policies, an installed package only those of the demo; ``LEGIBLE_ZOO`` sets another folder.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from pathlib import Path
 from legible.errors import LegibleError, did_you_mean
 
 PREFIX = "zoo:"
-_INSIDE = Path(__file__).parents[1] / "zoo_policies"  # in a wheel
-_BESIDE = Path(__file__).parents[3] / "zoo"  # in a checkout
+_PACKAGED = Path(__file__).parents[1] / "zoo_policies"  # in a wheel
+_CHECKOUT = Path(__file__).parents[3] / "zoo"
 
 
 class ZooError(LegibleError):
@@ -20,12 +20,12 @@ class ZooError(LegibleError):
 
 
 def zoo_folder() -> Path:
-    """Return the folder in which the zoo's policies lie."""
+    """Return the folder with the policies of the zoo."""
     named = os.environ.get("LEGIBLE_ZOO")
-    for folder in (Path(named),) if named else (_INSIDE, _BESIDE):
+    for folder in (Path(named),) if named else (_PACKAGED, _CHECKOUT):
         if folder.is_dir():
             return folder
-    raise ZooError(f"there is no zoo at {named or _INSIDE}; set LEGIBLE_ZOO to the folder of a checkout's zoo.")
+    raise ZooError(f"there is no zoo at {named or _PACKAGED}; set LEGIBLE_ZOO to the folder zoo of the repository.")
 
 
 def zoo_names() -> list[str]:
@@ -35,7 +35,7 @@ def zoo_names() -> list[str]:
 
 
 def zoo_path(name: str) -> Path:
-    """Return the file of a policy of the zoo, by its name with or without ``zoo:``.
+    """Return the file of a policy of the zoo by its name, with or without ``zoo:``.
 
     >>> zoo_path("zoo:PacmanSmall/dqn/0").name
     '0.safetensors'
@@ -44,10 +44,10 @@ def zoo_path(name: str) -> Path:
     known = zoo_names()
     if name not in known:
         hint = did_you_mean(name, known) or " 'legible zoo' lists what there is."
-        if zoo_folder() == _INSIDE:
+        if zoo_folder() == _PACKAGED:
             hint += (
-                " An installed package has only what its demo needs; all policies are in the folder zoo of the "
-                "repository: clone it and set LEGIBLE_ZOO to that folder."
+                " The installed package holds only the policies of the demo. For all policies clone the repository and "
+                "set LEGIBLE_ZOO to its folder zoo."
             )
         raise ZooError(f"the zoo has no policy {name!r}.{hint}")
     return zoo_folder() / f"{name}.safetensors"

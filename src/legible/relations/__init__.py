@@ -1,9 +1,9 @@
-"""Step 2 of the paper: metamorphic relations, and rules generalised by them.
+"""Step 2 of the paper: metamorphic relations, and the related forms of rules.
 
-- `values`, `relation`: what a relation is. `actions`: what it does to whole actions.
-- `generalisation`: the rules that follow from a rule. `cuts`: intervals that relations share.
-- `reader`, `writer`: relations files. `sources`: which relations are meant.
-- `check`: whether an environment agrees with a relation.
+- `values`, `relation`: relations of features. `actions`: relations of whole actions.
+- `generalisation`: the related forms of a rule. `cuts`: intervals that relations share.
+- `reader`, `writer`: relations files. `sources`: the choice of relations files.
+- `check`: comparison of relations with an environment. `discovery`: relations that an environment respects.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     )
     from legible.relations.places import RelationFileError
     from legible.relations.reader import HOLDS, load_relations, parse_relations
-    from legible.relations.relation import (
-        FeatureRelation,
-        MetamorphicRelation,
-        StateAction,
-        by_name,
-        map_action,
-        map_states,
+    from legible.relations.relation import FeatureRelation, MetamorphicRelation, by_name, map_states
+    from legible.relations.sources import (
+        DISCOVER,
+        DISCOVERED,
+        ChosenRelations,
+        RelationsArgument,
+        RelationsText,
+        resolve_relations,
     )
-    from legible.relations.sources import ChosenRelations, RelationsArgument, RelationsText, resolve_relations
     from legible.relations.values import (
         ANY,
         EQUAL,

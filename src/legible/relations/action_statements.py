@@ -1,9 +1,7 @@
-"""The ``actions`` of a relation: which action becomes which.
+"""`read_actions`: reads the ``actions`` statement of a relation.
 
-- `read_actions`: the pairs of actions that a statement names.
-
-Where actions are made of several parts, or continuous, the statement may name choices ("steer.left") or whole groups
-("steer"), which stand for all of their choices.
+If actions are continuous or have several parts, the statement can name choices ("steer.left") or groups ("steer"),
+which stand for all of their choices.
 """
 
 from __future__ import annotations
@@ -11,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from legible.errors import did_you_mean
+from legible.errors import did_you_mean, suggest_names
 from legible.features import FeatureSpace
 from legible.features.patterns import match_pattern
 from legible.relations.places import Place
@@ -22,17 +20,7 @@ _KEYS = ("cycle", "swap", "same", "negate", "map", "pair")
 
 
 def read_actions(given: Any, space: FeatureSpace, place: Place) -> list[tuple[int, int]]:
-    """Return the pairs (action, image) that an ``actions`` statement names.
-
-    Parameters
-    ----------
-    given
-        What the file says.
-    space
-        The actions that it speaks of.
-    place
-        Where it stands.
-    """
+    """Return the pairs (action, image) of an ``actions`` statement at a place of a file."""
     if given == "same":
         return [(i, i) for i in range(len(space.actions))]
     if not isinstance(given, dict) or not given:
@@ -41,18 +29,18 @@ def read_actions(given: Any, space: FeatureSpace, place: Place) -> list[tuple[in
     for token, firsts, seconds in _Reader(space, place).pairs(given):
         if len(firsts) != len(seconds):
             raise place.error(
-                f"{_named(space, firsts)} has {len(firsts)} choices and {_named(space, seconds)} {len(seconds)}; what "
-                "becomes each other must have equally many.",
+                f"{_named(space, firsts)} has {len(firsts)} choices and {_named(space, seconds)} has {len(seconds)}; "
+                "they must have the same number.",
                 token,
             )
         for first, second in zip(firsts, seconds, strict=True):
             if first in pairs:
                 raise place.error(
-                    f"action {names[first]!r} becomes both {names[pairs[first]]!r} and {names[second]!r}.", token
+                    f"action {names[first]!r} is mapped to both {names[pairs[first]]!r} and {names[second]!r}.", token
                 )
             if second in images:
                 raise place.error(
-                    f"two actions become {names[second]!r}; the action map must be one-to-one.", names[second]
+                    f"two actions are mapped to {names[second]!r}; the map must be one-to-one.", names[second]
                 )
             pairs[first], images[second] = second, first
     return list(pairs.items())
@@ -65,7 +53,7 @@ def _named(space: FeatureSpace, choices: _Choices) -> str:
 
 
 class _Reader:
-    """Turns names into choices."""
+    """Reader of names of choices and groups."""
 
     def __init__(self, space: FeatureSpace, place: Place) -> None:
         self._space, self._place = space, place
@@ -76,7 +64,7 @@ class _Reader:
         self._choices: dict[str, _Choices] = {name: (i,) for i, name in enumerate(space.action_names)}
 
     def pairs(self, given: Mapping[str, Any]) -> Iterator[tuple[str, _Choices, _Choices]]:
-        """Yield what becomes what, with the text that says so."""
+        """Yield choices and their images, with the name in the file."""
         place = self._place
         for key, value in given.items():
             match key:
@@ -116,14 +104,14 @@ class _Reader:
                 yield names[0], one, other[::-1] if negate else other
 
     def _units(self, names: Sequence[str]) -> list[tuple[_Choices, ...]]:
-        """What names stand for: groups where there are such, else choices; a row for every text that ``*`` can be."""
+        """Return the groups, or else choices, that names stand for; one row for every text that ``*`` can stand for."""
         groups = any(match_pattern(name, group) is not None for name in names for group in self._groups)
         return self._whole(names) if groups else self._rows(names, self._choices)
 
     def _whole(self, names: Sequence[str]) -> list[tuple[_Choices, ...]]:
-        """What names of groups stand for."""
+        """Return the choices of groups."""
         if not self._groups:
-            raise self._place.error("'negate' is for actions of several or continuous parts; write swap instead.")
+            raise self._place.error("'negate' needs actions with groups; write swap instead.")
         return self._rows(names, self._groups)
 
     def _rows(self, names: Sequence[str], known: Mapping[str, _Choices]) -> list[tuple[_Choices, ...]]:
@@ -131,7 +119,7 @@ class _Reader:
             if "*" not in name and name not in known:
                 listed = [*self._groups, *self._choices]
                 what = "group or choice" if self._groups else "action"
-                hint = did_you_mean(name, listed) or f" The {what.replace(' or ', 's and ')}s are {', '.join(listed)}."
+                hint = suggest_names(name, listed, f"{what.replace(' or ', 's and ')}s")
                 raise self._place.unknown(f"there is no {what} called {name!r}.{hint}", name)
         rows = matching_rows(names, list(known), "group" if known is self._groups else "action", self._place)
         return [tuple(known[name] for name in row) for row in rows]

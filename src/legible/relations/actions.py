@@ -1,11 +1,11 @@
-"""What relations do to whole actions, where these are made of several parts or continuous.
+"""Images of whole actions that are continuous or have several parts.
 
-A relation maps choices. Relations of one name, taken together, map every part of an action to a part: whole numbers by
-a table, continuous values as they are where regions keep their order, and mirrored about the middle of their bounds
-where it is reversed.
+A relation maps choices. Relations with the same name together map every part of an action to a part: discrete parts by
+a table; continuous values unchanged if regions keep their order, or mirrored about the middle of the bounds if the
+order is reversed.
 
-- `whole_groups`: which groups become which as a whole.
-- `map_actions`: the images of whole actions, to test relations against an environment.
+- `whole_groups`: groups that are mapped as a whole.
+- `map_actions`: images of whole actions, to check relations in an environment.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from legible.relations.values import RelationError
 
 
 def whole_groups(images: Mapping[int, int], space: FeatureSpace) -> list[GroupLink]:
-    """Return the groups of which all choices become those of a group, in their order or reversed.
+    """Return the groups whose choices are all mapped to those of one group, in order or reversed.
 
     >>> from legible.features import Action
     >>> names = [Action(f"steer.{name}") for name in ("left", "straight", "right")]
@@ -44,9 +44,9 @@ def whole_groups(images: Mapping[int, int], space: FeatureSpace) -> list[GroupLi
 def map_actions(
     together: Sequence[MetamorphicRelation], space: FeatureSpace, actions: NDArray[Any]
 ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Return the images of whole actions ``[n, groups]`` under relations of one name, and which are defined.
+    """Return the images of whole actions ``[n, groups]`` under relations of one name, and a mask of defined ones.
 
-    Groups that no relation names stay as they are.
+    Groups that no relation names do not change.
 
     Parameters
     ----------
@@ -55,12 +55,12 @@ def map_actions(
     space
         The groups; regions must be cut.
     actions
-        The actions, a row each; whole numbers are counted from 0.
+        The actions, one per row; discrete parts count from 0.
 
     Raises
     ------
     RelationError
-        When a part goes to several parts, or regions of a continuous one are mixed up.
+        If a part is mapped to several parts, or the regions of a continuous part to another order.
     """
     choices = choices_of(space.groups, actions)
     images = {relation.action: relation.image_action for relation in together}
@@ -72,8 +72,8 @@ def map_actions(
         targets = {space.group_of(image) for image in pairs.values()}
         if len(targets) > 1:
             raise RelationError(
-                f"relation {together[0].name!r} maps choices of {group.name!r} to several groups, so that it says "
-                "nothing about whole actions."
+                f"relation {together[0].name!r} cannot map whole actions: it maps choices of {group.name!r} to several "
+                "groups."
             )
         (target,) = targets
         image_group = space.groups[target]
@@ -90,14 +90,14 @@ def map_actions(
 def _map_values(
     name: str, group: ActionGroup, image_group: ActionGroup, inside: dict[int, int], values: NDArray[Any]
 ) -> NDArray[Any]:
-    """Continuous values as they are, or the other way round."""
+    """Return continuous values unchanged or mirrored."""
     if all(place == image for place, image in inside.items()):
         return values
     bounds = group.regions
     if image_group.regions is None or any(image != group.count - 1 - place for place, image in inside.items()):
         raise RelationError(
-            f"relation {name!r} maps the regions of {group.name!r} neither in their order nor reversed, so that it "
-            "says nothing about single values."
+            f"relation {name!r} cannot map whole actions: it maps the regions of {group.name!r} neither in order nor "
+            "reversed."
         )
     assert bounds is not None
     twice_centre = bounds.low + bounds.high if np.isfinite(bounds.low) and np.isfinite(bounds.high) else 0.0

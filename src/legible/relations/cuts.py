@@ -1,7 +1,7 @@
 """Intervals that relations share.
 
-- `share_cuts`: gives features that a relation maps to each other the same intervals, so that an interval has an image.
-- `link_groups`: which groups of choices relations map to each other, so that their regions have images, too.
+- `share_cuts`: gives features that a relation maps to each other the same intervals, so that intervals have images.
+- `link_groups`: finds groups of choices that relations map to each other, so that their regions have images.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MOST_CUTS = 1024
 def share_cuts(
     intervals: Intervals, space: FeatureSpace, relations: Iterable[MetamorphicRelation], *, most_cuts: int = MOST_CUTS
 ) -> Intervals:
-    """Give features that relations map to each other the union of their cuts, so that intervals have exact images.
+    """Return intervals whose cuts agree between related features, so that relations map intervals to intervals exactly.
 
     The cuts are closed under the maps: a negated feature gets the mirror image of every cut. The mirror image of
     ``x <= 3`` is ``x >= -3``, so a feature with cuts at 3 and -3 also gets intervals for exactly 3 and exactly -3.
@@ -33,11 +33,11 @@ def share_cuts(
     intervals
         Intervals of all features.
     space
-        The features; what is related must be of one kind.
+        The features; related features must be of the same kind.
     relations
         The relations; ignored features share nothing.
     most_cuts
-        More cuts of a feature than this are refused: the maps never come back to where they started.
+        Maximum number of cuts of a feature; maps may add new cuts without end.
     """
     named = [fr for relation in relations for fr in relation.features]
     links = list(
@@ -56,8 +56,8 @@ def share_cuts(
             waiting.append((feature, added))
             if len(ends[feature].values) > most_cuts:
                 raise RelationError(
-                    f"feature {space.names[feature]!r} would need more than {most_cuts} cuts: the relations keep "
-                    "moving its values to new places."
+                    f"feature {space.names[feature]!r} needs more than {most_cuts} cuts: the relations map its cuts to "
+                    "new ones without end."
                 )
 
     for i, feature_ends in ends.items():
@@ -80,10 +80,10 @@ def share_cuts(
 
 
 def link_groups(relations: Iterable[MetamorphicRelation], space: FeatureSpace) -> tuple[GroupLink, ...]:
-    """Return which groups of choices relations map to each other, in the same order or reversed.
+    """Return the groups of choices that relations map to each other, in the same order or reversed.
 
-    A choice that goes to the one in the same place of its group says the one, a choice that goes to the one in the
-    mirrored place the other; the middle one of a group says neither.
+    A choice that is mapped to the same place of a group implies the same order, and one that is mapped to the mirrored
+    place the reversed order. The middle choice implies neither.
     """
     links: dict[GroupLink, None] = {}
     for relation in relations:
@@ -97,14 +97,14 @@ def link_groups(relations: Iterable[MetamorphicRelation], space: FeatureSpace) -
 
 
 class _Link(NamedTuple):
-    """Two features and how their values are related, whatever the actions."""
+    """Two features and the relation of their values, for any actions."""
 
     feature: int
     image_feature: int
     relation: Equal | Affine | ValueTable
 
     def own_ends(self, space: FeatureSpace) -> Iterable[tuple[int, float]]:
-        """Values of a table: each must be an interval of its own."""
+        """Yield the cuts around the values of a table, which must be separate intervals."""
         if not isinstance(self.relation, ValueTable):
             return
         for x, y in self.relation.pairs:
@@ -115,7 +115,7 @@ class _Link(NamedTuple):
 
 
 class _Ends:
-    """Cuts of a numeric feature or values of a categorical one, and where links send them."""
+    """Cuts of a numeric feature or values of a categorical one, and their images under links."""
 
     def __init__(self, space: FeatureSpace, feature: int, links: Iterable[_Link]) -> None:
         self.numeric = space[feature].kind == "numeric"
@@ -124,13 +124,14 @@ class _Ends:
         self._back = [link for link in links if link.image_feature == feature]
         for link in self._forth:
             if space[link.image_feature].kind != space[feature].kind:
+                one, other = space[feature], space[link.image_feature]
                 raise RelationError(
-                    f"{space.names[feature]!r} is {space[feature].kind} but {space.names[link.image_feature]!r}, which "
-                    f"a relation pairs with it, is {space[link.image_feature].kind}."
+                    f"a relation pairs {one.name!r} with {other.name!r}, but the first is {one.kind} and the second "
+                    f"{other.kind}."
                 )
 
     def add(self, end: float) -> float | None:
-        """Add an end and return it as it was added, or None when it is no number or was there."""
+        """Add a cut or value and return it as added, or None if it is infinite or not new."""
         if not math.isfinite(end):
             return None
         if self.numeric:
@@ -144,19 +145,14 @@ class _Ends:
         return end
 
     def images(self, end: float) -> Iterable[tuple[int, float]]:
-        """Yield the features and ends that an end is sent to, forwards and backwards."""
-        for link in self._forth:
-            for image in self._sent(link.relation, end, forth=True):
-                yield link.image_feature, image
-        for link in self._back:
-            for source in self._sent(link.relation, end, forth=False):
-                yield link.feature, source
-
-    def _sent(self, relation: Equal | Affine | ValueTable, end: float, *, forth: bool) -> tuple[float, ...]:
-        if isinstance(relation, Equal):
-            return (end,)
-        if isinstance(relation, ValueTable):
-            return ()  # all its values are ends already, see `own_ends`
-        if self.numeric:
-            return (relation.image_cut(end) if forth else relation.source_cut(end),)
-        return (float(relation.apply(end) if forth else relation.undo(end)),)
+        """Yield images and sources of a cut or value, with their features."""
+        for links, forth in ((self._forth, True), (self._back, False)):
+            for link in links:
+                other, relation = link.image_feature if forth else link.feature, link.relation
+                if isinstance(relation, Equal):
+                    yield other, end
+                elif isinstance(relation, Affine) and self.numeric:
+                    yield other, relation.image_cut(end) if forth else relation.source_cut(end)
+                elif isinstance(relation, Affine):
+                    yield other, float(relation.apply(end) if forth else relation.undo(end))
+                # All values of a table are added in the beginning, see `own_ends`.

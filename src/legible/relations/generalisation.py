@@ -1,8 +1,7 @@
-"""Step 2 of the paper: the rules that follow from a mined rule.
+"""Step 2 of the paper: the related forms of a mined rule.
 
-- `generalise`, `generalise_all`: the fixed point M_gen of a rule, a `Generalisation`; `Dropped` is an image that does
-  not exist.
-- `describe`: a rule with its generalisations as text.
+- `generalise`, `generalise_all`: the fixed point M_gen of a rule, a `Generalisation`. `Dropped`: a missing image.
+- `describe`: a rule with its related forms as text.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ MOST_RULES = 256
 
 
 class Dropped(NamedTuple):
-    """An image that does not exist, because one condition of the rule has none under the relation."""
+    """A missing image of a rule: one of its conditions has no image under the relation."""
 
     rule: Rule
     relation: MetamorphicRelation
@@ -31,17 +30,17 @@ class Dropped(NamedTuple):
 
 @dataclass(frozen=True)
 class Generalisation:
-    """What became of a rule: M_gen(ρ), and what was left out on the way.
+    """The related forms M_gen(ρ) of a rule.
 
     Parameters
     ----------
     rule_set
-        The rules, the given one first, with the given one as their source. Empty when the rule only has conditions on
-        features that the relations ignore: nothing is left of it that could be generalised.
+        The rules, the given one first, with the given one as source. Empty if all conditions of the rule are on
+        features that the relations ignore.
     removed
-        Conditions of the given rule on ignored features. They are in no rule of the set.
+        Conditions of the given rule on ignored features, which are in no rule of the set.
     dropped
-        Images that do not exist.
+        Missing images.
     """
 
     rule_set: RuleSet
@@ -50,12 +49,12 @@ class Generalisation:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no condition was left, so that the rule was not generalised."""
+        """True if no condition was left to generalise."""
         return not self.rule_set.rules
 
 
 def generalise(rule: Rule, relations: Iterable[MetamorphicRelation], *, most_rules: int = MOST_RULES) -> Generalisation:
-    """Return all rules that follow from a rule by relations: the fixed point M_gen.
+    """Return all related forms of a rule: the fixed point M_gen.
 
     >>> from legible.relations import FeatureRelation
     >>> turn = MetamorphicRelation.of([FeatureRelation(0, 2, 62, 64)])
@@ -68,11 +67,10 @@ def generalise(rule: Rule, relations: Iterable[MetamorphicRelation], *, most_rul
     rule
         A mined rule.
     relations
-        The metamorphic relations M. Conditions on features that a relation ignores (R = ℝ × ℝ) are removed first, from
-        the given rule too, when the relation can apply to it or to a rule that follows from it. An image is left out
-        when a condition of the rule has no image.
+        The metamorphic relations M. Conditions on features that a relation ignores (R = ℝ × ℝ) are removed first, also
+        from the given rule, if the relation applies to the rule or to one of its related forms.
     most_rules
-        More rules than this are refused.
+        Maximum number of rules.
     """
     return _Generaliser(relations, most_rules)(rule)
 
@@ -86,7 +84,7 @@ def generalise_all(
 
 
 class _IndexedRelation:
-    """A metamorphic relation, looked up by feature, that remembers the images of conditions."""
+    """A metamorphic relation indexed by feature, with a cache of images of conditions."""
 
     def __init__(self, relation: MetamorphicRelation) -> None:
         self.relation = relation
@@ -96,7 +94,7 @@ class _IndexedRelation:
             if not isinstance(fr.relation, Anything)
         }
         taken = {image for image, _ in self._targets.values()}
-        # A feature that only is an image would be overwritten by it, so a condition on it cannot stay.
+        # A feature that is only an image is overwritten, so conditions on it have no image.
         self._unmapped = set(relation.unmapped) | (taken - self._targets.keys())
         self._known: dict[Condition, tuple[Condition, ...]] = {}
 
@@ -114,14 +112,14 @@ class _IndexedRelation:
 
 
 class _Reach(NamedTuple):
-    """What concerns the rules that follow from a rule with a given action."""
+    """Ignored features, and maps that round, for all related forms of rules with one action."""
 
     ignored: frozenset[int]
     rounding: dict[int, tuple[Affine, ...]]
 
 
 class _Generaliser:
-    """The relations, indexed by the action of the rules that they apply to."""
+    """The relations, indexed by the action of the rules to which they apply."""
 
     def __init__(self, relations: Iterable[MetamorphicRelation], most_rules: int) -> None:
         if most_rules < 1:
@@ -136,7 +134,7 @@ class _Generaliser:
         reach = self._reach(rule.action)
         start = _strip(rule, reach.ignored)
         if not reach.rounding.keys().isdisjoint(start.features):
-            # Ends that have no exact image move to the next that have.
+            # Move bounds without an exact image to the next ones that have an image.
             settled = tuple(_settle(c, reach.rounding.get(c.feature, ())) for c in start.conditions)
             start = Rule(rule.polarity, rule.action, settled)
         removed = tuple(c for c in rule.conditions if c.feature in reach.ignored)
@@ -166,15 +164,15 @@ class _Generaliser:
         images_of_rule = (Rule(rule.polarity, action, body) for body in product(*choices))
         if not reach.ignored:
             return images_of_rule
-        # An image may speak of features that another relation ignores; one that speaks of nothing else says nothing.
+        # Other relations may ignore features of an image; an image without other conditions is left out.
         return (stripped for image in images_of_rule if (stripped := _strip(image, reach.ignored)).conditions)
 
     def _refuse_beyond(self, count: int, rule: Rule) -> None:
         if count > self.most_rules:
             names = ", ".join(sorted({repr(r.relation.name) for group in self.relations.values() for r in group}))
             raise RelationError(
-                f"{rule.paper()} has more than {self.most_rules} generalisations under the relations {names}. "
-                "Use fewer relations, or look for one that never comes back to where it started."
+                f"{rule.paper()} has more than {self.most_rules} related forms under the relations {names}. "
+                "Use fewer relations, or look for one that moves values further each time it is applied."
             )
 
     def _reach(self, action: int) -> _Reach:
@@ -197,7 +195,7 @@ class _Generaliser:
 
 
 def _strip(rule: Rule, features: frozenset[int]) -> Rule:
-    """Remove conditions on these features."""
+    """Return the rule without conditions on these features."""
     if features.isdisjoint(rule.features):
         return rule
     return Rule(rule.polarity, rule.action, tuple(c for c in rule.conditions if c.feature not in features))
@@ -213,11 +211,8 @@ def _settle(condition: Condition, maps: Sequence[Affine]) -> Condition:
     return condition
 
 
-# --- Text ------------------------------------------------------------------------------------------------------------
-
-
 def describe(rule_set: RuleSet, space: FeatureSpace) -> str:
-    """Write a rule with its generalisations as text.
+    """Return a rule and its related forms as text.
 
     >>> from legible.relations import FeatureRelation
     >>> space = FeatureSpace.of(["gap.left", "gap.right"], ["Left", "Right"])
@@ -236,7 +231,7 @@ def describe(rule_set: RuleSet, space: FeatureSpace) -> str:
     if not rules:
         lines.append("  is not generalised: all its conditions are on features that the relations ignore.")
     elif rules == (source,):
-        lines.append("  stays alone: no relation gives another rule.")
+        lines.append("  has no related forms.")
     else:
         lines.append(f"  generalises to {len(rules)} rule{'s' if len(rules) > 1 else ''}:")
         lines += [f"  {rule.text(space)}" for rule in rules]

@@ -1,8 +1,8 @@
-"""Where the statements of a relations file stand in it, so that an error can name the line.
+"""Lines of the statements of a relations file, for error messages.
 
 - `Source`: the text of a file. `Place`: a statement in it.
-- `RelationFileError`: what is wrong, and in which line; `UnknownNameError`: a name that nothing has; `KindError`:
-  features of kinds that do not fit.
+- `RelationFileError`: an error with its line. `UnknownNameError`: an unknown name. `KindError`: features of different
+  kinds.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from legible.relations.values import RelationError
 
 
 class RelationFileError(RelationError):
-    """A relations file that cannot be used; says in which line and why."""
+    """An error in a relations file, with its line."""
 
     def __init__(self, where: str, line: int, message: str) -> None:
         super().__init__(f"{where}:{line}: {message}")
@@ -24,11 +24,11 @@ class RelationFileError(RelationError):
 
 
 class UnknownNameError(RelationFileError):
-    """A relations file that speaks of a feature or an action that is not there."""
+    """An unknown feature or action in a relations file."""
 
 
 class KindError(RelationFileError):
-    """A relations file that maps features of one kind to those of another; kinds may be guessed from experiences."""
+    """A map between features of different kinds, which may be guessed from experiences."""
 
 
 _QUOTED_OR_COMMENT = re.compile(
@@ -37,13 +37,13 @@ _QUOTED_OR_COMMENT = re.compile(
 
 
 class Source:
-    """The text of a file, in which lines are found by what stands in them: TOML readers give no positions."""
+    """The text of a file, searched for the lines of statements: TOML readers give no positions."""
 
     def __init__(self, where: str, text: str) -> None:
         self.where = where
 
         def blank(found: re.Match[str]) -> str:
-            # Comments and texts of many lines may look like statements; empty them, but keep their lines.
+            # Comments and multi-line texts may look like statements. Remove them, but keep line breaks.
             piece = found[0]
             return "\n" * piece.count("\n") if piece.startswith(("#", '"""', "'''")) else piece
 
@@ -52,24 +52,24 @@ class Source:
         self.ranges = list(zip(heads, [*heads[1:], len(self.lines)], strict=False))
 
     def at(self, relation: int | None, key: str) -> Place:
-        """The place of a key in the relation with this number, or anywhere."""
+        """Return the place of a key in the relation with this index, or in the whole file."""
         return Place(self, relation, key)
 
     def find(self, pattern: str, first: int, last: int) -> int | None:
-        """The first line in which a regular expression is found."""
+        """Return the index of the first line that matches a regular expression, or None."""
         return next((i for i in range(first, last) if re.search(pattern, self.lines[i])), None)
 
 
 @dataclass(frozen=True)
 class Place:
-    """A statement of a file: the key, in the relation with this number."""
+    """A statement of a file: a key of the relation with this index."""
 
     source: Source
     relation: int | None
     key: str
 
     def line(self, token: str = "") -> int:
-        """The line of the statement (of the relation's head without a key), or of a text in it; they count from 1."""
+        """Return the line of the statement, or of a text in it; without a key, the first line of the relation."""
         first, last = 0, len(self.source.lines)
         if self.relation is not None and self.relation < len(self.source.ranges):
             first, last = self.source.ranges[self.relation]
@@ -86,13 +86,13 @@ class Place:
         return start + 1
 
     def error(self, message: str, token: str = "") -> RelationFileError:
-        """An error about the statement, or a text in it."""
+        """Return an error about the statement, or a text in it."""
         return RelationFileError(self.source.where, self.line(token), message)
 
     def unknown(self, message: str, token: str) -> UnknownNameError:
-        """The error that a text in the statement names nothing that is there."""
+        """Return an error about an unknown name."""
         return UnknownNameError(self.source.where, self.line(token), message)
 
     def unfit(self, message: str, token: str) -> KindError:
-        """The error that a text in the statement names features of kinds that do not fit."""
+        """Return an error about features of different kinds."""
         return KindError(self.source.where, self.line(token), message)

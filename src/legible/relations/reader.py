@@ -1,6 +1,6 @@
-"""The relations file: metamorphic relations as TOML. Nothing in it is executed.
+"""The relations file: metamorphic relations as TOML, which never runs code.
 
-- `load_relations`, `parse_relations`: read a file, or the text of one.
+- `load_relations`, `parse_relations`: read a file, or its text.
 
 A file holds one or more relations. This one is PAC-Man's 90° turn::
 
@@ -15,65 +15,63 @@ A file holds one or more relations. This one is PAC-Man's 90° turn::
     ]
     ignore = ["*.x", "*.y"]
 
-Read it as: "where North is right, East is right in the turned situation, and there the value of food.north is that of
-food.east". Features that no statement names stay as they are.
+It means: where North is right, East is right in the turned situation, and the value of food.north becomes that of
+food.east. Features that no statement names do not change.
 
 Keys of a relation
 ------------------
 ``name``, ``words``
-    What it is called (required), and what it says, for people.
+    Name (required), and description.
 ``actions``
     Required. Either ``"same"`` (every action to itself) or a table with one or more of
 
     - ``cycle = ["North", "East", "South", "West"]``: each becomes the next, the last one the first;
     - ``swap = ["Left", "Right"]``: a cycle of two;
-    - ``same = ["Stop"]``: these become themselves;
+    - ``same = ["Stop"]``: these do not change;
     - ``map = { Left = "Right" }``: in this direction only.
 
-    Actions that are not named have no relation: their rules stay alone. Where actions are made of several parts, or
-    continuous, names are those of choices, such as "steer.left", or of whole groups, such as "steer" or "leg1.*":
-    ``swap = ["leg1.*", "leg2.*"]``. Two more statements are for groups:
+    Rules for other actions have no related forms. If actions are continuous or have several parts, names are those of
+    choices, such as "steer.left", or of groups, such as "steer" or "leg1.*": ``swap = ["leg1.*", "leg2.*"]``. Groups
+    have two more statements:
 
-    - ``negate = "steer"``: the other way round; what is left becomes right, and a number changes its sign (mirrored
-      about the middle of its bounds);
-    - ``pair = { from = "hip1", to = "hip2", negate = true }``: one group becomes another, the other way round.
+    - ``negate = "steer"``: left becomes right, and a number changes its sign (mirrored about the middle of its bounds);
+    - ``pair = { from = "hip1", to = "hip2", negate = true }``: one group becomes another, mirrored.
 ``holds``, ``note``
-    Whether it holds, a table from environment to "yes", "nearly", "partly" or "no"; and what else a reader should know.
+    A table from environment to "yes", "nearly", "partly" or "no"; and further remarks.
 
 Statements on features
 ----------------------
 ``cycle = ["*.north", "*.east", "*.south", "*.west"]``
-    The value of each goes to the next, that of the last to the first.
+    The value of each becomes that of the next, and the value of the last that of the first.
 ``swap = ["ghost0.*", "ghost1.*"]``
     Two features exchange their values.
 ``shift = { features = "vehicle{n}.*", by = 1 }``
-    Row n goes to row n + 1. Beyond the last row there is no image.
+    Row n becomes row n + 1. The last row has no image.
 ``negate = ["*.vy", "*.sin_h"]``
     x becomes -x.
 ``reflect = { features = "ego.y", about = 0.25 }``
     x becomes 2 · 0.25 - x.
 ``map = { features = "position", values = [[0, 3], [1, 7]] }``
-    0 becomes 3 and 1 becomes 7; other values have no image. A value that stands in several pairs has several images.
+    0 becomes 3 and 1 becomes 7; other values have no image. A value in several pairs has several images.
 ``ignore = ["*.x", "*.y"]``
-    Every value is as good as every other: conditions on these features are removed.
+    The values do not matter: conditions on these features are removed.
 ``drop = "obstacle.*"``
-    A rule that speaks of these features has no image.
+    Rules with conditions on these features have no image.
 ``pair = { from = "x", to = "y", negate = true }``
-    For all that the others cannot say: the value of one feature goes to another. Instead of ``negate`` one of
-    ``about = 0.5``, ``times = 2.0, plus = 1.0`` (either alone will do), ``values = [[0, 1]]`` or ``any = true``; with
-    none of them the values are equal.
+    The general case: the value of one feature becomes that of another. Instead of ``negate`` one of ``about = 0.5``,
+    ``times = 2.0, plus = 1.0`` (or one of them), ``values = [[0, 1]]`` or ``any = true``; by default values are equal.
 
-Each takes one such example or a list of them. ``*`` stands for any text, the same text on all sides of a statement;
-``{n}``, in ``shift``, for a whole number. A statement that matches nothing, that maps a feature in another way than a
-statement before it, or that maps two features to one is an error, and the error names the line. In statements on single
-features (``negate``, ``reflect``, ``map``, ``ignore``, ``drop``) a name that ends in ``?`` may match nothing:
-``negate = ["*.vy", "*.sin_h?"]`` serves observations with and without a heading.
+Each statement takes one such example or a list of them. ``*`` stands for any text, the same on all sides of a
+statement; ``{n}``, in ``shift``, for a whole number. A statement that matches nothing, contradicts an earlier one, or
+maps two features to one is an error that names the line. In statements on single features (``negate``, ``reflect``,
+``map``, ``ignore``, ``drop``) a name that ends in ``?`` may match nothing: ``negate = ["*.vy", "*.sin_h?"]`` fits
+observations with and without a heading.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -102,20 +100,12 @@ _ABOUT_PEOPLE = ("name", "words", "actions", "holds", "note")
 
 
 def load_relations(path: str | Path, space: FeatureSpace) -> tuple[MetamorphicRelation, ...]:
-    """Read a relations file: one metamorphic relation for every relation and pair of actions in it.
-
-    Parameters
-    ----------
-    path
-        The TOML file; the module's documentation describes its language.
-    space
-        The features and actions that it speaks of.
-    """
+    """Return the relations of a TOML file for a space: one for every relation and pair of actions in the file."""
     return parse_relations(read_text(path, RelationError), space, str(path))
 
 
 def parse_relations(text: str, space: FeatureSpace, where: str = "relations") -> tuple[MetamorphicRelation, ...]:
-    r"""Read relations from the text of a file; `where` is what errors call it.
+    r"""Return the relations of the text of a file; `where` names the file in errors.
 
     >>> space = FeatureSpace.of(["x", "vx"], ["Left", "Right"])
     >>> toml = '[[relation]]\nname = "mirror"\nactions = { swap = ["Left", "Right"] }\nnegate = "*"'
@@ -145,7 +135,7 @@ def parse_relations(text: str, space: FeatureSpace, where: str = "relations") ->
 
 
 class _RelationReader:
-    """Turns one [[relation]] table into metamorphic relations."""
+    """Reader of one [[relation]] table."""
 
     def __init__(self, source: Source, number: int, data: Mapping[str, Any], space: FeatureSpace) -> None:
         self.source = source
@@ -157,11 +147,11 @@ class _RelationReader:
             "cycle": self._cycle,
             "swap": self._cycle,
             "shift": self._shift,
-            "negate": self._same_for_all,
-            "reflect": self._reflect_or_map,
-            "map": self._reflect_or_map,
-            "ignore": self._same_for_all,
-            "drop": self._drop,
+            "negate": self._map_single,
+            "reflect": self._map_single,
+            "map": self._map_single,
+            "ignore": self._map_single,
+            "drop": self._map_single,
             "pair": self._pair,
         }
 
@@ -186,7 +176,7 @@ class _RelationReader:
                 self.statements[key](value, self._place(key))
         unmapped, derived = list(self.pairing.unmapped), self.space.derived
         if derived is not None:
-            # Those of which the relation says nothing, and which are computed from what it changes.
+            # Derived features that the relation does not name, but whose inputs it changes.
             changed = {self.space.names[i] for i in self.pairing.named} | set(derived.parts)
             for i in derived.order:
                 if not changed.isdisjoint(derived.expressions[i].names):
@@ -216,7 +206,7 @@ class _RelationReader:
             for row in self._rows(patterns, place):
                 if len(set(row)) < len(row):
                     name = next(self.space.names[i] for i in row if row.count(i) > 1)
-                    raise place.error(f"{name!r} stands in the {place.key} more than once.", patterns[0])
+                    raise place.error(f"{name!r} occurs more than once in the {place.key}.", patterns[0])
                 for i, j in zip(row, [*row[1:], row[0]], strict=True):
                     self.pairing.add(i, j, EQUAL, place, patterns[0])
 
@@ -236,30 +226,25 @@ class _RelationReader:
                 for name, (first, last) in rows:
                     i = self.space.feature_index(name)
                     image = f"{name[:first]}{int(name[first:last]) + by}{name[last:]}"
-                    if image in self.space.names:
-                        self.pairing.add(i, self.space.feature_index(image), EQUAL, place, pattern)
-                    else:
-                        self.pairing.drop(i, place, pattern)
+                    j = self.space.feature_index(image) if image in self.space.names else None
+                    self.pairing.add(i, j, EQUAL, place, pattern)
 
-    def _same_for_all(self, value: Any, place: Place) -> None:
-        self._each(texts(value, place.key, place), NEGATE if place.key == "negate" else ANY, place)
-
-    def _reflect_or_map(self, value: Any, place: Place) -> None:
-        how = "about" if place.key == "reflect" else "values"
-        for table in tables(value, place, ("features", how)):
-            given = table[how]
-            relation = reflect(read_number(given, how, place)) if how == "about" else _table_of_values(given, place)
-            self._each(texts(table["features"], "features", place), relation, place)
-
-    def _each(self, patterns: Iterable[str], relation: ValueRelation, place: Place) -> None:
-        for pattern in patterns:
-            for i in self._named(pattern, place):
-                self.pairing.add(i, i, relation, place, pattern)
-
-    def _drop(self, value: Any, place: Place) -> None:
-        for pattern in texts(value, "drop", place):
-            for i in self._named(pattern, place):
-                self.pairing.drop(i, place, pattern)
+    def _map_single(self, value: Any, place: Place) -> None:
+        """Read a statement that maps features to themselves, or drops them."""
+        items: list[tuple[list[str], ValueRelation]] = []
+        if place.key in {"reflect", "map"}:
+            how = "about" if place.key == "reflect" else "values"
+            for table in tables(value, place, ("features", how)):
+                number = table[how]
+                single = reflect(read_number(number, how, place)) if how == "about" else _table_of_values(number, place)
+                items.append((texts(table["features"], "features", place), single))
+        else:
+            unchanged = NEGATE if place.key == "negate" else ANY if place.key == "ignore" else EQUAL
+            items.append((texts(value, place.key, place), unchanged))
+        for patterns, relation in items:
+            for pattern in patterns:
+                for i in self._named(pattern, place):
+                    self.pairing.add(i, None if place.key == "drop" else i, relation, place, pattern)
 
     def _pair(self, value: Any, place: Place) -> None:
         optional = ("negate", "about", "times", "plus", "values", "any")
@@ -272,31 +257,40 @@ class _RelationReader:
                 self.pairing.add(i, j, relation, place, patterns[0])
 
     def _named(self, pattern: str, place: Place) -> list[int]:
-        """The features that one name stands for; only a name that ends in ``?`` may stand for none."""
+        """Return the features that a name stands for; only a name that ends in ``?`` may stand for none."""
         name = pattern.removesuffix("?")
         if name != pattern and all(match_pattern(name, known) is None for known in self.space.names):
             return []
         return [i for (i,) in self._rows([name], place)]
 
     def _rows(self, patterns: Sequence[str], place: Place) -> list[tuple[int, ...]]:
-        """The features that the patterns name together, one row for every text that `*` can stand for."""
-        # A pattern was written for the features of the observation; derived ones are meant by their names.
+        """Return the features that patterns stand for together, one row for every text that `*` can stand for."""
+        # Patterns match only features of the observation; derived ones must be named.
         meant = self.space.own if any("*" in pattern for pattern in patterns) else self.space
         rows = matching_rows(patterns, meant.names, "feature", place)
         return [tuple(self.space.feature_index(name) for name in row) for row in rows]
 
 
 class _Pairing:
-    """The pairs of features of one relation; refuses pairs that contradict each other."""
+    """The pairs of features of one relation, without contradictions."""
 
     def __init__(self, space: FeatureSpace) -> None:
         self._space = space
-        # By feature: its image, how they are related, and the statement that says so.
+        # By feature: its image, the relation of values, and the statement.
         self._sources: dict[int, tuple[int | None, ValueRelation, Place, str]] = {}
         self._images: dict[int, int] = {}
 
-    def add(self, feature: int, image: int, relation: ValueRelation, place: Place, token: str) -> None:
-        if self._is_known(feature, image, relation, place, token):
+    def add(self, feature: int, image: int | None, relation: ValueRelation, place: Place, token: str) -> None:
+        """Add a pair, or a feature without an image; raise `RelationFileError` if it contradicts another pair."""
+        if feature in self._sources:
+            *before, other_place, its_token = self._sources[feature]
+            if before != [image, relation]:
+                name, line = self._space.names[feature], other_place.line(its_token)
+                wrong = f"{name!r} is already mapped differently by {other_place.key!r} in line {line}."
+                raise place.error(wrong, token)
+            return
+        self._sources[feature] = (image, relation, place, token)
+        if image is None:
             return
         if image in self._images:
             names, other = self._space.names, self._images[image]
@@ -313,25 +307,11 @@ class _Pairing:
         if isinstance(relation, Affine) and special is not None:
             values = ", ".join(f"{value:g}" for value in special.sentinels)
             raise place.error(
-                f"{special.name!r} cannot be {relation.text}: {values} means something else than a number there. "
-                "Write its pairs of values with 'map', or leave it out.",
+                f"{special.name!r} cannot be {relation.text}: {values} is a special value. "
+                "Give pairs of values with 'map', or leave the feature out.",
                 token,
             )
-        self._sources[feature] = (image, relation, place, token)
         self._images[image] = feature
-
-    def drop(self, feature: int, place: Place, token: str) -> None:
-        if not self._is_known(feature, None, EQUAL, place, token):
-            self._sources[feature] = (None, EQUAL, place, token)
-
-    def _is_known(self, feature: int, image: int | None, relation: ValueRelation, place: Place, token: str) -> bool:
-        if feature not in self._sources:
-            return False
-        *before, other, its_token = self._sources[feature]
-        if before == [image, relation]:
-            return True
-        name, line = self._space.names[feature], other.line(its_token)
-        raise place.error(f"{name!r} is mapped in another way by {other.key!r} in line {line}.", token)
 
     def relations(self, action: int, image_action: int) -> tuple[FeatureRelation, ...]:
         return tuple(
@@ -350,9 +330,9 @@ class _Pairing:
 
 
 def _row_number(pattern: str, name: str) -> tuple[int, int] | None:
-    """Where in a name the number stands that ``{n}`` means, from and to; None where the pattern does not match.
+    """Return the start and end of the number that ``{n}`` stands for in a name; None without a match.
 
-    Like every ``*`` before it, it stands as far to the right as it goes, and is as long as can be.
+    Like every ``*`` before it, it lies as far to the right as possible, and is as long as possible.
 
     >>> _row_number("vehicle{n}.*", "vehicle12.x"), _row_number("vehicle{n}.*", "ego.x")
     ((7, 9), None)
@@ -383,7 +363,7 @@ def _relation_of_pair(table: Mapping[str, Any], place: Place) -> ValueRelation:
     if "times" in table or "plus" in table:
         ways.append("times" if "times" in table else "plus")
     if len(ways) > 1:
-        raise place.error(f"a pair can be related in one way only, got {' and '.join(map(repr, ways))}.", ways[1])
+        raise place.error(f"a pair needs a single relation, got {' and '.join(map(repr, ways))}.", ways[1])
     for key in ("negate", "any"):
         if table.get(key, True) is not True:
             raise place.error(f"{key!r} must be true or left out, got {table[key]!r}.", key)
@@ -397,10 +377,8 @@ def _relation_of_pair(table: Mapping[str, Any], place: Place) -> ValueRelation:
         case ["values"]:
             return _table_of_values(table["values"], place)
         case ["times" | "plus"]:
-            times, plus = (
-                read_number(table.get("times", 1), "times", place),
-                read_number(table.get("plus", 0), "plus", place),
-            )
+            times = read_number(table.get("times", 1), "times", place)
+            plus = read_number(table.get("plus", 0), "plus", place)
             if times == 0:
                 raise place.error("'times' must not be 0.", "times")
             return Affine(times, plus)

@@ -1,15 +1,15 @@
-"""Which relations are meant: the one place that decides.
+"""Choice of relations files.
 
-- `resolve_relations`: the user's files, names and relations, or those that come with the domain of an environment. It
-  returns `ChosenRelations`.
+- `resolve_relations`: returns the `ChosenRelations`: those of the user, or those of the environment's domain.
 - `RelationsText`: the text of one relations file.
+- `DISCOVER`: stands for relations that are discovered in the environment (`legible.relations.discovery`).
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,12 +25,14 @@ from legible.relations.relation import MetamorphicRelation
 from legible.relations.values import RelationError
 from legible.relations.writer import dump_relations
 
+DISCOVER = "discover"
+DISCOVERED = "discovered"  # name of the text of such relations
 RelationsArgument: TypeAlias = str | Path | Sequence[str | Path | MetamorphicRelation] | None
 
 
 @dataclass(frozen=True)
 class RelationsText:
-    """The text of a relations file, what it is called, and where it is from."""
+    """The text of a relations file, with its name and origin."""
 
     name: str
     text: str
@@ -38,24 +40,24 @@ class RelationsText:
 
     @property
     def checksum(self) -> str:
-        """A text that changes when the content does."""
+        """Hash of the text."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
     def relations(self, space: FeatureSpace) -> tuple[MetamorphicRelation, ...]:
-        """Read it, for features and actions of these names."""
+        """Return the relations for these features and actions."""
         return parse_relations(self.text, space, self.where)
 
 
 @dataclass(frozen=True)
 class ChosenRelations:
-    """The relations that are meant.
+    """The chosen relations.
 
     Parameters
     ----------
     texts
         The relations, file by file.
     left_out
-        Files that come with the domain but do not fit the names of features and actions, and why, in words.
+        Files of the domain that do not fit the names of features and actions, with the reason.
     """
 
     texts: tuple[RelationsText, ...] = ()
@@ -63,38 +65,52 @@ class ChosenRelations:
 
 
 def resolve_relations(
-    environment: str | EnvironmentSpec | Env, space: FeatureSpace, relations: RelationsArgument = None
+    environment: str | EnvironmentSpec | Env,
+    space: FeatureSpace,
+    relations: RelationsArgument = None,
+    discover: Callable[[], str] | None = None,
 ) -> ChosenRelations:
-    """Decide which relations are meant.
+    """Return the relations to use.
 
     Parameters
     ----------
     environment
-        The environment. Only one that really is of a domain gets the domain's relations: an environment that was made
-        is judged by its class, a spec by the environment that it makes, an id by itself (`legible.environments.
-        domain_of`).
+        The environment, whose domain is found with `legible.environments.domain_of`.
     space
-        Its features and actions by name, as `legible.environments.resolve_names` decides.
+        Names of features and actions, from `legible.environments.resolve_names`.
     relations
-        None for those that come with the domain and are used by default, as far as they fit the names; "none" for none;
-        else one or a list of files, names of files that come with the domain, or relations.
+        None for the defaults of the domain that fit the names; "none" for none; else one or a list of files, names of
+        files of the domain, relations, or "discover".
+    discover
+        Returns the text of the relations that "discover" stands for, empty if there are none.
 
     Raises
     ------
     RelationError
-        When a file is not there or cannot be read for these names. What is wrong with kinds of features only shows when
-        it is used: experiences may say of which kind a feature is.
+        If a file is missing or does not fit the names. Kinds of features are checked later, because they may be guessed
+        from experiences.
     """
-    found = _chosen(environment, space, relations)
+    given = [relations] if isinstance(relations, (str, Path)) else relations
+    if given is not None and DISCOVER in given and discover is not None:
+        others = [entry for entry in given if entry != DISCOVER]
+        found = _chosen(environment, space, others or "none")
+        discovered = discover()
+        if discovered:
+            added = RelationsText(DISCOVERED, discovered, "the discovered relations")
+            found = replace(found, texts=(*found.texts, added))
+        else:
+            found = replace(found, left_out=(*found.left_out, "discovered relations, because none was found"))
+    else:
+        found = _chosen(environment, space, relations)
     unclear = []
     for text in found.texts if space.derived is not None else ():
         try:
             unmapped = {i for relation in text.relations(space) for i in relation.unmapped if i >= space.n_own}
         except KindError:
             continue
-        if unmapped:  # rules that speak of these are not carried over
+        if unmapped:  # rules with conditions on these have no related forms
             names = ", ".join(space.names[i] for i in sorted(unmapped))
-            unclear.append(f"{text.name}, for rules that speak of the derived features it says nothing of ({names})")
+            unclear.append(f"{text.name}, for rules with derived features that it does not map ({names})")
     return replace(found, left_out=(*found.left_out, *unclear))
 
 
@@ -112,7 +128,7 @@ def _chosen(
                     fitting.append(text)
                 except UnknownNameError as error:
                     reason = error.reason
-                    left_out.append(f"{file.name} speaks of other names than those of this environment ({reason})")
+                    left_out.append(f"{file.name} does not fit the names of this environment ({reason})")
         return ChosenRelations(tuple(fitting), tuple(left_out))
     given = [relations] if isinstance(relations, (str, Path)) else list(relations)
     if given == ["none"]:
@@ -129,15 +145,15 @@ def _chosen(
 
 
 def _text_of(source: str | Path, environment: str | EnvironmentSpec | Env) -> RelationsText:
-    """Read a file, or one that comes with the domain; its name counts before a file of the same name."""
+    """Return the text of a file of the domain, or else of a file with this path."""
     shipped = {file.name: file.path for file in shipped_relations(environment)} if isinstance(source, str) else {}
     if source in shipped:
         return _read(shipped[str(source)], str(source))
     if not Path(source).exists():
-        known = f" Those that come with the package: {', '.join(shipped)}." if shipped else ""
+        known = f" The files of the domain are {', '.join(shipped)}." if shipped else ""
         hint = did_you_mean(str(source), shipped) or known
         raise RelationError(f"{source}: there is no such file.{hint}")
-    # The folder of a study puts numbers before names.
+    # In the folder of a study, names begin with a number.
     return _read(Path(source), re.sub(r"^\d\d-", "", Path(source).stem))
 
 

@@ -1,6 +1,6 @@
-"""What statements of a relations file are made of: texts, lists, tables and numbers, checked; names with ``*``.
+"""Values of statements in a relations file.
 
-- `texts`, `lists`, `tables`, `read_number`: values of a TOML file, or the error that names their line.
+- `texts`, `lists`, `tables`, `read_number`: checked values; errors name the line.
 - `matching_rows`: the names that patterns stand for together.
 """
 
@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from legible.errors import did_you_mean
+from legible.errors import did_you_mean, suggest_names
 from legible.features.patterns import fill_pattern, match_pattern
 from legible.relations.places import Place
 
 
 def texts(value: Any, key: str, place: Place) -> list[str]:
-    """One text, or a list of them."""
+    """Return the texts of one text or a list of texts."""
     found = [value] if isinstance(value, str) else value
     if not isinstance(found, list) or not found or not all(isinstance(text, str) for text in found):
         raise place.error(f"{key!r} must be a name or a list of names, got {value!r}.")
@@ -23,7 +23,7 @@ def texts(value: Any, key: str, place: Place) -> list[str]:
 
 
 def lists(value: Any, key: str, place: Place) -> list[list[str]]:
-    """One list of names, or a list of such lists."""
+    """Return the lists of one list of names or a list of such lists."""
     found = [value] if isinstance(value, list) and value and isinstance(value[0], str) else value
     if not isinstance(found, list) or not found:
         raise place.error(f"{key!r} must be a list of names, or a list of such lists, got {value!r}.")
@@ -39,7 +39,7 @@ def lists(value: Any, key: str, place: Place) -> list[list[str]]:
 def tables(
     value: Any, place: Place, required: Sequence[str], optional: Sequence[str] = (), key: str = ""
 ) -> list[dict[str, Any]]:
-    """One table with these keys, or a list of them; `key` is what errors call it, the statement's own by default."""
+    """Return the tables of one table or a list of tables; `key` names the statement in errors."""
     key = key or place.key
     found = [value] if isinstance(value, dict) else value
     if not isinstance(found, list) or not found or not all(isinstance(table, dict) for table in found):
@@ -56,7 +56,7 @@ def tables(
 
 
 def read_number(value: Any, key: str, place: Place) -> float:
-    """A finite number."""
+    """Return a finite number."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < float("inf"):
         raise place.error(f"{key!r} must be a finite number, got {value!r}.")
     return float(value)
@@ -65,14 +65,7 @@ def read_number(value: Any, key: str, place: Place) -> float:
 def matching_rows(patterns: Sequence[str], known: Sequence[str], what: str, place: Place) -> list[tuple[str, ...]]:
     """Return the names that patterns stand for together, one row for every text that ``*`` can stand for.
 
-    Parameters
-    ----------
-    patterns
-        Names, perhaps with ``*``; each must match something.
-    known, what
-        The names that there are, and of what.
-    place
-        Where the patterns stand.
+    Every pattern must match one of the `known` names; `what` is the kind of thing that they name.
     """
     if len({pattern.count("*") for pattern in patterns}) > 1:
         raise place.error(f"all of {list(patterns)} must hold the same number of '*'.", patterns[0])
@@ -81,7 +74,7 @@ def matching_rows(patterns: Sequence[str], known: Sequence[str], what: str, plac
         found = {name: match_pattern(pattern, name) for name in known}
         matches = {name: stands_for for name, stands_for in found.items() if stands_for is not None}
         if not matches:
-            missing = f"there is no {what} called {pattern!r}.{did_you_mean(pattern, known)}"
+            missing = f"there is no {what} called {pattern!r}.{suggest_names(pattern, known, f'{what}s')}"
             raise place.unknown(f"{pattern!r} matches no {what}." if "*" in pattern else missing, pattern)
         for name, stands_for in matches.items():
             origins.setdefault(stands_for, (pattern, name))
@@ -91,7 +84,7 @@ def matching_rows(patterns: Sequence[str], known: Sequence[str], what: str, plac
         for name, pattern in zip(row, patterns, strict=True):
             if name not in known:
                 raise place.unknown(
-                    f"{origin!r} matches {first!r}, but there is no {name!r} to go with it."
+                    f"{origin!r} matches {first!r}, but there is no corresponding {name!r}."
                     + did_you_mean(name, known),
                     pattern,
                 )

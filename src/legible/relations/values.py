@@ -1,20 +1,20 @@
-"""R ⊆ ℝ × ℝ: how the values of two features are related.
+"""Relations R ⊆ ℝ × ℝ between the values of two features.
 
-- `Equal`, `Anything`, `Affine`, `ValueTable`: the relations there are; `ValueRelation` is any of them.
-- `EQUAL`, `ANY`, `NEGATE`, `reflect`: the common ones by name.
-- `RelationError`: a relation that makes no sense.
+- `Equal`, `Anything`, `Affine`, `ValueTable`: the kinds of relations; `ValueRelation` is any of them.
+- `EQUAL`, `ANY`, `NEGATE`, `reflect`: common relations.
+- `RelationError`: an invalid relation.
 
-How an interval is mapped
--------------------------
-Conditions are ``low < x <= high`` in float32, and maps act on the ends. A map on float32 values has to round, so the
-image of a condition is defined by what it must do: *the image holds for y exactly where the condition holds for the
-value that y comes from* (`Affine.undo`). For negation this is ``[-high, -low)``, in float32 the same as
-``(below(-high), below(-low)]``, and it undoes itself to the last bit. Other maps may round; `generalise` first moves an
-end that has no exact image to the next one that has (by less than the map's own rounding error), and `share_cuts` makes
-only such cuts. After that, for every rule of the set and every finite observation whose image is finite: *a rule
-triggers in s exactly when its image triggers in the image of s*. A condition on a single value goes to the image of
-that value; there the sentence can fail for a neighbouring value that the map rounds to the same image. An interval of
-which a map's rounding would leave one value only, or none, has no image.
+Images of intervals
+-------------------
+Conditions are ``low < x <= high`` in float32, and maps act on the bounds. Maps of float32 values have to round, so the
+image of a condition is defined by its effect: *the image holds for y exactly where the condition holds for the value
+that y comes from* (`Affine.undo`). For negation this is ``[-high, -low)``, in float32 the same as
+``(below(-high), below(-low)]``, which is its own inverse to the last bit. Other maps may round. `generalise` therefore
+first moves a bound without an exact image to the next one that has an image (by less than the rounding error of the
+map), and `share_cuts` makes only such cuts. Then, for every rule of the set and every finite observation with a finite
+image: *a rule triggers in s exactly when its image triggers in the image of s*. The image of a condition on a single
+value is the image of that value; there the statement can fail for a neighbouring value that is rounded to the same
+image. An interval of which rounding would leave at most one value has no image.
 """
 
 from __future__ import annotations
@@ -35,22 +35,18 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 
 class RelationError(LegibleError):
-    """A relation that makes no sense, or that cannot be applied."""
+    """An invalid relation, or one that cannot be applied."""
 
 
 @dataclass(frozen=True)
 class Equal:
-    """The two values are equal."""
+    """Equality of two values."""
 
     exact = True
     text = "="
 
-    def contains(self, x: float, y: float) -> bool:
-        """Whether (x, y) ∈ R."""
-        return bool(np.float32(x) == np.float32(y))
-
     def images(self, condition: Condition, feature: int) -> tuple[Condition, ...]:
-        """The same interval, on the other feature."""
+        """Return the same interval for the other feature."""
         return (Condition(feature, condition.low, condition.high),)
 
     def map_values(self, values: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
@@ -60,19 +56,15 @@ class Equal:
 
 @dataclass(frozen=True)
 class Anything:
-    """ℝ × ℝ: every value is related to every value, so the feature is ignored (conditions on it are removed)."""
+    """ℝ × ℝ, which relates all values: the feature is ignored, and conditions on it are removed."""
 
     exact = True
     text = "any"
 
-    def contains(self, x: float, y: float) -> bool:  # noqa: ARG002
-        """Whether (x, y) ∈ R: always."""
-        return True
-
 
 @dataclass(frozen=True)
 class Affine:
-    """``y = scale · x + shift``, rising or falling, computed in float64 and rounded to float32.
+    """The map ``y = scale · x + shift``, computed in float64 and rounded to float32.
 
     >>> from legible.features import FeatureSpace
     >>> NEGATE.images(Condition(0, 1.0, 2.0), 0)[0].text(FeatureSpace.of(["vy"])[0])
@@ -86,19 +78,19 @@ class Affine:
         scale, shift = float(self.scale), float(self.shift) + 0.0
         if not (math.isfinite(scale) and math.isfinite(shift)) or scale == 0:
             raise RelationError(
-                f"y = {scale} · x + {shift} is no map: the scale must not be 0 and both must be finite."
+                f"y = {scale} · x + {shift} is not valid: the scale must not be 0, and both must be finite."
             )
         object.__setattr__(self, "scale", scale)
         object.__setattr__(self, "shift", shift)
 
     @property
     def exact(self) -> bool:
-        """Whether the map never rounds."""
+        """True if the map never rounds."""
         return abs(self.scale) == 1 and self.shift == 0
 
     @property
     def text(self) -> str:
-        """The map for people."""
+        """The map in words."""
         if self == NEGATE:
             return "negated"
         if self.scale == -1:
@@ -117,20 +109,16 @@ class Affine:
             source = (np.asarray(values, np.float32).astype(np.float64) - self.shift) / self.scale
             return np.asarray(source + 0.0, np.float32)
 
-    def contains(self, x: float, y: float) -> bool:
-        """Whether (x, y) ∈ R."""
-        return bool(self.apply(x) == np.float32(y))
-
     def image_cut(self, cut: float) -> float:
-        """Where a cut of the first feature falls on the second."""
+        """Return the image of a cut of the first feature."""
         return _pull_cut(self, cut, through_undo=True)
 
     def source_cut(self, cut: float) -> float:
-        """Where a cut of the second feature falls on the first."""
+        """Return the cut of the first feature whose image is a cut of the second."""
         return _pull_cut(self, cut, through_undo=False)
 
     def settle(self, cut: float, *, on_image: bool = False) -> float:
-        """Return the nearest cut, not below this one where possible, that maps there and back to itself."""
+        """Return the nearest cut, not below this one if possible, that maps back to itself."""
         if self.exact:
             return cut
         forth, back = (self.source_cut, self.image_cut) if on_image else (self.image_cut, self.source_cut)
@@ -144,10 +132,7 @@ class Affine:
         return settled if math.isfinite(settled) else cut
 
     def images(self, condition: Condition, feature: int) -> tuple[Condition, ...]:
-        """The interval whose values come from the condition's; nothing when rounding leaves one value of it, or none.
-
-        A single value goes to its own image.
-        """
+        """Return the image of a value or an interval; none if rounding leaves at most one value of an interval."""
         value = condition.value
         if value is not None:
             image = float(self.apply(value))
@@ -164,7 +149,7 @@ class Affine:
 
 @dataclass(frozen=True)
 class ValueTable:
-    """The pairs of R one by one; a value may have several images, or none.
+    """A relation given by its pairs; a value may have several images, or none.
 
     >>> ValueTable(((0, 1), (0, 2))).images(Condition.equals(5, 0), 7)
     (Condition(feature=7, low=0.9999999403953552, high=1.0), Condition(feature=7, low=1.9999998807907104, high=2.0))
@@ -177,12 +162,12 @@ class ValueTable:
     def __post_init__(self) -> None:
         pairs = tuple(sorted({(_float32(x), _float32(y)) for x, y in self.pairs}))
         if not pairs or not np.isfinite(pairs).all():
-            raise RelationError(f"a table needs pairs of finite values, got {list(self.pairs)}.")
+            raise RelationError(f"a table of values needs pairs of finite numbers, got {list(self.pairs)}.")
         object.__setattr__(self, "pairs", pairs)
 
     @property
     def text(self) -> str:
-        """The table for people, shortened when it is long."""
+        """The table in words, shortened if it is long."""
         shown = ", ".join(f"{x:g}→{y:g}" for x, y in self.pairs[:4])
         return shown if len(self.pairs) <= 4 else f"{shown}, … ({len(self.pairs)} values)"
 
@@ -194,12 +179,8 @@ class ValueTable:
             gathered[x] = (*gathered.get(x, ()), y)
         return gathered
 
-    def contains(self, x: float, y: float) -> bool:
-        """Whether (x, y) ∈ R."""
-        return _float32(y) in self.forth.get(_float32(x), ())
-
     def images(self, condition: Condition, feature: int) -> tuple[Condition, ...]:
-        """One condition for every image; nothing for an interval, or for a value that is not in the table."""
+        """Return a condition for every image; none for an interval, or for a value that is not in the table."""
         if condition.value is None:
             return ()
         return tuple(Condition.equals(feature, y) for y in self.forth.get(condition.value, ()))
@@ -207,7 +188,7 @@ class ValueTable:
     def map_values(self, values: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """Return the images of values (NaN where there is none), and which of them have one."""
         if len(self.forth) < len(self.pairs):
-            raise RelationError(f"{self.text} gives some value several images, so observations cannot be mapped.")
+            raise RelationError(f"observations cannot be mapped: a value has several images in {self.text}.")
         xs, ys = np.array(self.pairs, np.float32).T
         place = np.minimum(np.searchsorted(xs, values), len(xs) - 1)
         known = xs[place] == values
@@ -222,7 +203,7 @@ NEGATE = Affine(-1.0)
 
 
 def reflect(about: float) -> Affine:
-    """Make the reflection ``y = 2 · about - x``; like every value, `about` is rounded to float32."""
+    """Return the reflection ``y = 2 · about - x``; `about` is rounded to float32."""
     return Affine(-1.0, 2.0 * _float32(about))
 
 
@@ -232,7 +213,7 @@ def _float32(value: float) -> float:
 
 @lru_cache(maxsize=1 << 16)
 def _pull_cut(affine: Affine, cut: float, *, through_undo: bool) -> float:
-    """Return the cut d such that ``y <= d`` exactly where y comes from the side of `cut` that maps to low values."""
+    """Return the cut d with ``y <= d`` exactly if y comes from the side of `cut` that maps to low values."""
     rising = affine.scale > 0
     if not math.isfinite(cut):
         return cut if rising else -cut
@@ -244,7 +225,7 @@ def _pull_cut(affine: Affine, cut: float, *, through_undo: bool) -> float:
         source = origin(y)
         return bool(source <= cut) if rising else bool(source > cut)
 
-    # Look for the largest float32 that is low.
+    # Bisect for the largest float32 that is low.
     if not is_low(-_LARGEST):
         return -np.inf
     if is_low(_LARGEST):
@@ -260,7 +241,7 @@ def _pull_cut(affine: Affine, cut: float, *, through_undo: bool) -> float:
 
 
 def _ordinal(value: float) -> int:
-    """Number float32 values in their order; zero is 0."""
+    """Return the rank of a float32 value; that of zero is 0."""
     size = int(np.float32(abs(value)).view(np.int32))
     return size if value >= 0 else -size
 

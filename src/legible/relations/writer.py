@@ -1,7 +1,4 @@
-"""Writing relations files.
-
-- `dump_relations`: relations as the text of a file that `legible.relations.reader` reads back.
-"""
+"""`dump_relations`: writes the text of a relations file."""
 
 from __future__ import annotations
 
@@ -17,9 +14,9 @@ from legible.relations.values import NEGATE, Affine, Anything, Equal, ValueTable
 
 
 def dump_relations(relations: Iterable[MetamorphicRelation], space: FeatureSpace) -> str:
-    """Write relations as the text of a relations file; `parse_relations` gives equal relations back.
+    """Return the text of a relations file; `parse_relations` reads back equal relations.
 
-    Relations that follow each other and only differ in their actions become one table.
+    Consecutive relations that differ only in their actions become one table.
     """
 
     def all_but_actions(relation: MetamorphicRelation) -> tuple[Any, ...]:
@@ -69,7 +66,7 @@ def _dump_map(pairs: Iterable[tuple[int, int]], names: Sequence[str]) -> str:
 
 
 def _dump_choices(pairs: Sequence[tuple[int, int]], space: FeatureSpace) -> str:
-    """Whole groups by their names, which stay what they are when regions are cut in another way; else choices."""
+    """Return the text for groups by name, which does not depend on their regions, and for other choices."""
     statements: dict[str, list[str]] = {}
     alone = dict(pairs)
     for link in whole_groups(alone, space):
@@ -111,7 +108,7 @@ def _dump_features(relation: MetamorphicRelation, names: Sequence[str]) -> dict[
 
 
 def _dump_pair(fr: FeatureRelation, names: Sequence[str]) -> tuple[str, str]:
-    """The statement for one feature relation, as its key and one item of its list."""
+    """Return the statement for one feature relation: its key, and one item of its list."""
     name, relation = _quote(names[fr.feature]), fr.relation
     if fr.feature == fr.image_feature:
         if isinstance(relation, Anything):
@@ -139,5 +136,5 @@ def _dump_values(table: ValueTable) -> str:
 
 
 def _quote(text: str) -> str:
-    """A TOML text: that of JSON, but for one control character."""
+    """Return a TOML string: a JSON string, except for one control character."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

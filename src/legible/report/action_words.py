@@ -1,7 +1,4 @@
-"""Actions of a replay in words, as a list that its steps refer to.
-
-- `ActionWords`: the list, which grows where actions are no single choice.
-"""
+"""Actions of a replay in words, as a list that its steps refer to: `ActionWords`."""
 
 from __future__ import annotations
 
@@ -15,12 +12,12 @@ from legible.formatting import number
 
 
 class ActionWords:
-    """What the actions of a replay are called, after "to".
+    """Words of the actions of a replay; the list grows if actions have several parts or are continuous.
 
     Parameters
     ----------
     space
-        Names of actions, or of the choices that they take.
+        Names of actions, or of the choices of their parts.
     """
 
     def __init__(self, space: FeatureSpace) -> None:
@@ -29,28 +26,26 @@ class ActionWords:
         self._numbers: dict[str, int] = {}
 
     def number(self, action: Any, groups: NDArray[np.intp] | None = None) -> int:
-        """Return where the words of an action stand in the list.
+        """Return the position of an action in the list of words.
 
         Parameters
         ----------
         action
-            Its number, or those of all its parts.
+            Number of the action, or values of all its parts.
         groups
-            Which parts to speak of; all by default.
+            Parts to describe; all by default.
         """
         if self._space.is_discrete:
             return int(action)
-        text = self._text(np.asarray(action), range(len(self._space.groups)) if groups is None else groups.tolist())
+        action = np.asarray(action)
+        choices = choices_of(self._space.groups, action[None])[0]
+        parts = []
+        for i in range(len(self._space.groups)) if groups is None else groups.tolist():
+            label = self._space.actions[choices[i]].label
+            is_continuous = self._space.groups[i].regions is not None
+            parts.append(f"{label} ({number(float(action[i]))})" if is_continuous else label)
+        text = ", ".join(parts)
         if text not in self._numbers:
             self._numbers[text] = len(self.words)
             self.words.append(text)
         return self._numbers[text]
-
-    def _text(self, action: NDArray[Any], groups: Any) -> str:
-        choices = choices_of(self._space.groups, action[None])[0]
-        return ", ".join(self._part(choices[i], action[i], i) for i in groups)
-
-    def _part(self, choice: np.int64, value: Any, group: int) -> str:
-        label = self._space.actions[choice].label
-        continuous = self._space.groups[group].regions is not None
-        return f"{label} ({number(float(value))})" if continuous else label

@@ -1,4 +1,4 @@
-"""Puts the report together: one HTML file that needs nothing else, with plots and tables beside it."""
+"""Builder of the report: one self-contained HTML file, with plots and tables in a folder next to it."""
 
 from __future__ import annotations
 
@@ -27,27 +27,28 @@ def write_report(
     others: Mapping[str, str | Path | Policy] | None = None,
     watch: Sequence[int] = (),
 ) -> Path:
-    """Write the report of a study, and its plots and tables into the folder ``plots`` beside it.
+    """Write the report of a study, and its plots and tables into the folder ``plots`` next to it.
 
     Parameters
     ----------
     study
-        The study; steps that it has not done yet are done.
+        The study; missing steps are run.
     path
-        Where to; ``report.html`` in the study's folder by default.
+        Path of the HTML file; by default ``report.html`` in the folder of the study.
     others
-        Other policies (or their paths) by name, which become references of the study.
+        Other policies (or their paths) by name, which become baselines of the study.
     watch
-        Seeds of the final figure to show as replays, beside those that are chosen anyway.
+        Held-out seeds to replay in addition to the ones that are chosen automatically.
 
     Returns
     -------
     Path
-        Of the HTML file.
+        Path of the HTML file.
     """
     target = Path(path) if path is not None else study.folder / "report.html"
     study.play_references(others)
     study.explain()
+    study.summarise()
     findings = gather(study, watch)
     folder = target.parent / "plots"
     write_tables(findings, folder)
@@ -65,13 +66,13 @@ def render(findings: Findings) -> str:
             f=findings,
             style=asset("report.css"),
             script=Markup("\n").join([asset("player.js"), asset("report.js")]),
-            replays=_as_script(findings.replays),
+            replays=as_script(findings.replays),
         )
     )
 
 
 def template_environment() -> jinja2.Environment:
-    """Return what fills templates, with numbers for people as filters."""
+    """Return the environment of the templates, with the number formats as filters."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_ASSETS),
         autoescape=True,
@@ -80,20 +81,20 @@ def template_environment() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
     )
     for name in ("number", "signed", "percent", "p_value", "with_error", "counted", "capitalise", "unbroken"):
-        environment.filters[name] = _filter(getattr(formatting, name))
+        environment.filters[name] = _without_breaks(getattr(formatting, name))
     environment.filters["numbered"] = lambda rows: list(enumerate(rows, start=1))
     environment.filters["with_options"] = _with_options
     environment.filters["figure_cell"] = _figure_cell
     return environment
 
 
-def _filter(write: Callable[..., str]) -> Callable[..., str]:
-    """Make a filter of the template: text in which figures and their percent signs stay on one line."""
+def _without_breaks(write: Callable[..., str]) -> Callable[..., str]:
+    """Return a filter that keeps figures and their percent signs on one line."""
     return lambda *arguments: formatting.unbroken(write(*arguments))
 
 
 def _figure_cell(text: str) -> Markup:
-    """A figure with its interval, "599 (566 to 633)", which breaks at most between the two."""
+    """Return a figure with its interval, "599 (566 to 633)", that breaks only between the two."""
     figure, bracket, interval = formatting.unbroken(text).partition(" (")
     return Markup('{}<span class="whole">{}</span>').format(
         f"{figure} " if bracket else figure, bracket.strip() + interval
@@ -101,16 +102,16 @@ def _figure_cell(text: str) -> Markup:
 
 
 def _with_options(sentence: str) -> Markup:
-    """A sentence in which options, such as --search.budget, are set as code that stays on one line."""
-    return Markup(re.sub(r"--[a-z][a-z.-]*[a-z]", r'<code class="whole">\g<0></code>', str(escape(sentence))))
+    """Return a sentence with options, such as --set search.budget=N, as code that stays on one line."""
+    return Markup(re.sub(r"--(?:set )?[a-z][\w.,=-]*\w", r'<code class="whole">\g<0></code>', str(escape(sentence))))
 
 
 def asset(name: str) -> Markup:
-    """Return a file of the report's own, as it is."""
+    """Return the text of an asset file."""
     return Markup((_ASSETS / name).read_text(encoding="utf-8"))
 
 
-def _as_script(data: object) -> Markup:
-    """JSON that can stand inside a script element: nothing in it can close the element."""
+def as_script(data: object) -> Markup:
+    """Return JSON that is safe inside a script element: nothing in it can close the element."""
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=False)
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))

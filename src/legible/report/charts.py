@@ -1,8 +1,8 @@
 """Geometry of the report's charts, in percent of their width and height; the template draws them.
 
 - `Scale`: from values to percent, with ticks.
-- `histograms`: distributions of several samples on one scale, with marks of references.
-- `intervals`: effects with their confidence intervals on one scale.
+- `histograms`: distributions of several samples on one scale, with marks of baselines.
+- `interval_scale`: the scale of effects with their confidence intervals.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,12 +28,12 @@ class Scale:
     high: float
 
     def at(self, value: float) -> float:
-        """Return where a value lies, in percent, kept within the chart."""
+        """Return the position of a value in percent, clipped to the chart."""
         share = (value - self.low) / (self.high - self.low)
         return round(100 * min(1.0, max(0.0, share)), 2)
 
     def ticks(self, most: int = 6) -> list[tuple[float, str]]:
-        """Return round values with their places.
+        """Return round values with their positions.
 
         >>> Scale(0.0, 10.0).ticks()
         [(0.0, '0'), (20.0, '2'), (40.0, '4'), (60.0, '6'), (80.0, '8'), (100.0, '10')]
@@ -45,7 +44,7 @@ class Scale:
 
 
 def round_step(rough: float) -> float:
-    """Return the least of 1, 2, 5 × a power of ten that is not below a rough step.
+    """Return the smallest of 1, 2, 5 × a power of ten that is at least a rough step.
 
     >>> round_step(0.7), round_step(23.0), round_step(5.0)
     (1.0, 50.0, 5.0)
@@ -56,7 +55,7 @@ def round_step(rough: float) -> float:
 
 @dataclass(frozen=True)
 class Bar:
-    """A bar of a histogram: left end, width and height in percent, and what it counts."""
+    """A bar of a histogram: left end, width and height in percent, and its tooltip."""
 
     left: float
     width: float
@@ -66,17 +65,16 @@ class Bar:
 
 @dataclass(frozen=True)
 class Distribution:
-    """One sample in the chart of returns: bars, and where its mean and quartiles lie."""
+    """One sample in the chart of returns: bars, and the position of its mean."""
 
     name: str
     bars: tuple[Bar, ...]
     mean: float
-    quartiles: tuple[float, float, float]
 
 
 @dataclass(frozen=True)
 class ReferenceMark:
-    """The mean of a reference on the scale of distributions; `outside` is "left" or "right" where it lies beyond."""
+    """The mean of a baseline on the scale of distributions; `outside` is "left" or "right" if it is off the chart."""
 
     name: str
     mean: float
@@ -86,7 +84,7 @@ class ReferenceMark:
 
 @dataclass(frozen=True)
 class Histograms:
-    """Distributions of several samples on one scale, and marks of references."""
+    """Distributions of several samples on one scale, and marks of baselines."""
 
     scale: Scale
     rows: tuple[Distribution, ...]
@@ -103,10 +101,10 @@ def histograms(
     samples
         Returns by the names of policies.
     references
-        Mean returns of references by their names. They are marks: a constant choice that returns the same every time
-        would flatten all other distributions, and one that is far away would narrow them.
+        Mean returns of baselines by name. They are only marks: a constant return would flatten all other distributions,
+        and a distant one would narrow them.
     bins
-        How many there are, about.
+        Approximate number of bins.
     """
     everything = np.concatenate(list(samples.values()))
     low, high = float(everything.min()), float(everything.max())
@@ -118,36 +116,25 @@ def histograms(
     scale = Scale(float(edges[0]), float(edges[-1]))
     shares = {name: np.histogram(sample, edges)[0] / len(sample) for name, sample in samples.items()}
     tallest = max(float(share.max()) for share in shares.values())
-    rows = tuple(
-        Distribution(
-            name,
-            tuple(_bars(shares[name], edges, scale, tallest)),
-            scale.at(float(sample.mean())),
-            (*(scale.at(float(q)) for q in np.quantile(sample, [0.25, 0.5, 0.75])),),  # type: ignore[arg-type]
+    width = round(100 / (len(edges) - 1), 3)
+    rows = []
+    for name, sample in samples.items():
+        bars = tuple(
+            Bar(
+                scale.at(float(low)),
+                width,
+                round(100 * float(share) / tallest, 2),
+                f"{number(low, 4)} to {number(high, 4)}: {percent(share)} of the episodes",
+            )
+            for low, high, share in zip(edges[:-1], edges[1:], shares[name], strict=True)
+            if share > 0
         )
-        for name, sample in samples.items()
-    )
+        rows.append(Distribution(name, bars, scale.at(float(sample.mean()))))
     marks = []
     for name, mean in (references or {}).items():
         outside = "left" if mean < scale.low else "right" if mean > scale.high else ""
         marks.append(ReferenceMark(name, mean, scale.at(mean), outside))
-    return Histograms(scale, rows, tuple(marks))
-
-
-def _bars(
-    shares: NDArray[np.floating[Any]], edges: NDArray[np.floating[Any]], scale: Scale, tallest: float
-) -> list[Bar]:
-    width = 100 / len(shares)
-    return [
-        Bar(
-            scale.at(float(edges[i])),
-            round(width, 3),
-            round(100 * float(share) / tallest, 2),
-            f"{number(edges[i], 4)} to {number(edges[i + 1], 4)}: {percent(share)} of the episodes",
-        )
-        for i, share in enumerate(shares)
-        if share > 0
-    ]
+    return Histograms(scale, tuple(rows), tuple(marks))
 
 
 def interval_scale(effects: Sequence[Effect]) -> Scale:

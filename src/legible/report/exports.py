@@ -12,6 +12,7 @@ from legible.errors import LegibleError
 from legible.files import write_text, write_whole
 from legible.report.findings import Findings
 from legible.report.plots import (
+    LINE_HEIGHT,
     ROW_HEIGHT,
     plot_composition,
     plot_effects,
@@ -27,11 +28,11 @@ MOST_ROWS = 15
 
 
 def write_tables(findings: Findings, folder: Path) -> None:
-    """Write the tables of returns, references, verdicts, rules, composition, importances and baselines as ``.csv``."""
+    """Write returns, baselines, verdicts, rules, composition and importances as ``.csv`` files."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise LegibleError(f"{folder}: cannot be made ({error.strerror}).") from error
+        raise LegibleError(f"{folder}: cannot be created ({error.strerror}).") from error
     study, space = findings.study, findings.study.space
     columns: dict[str, Sequence[Any]] = {"seed": findings.final_seeds}
     for entry in findings.returns:
@@ -41,33 +42,23 @@ def write_tables(findings: Findings, folder: Path) -> None:
     _write_rows(folder / "verdicts.csv", findings.evaluation.to_rows(space))
     _write_rows(folder / "rules.csv", study.mining.to_rows())
     _write_rows(folder / "composition.csv", findings.improvement.to_rows(space))
-    _write_rows(folder / "importances.csv", _importance_rows(findings))
-    baselines = [
-        {"baseline": kind, "test": i, **row}
-        for kind, evaluation in study.baselines.items()
-        for i, row in enumerate(evaluation.to_rows(space))
-    ]
-    _write_rows(folder / "baselines.csv", baselines)
-
-
-def _importance_rows(findings: Findings) -> list[dict[str, Any]]:
-    importance, space = findings.study.mining.importance, findings.study.space
-    if importance is None:
-        return []
-    return [
+    importance = study.mining.importance
+    weights = [] if importance is None else [importance.positive, importance.negative]
+    names = [(a, i) for a in range(len(space.actions)) for i in range(len(space))] if weights else []
+    importances = [
         {
-            "action": action,
-            "feature": feature,
-            "for": float(importance.positive[a, i]),
-            "against": float(importance.negative[a, i]),
+            "action": space.action_names[a],
+            "feature": space.names[i],
+            "for": float(weights[0][a, i]),
+            "against": float(weights[1][a, i]),
         }
-        for a, action in enumerate(space.action_names)
-        for i, feature in enumerate(space.names)
+        for a, i in names
     ]
+    _write_rows(folder / "importances.csv", importances)
 
 
 def _write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """Write rows under the union of their keys; without rows there is no file."""
+    """Write rows with the union of their keys as columns; without rows, remove the file."""
     if not rows:
         path.unlink(missing_ok=True)  # of an earlier report
         return
@@ -99,10 +90,13 @@ def write_plots(findings: Findings, folder: Path) -> None:
 
 
 def _save(path: Path, draw: Callable[[Axes], object], rows: int = 0) -> None:
-    """Draw on a figure that is high enough for the labels of its rows, and write it."""
+    """Draw on a figure that is high enough for its row labels, and write it."""
     from matplotlib.figure import Figure  # noqa: PLC0415 (slow to import)
 
-    figure = Figure(figsize=(8.0, max(3.6, 1.2 + ROW_HEIGHT * rows)), layout="constrained")
-    draw(figure.subplots())
-    # Without the version of matplotlib in it, the file is the same wherever the same pixels are drawn.
+    figure = Figure(figsize=(8.0, 3.6), layout="constrained")
+    axes = figure.subplots()
+    draw(axes)
+    lines = max((label.get_text().count("\n") + 1 for label in axes.get_yticklabels()), default=1)
+    figure.set_figheight(max(3.6, 1.2 + max(ROW_HEIGHT, LINE_HEIGHT * lines) * rows))
+    # Without the version of matplotlib, equal pixels give equal files.
     write_whole(path, lambda file: figure.savefig(file, format="png", dpi=120, metadata={"Software": None}))

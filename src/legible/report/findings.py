@@ -1,32 +1,31 @@
-"""What the report says, gathered from a study: plain values that the template lays out.
+"""The content of the report, for the template.
 
-- `Findings`: everything, and `gather` that makes it.
+- `Findings`: the content; `gather` collects it from a study.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from legible.evaluation import Evaluation, References
 from legible.evaluation.figures import figure_table
 from legible.evaluation.statistics import Effect
-from legible.explanation import Conclusion, Deployment, Outlook, is_repair
+from legible.explanation import Conclusion, Deployment, NextSteps, is_repair
 from legible.explanation.objective_words import ObjectiveWords
 from legible.improvement import Improvement
 from legible.report.charts import Histograms, Scale, histograms, interval_scale
 from legible.report.command import rerun_command
 from legible.report.importances import ImportanceTab, group_rows, importance_tabs
 from legible.report.mistakes import MistakeSection, gather_mistakes
+from legible.report.pictures import SeedDots, StateMap, seed_dots, state_map
 from legible.report.replays import gather_replays
 from legible.report.returns import PolicyReturns, policy_returns, seeds_won
 from legible.report.tables import (
-    BaselineRow,
     RuleRow,
     SeedRow,
     StepRow,
-    baseline_rows,
     front_rows,
     rule_rows,
     seed_rows,
@@ -39,13 +38,13 @@ from legible.study.sources import SourceRow, source_rows
 
 @dataclass(frozen=True)
 class Findings:
-    """Everything that the report shows."""
+    """The content of the report."""
 
     study: Study
     conclusion: Conclusion
     deployment: Deployment
     objective: ObjectiveWords
-    outlook: Outlook | None
+    next_steps: NextSteps | None
     way_of_playing: str
     evaluation: Evaluation
     improvement: Improvement
@@ -69,16 +68,17 @@ class Findings:
     front_scale: Scale
     importances: tuple[ImportanceTab, ...]
     groups: tuple[tuple[str, float], ...]
-    baselines: tuple[BaselineRow, ...]
     seeds: tuple[SeedRow, ...]
     command: str
     composition_replays: tuple[int, ...]
     replays: tuple[Any, ...]
     mistakes: MistakeSection | None
+    seed_dots: SeedDots | None
+    state_map: StateMap | None
 
 
 def gather(study: Study, watch: Sequence[int] = ()) -> Findings:
-    """Read everything out of a study whose steps are done; replays are recorded, those of seeds to `watch`, too."""
+    """Collect the content from a finished study, and record replays, also of the seeds to `watch`."""
     evaluation, improvement, references = study.evaluation, study.improvement, study.references
     explanations = explain_shown(study)
     replays = gather_replays(study, [found.rule_set for found in explanations], watch)
@@ -90,22 +90,28 @@ def gather(study: Study, watch: Sequence[int] = ()) -> Findings:
     mistakes = gather_mistakes(study, len(replays.data), replays.room)
     returns, front = tuple(policy_returns(study)), tuple(front_rows(study))
     play, blocks_first = study.settings.play, study.settings.play.precedence == "negative"
-    as_good = f"{references.best.words} does as well or better" if references.best is not None else ""
-    # The table of figures has a line for each policy: there are few objectives and perhaps many references.
-    columns, lines = figure_table(improvement.figure_rows({e.words: e.result for e in references.quoted}))
+    as_good = f"{references.best.words} is as good or better" if references.best is not None else ""
+    # The table of figures has a line per policy: there are few objectives and perhaps many baselines.
+    columns, lines = figure_table(study.summary.figure_rows([e.words for e in references.quoted]))
     header, *policies = zip(columns, *lines, strict=True)
+    # Number of the weakness card of each rule, for links from replays; 0 for none.
+    numbers: dict[str, int] = {}
+    for number, card in enumerate(cards, start=1):
+        for rule in (rule for rule_set in card.rule_sets for rule in rule_set.rules):
+            numbers.setdefault(rule.text(study.space), number)
+    linked = [{**r, "weaknesses": [numbers.get(text, 0) for text in r.get("texts", ())]} for r in replays.data]
     return Findings(
         study=study,
         conclusion=study.conclusion,
         deployment=study.deployment,
-        outlook=study.outlook,
+        next_steps=study.next_steps,
         objective=ObjectiveWords(study.settings.evaluation.objective),
-        way_of_playing=f"{play.words}; in conflicts, rules that block win" if blocks_first else play.words,
+        way_of_playing=f"{play.words}; in conflicts, negative rules win" if blocks_first else play.words,
         evaluation=evaluation,
         improvement=improvement,
         references=references,
         is_repair=is_repair(improvement, references),
-        no_repair="that it helps is not certain" if improvement.effect.low <= 0.0 else as_good,
+        no_repair="the gain is not significant" if improvement.effect.low <= 0.0 else as_good,
         final_seeds=improvement.final_blocks.seeds,
         returns=returns,
         histograms=histograms(
@@ -126,22 +132,11 @@ def gather(study: Study, watch: Sequence[int] = ()) -> Findings:
         front_scale=interval_scale([effect for _, effect in front] or [improvement.effect]),
         importances=tuple(importance_tabs(study)),
         groups=tuple(group_rows(study)),
-        baselines=tuple(baseline_rows(study)),
         seeds=tuple(seed_rows(study)),
         command=rerun_command(study),
         composition_replays=replays.of_composition,
-        replays=(*_with_weaknesses(replays.data, cards, study), *(mistakes.replays if mistakes is not None else ())),
+        replays=(*linked, *(mistakes.replays if mistakes is not None else ())),
         mistakes=mistakes,
+        seed_dots=seed_dots(improvement.final_blocks, {linked[k]["seed"]: k for k in reversed(replays.of_composition)}),
+        state_map=state_map(study, cards[0].rule_sets[0] if cards else None),
     )
-
-
-def _with_weaknesses(replays: Sequence[Any], cards: Sequence[WeaknessCard], study: Study) -> Iterator[Any]:
-    """Replays that know for each of their rules the number of the card that tells of it, 0 where there is none."""
-    numbers: dict[str, int] = {}
-    for number, card in enumerate(cards, start=1):
-        for rule_set in card.rule_sets:
-            for rule in rule_set.rules:
-                numbers.setdefault(rule.text(study.space), number)
-    for replay in replays:
-        texts = replay.get("texts", ())
-        yield {**replay, "weaknesses": [numbers.get(text, 0) for text in texts]}

@@ -1,8 +1,8 @@
-"""What the policy looks at and what its rules speak of.
+"""Features that matter to the policy and occur in its rules.
 
-- `ImportanceTab`, `importance_tabs`: which features speak for and against each action, by their `Weight`;
-  `weighed_words`: what was weighed of a feature.
-- `group_rows`: the share of rules that speak of a group of features.
+- `ImportanceTab`, `importance_tabs`: the features for and against each action, by their `Weight`; `weighed_words`: the
+  meaning of a weight.
+- `group_rows`: the share of rules that use a group of features.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from legible.formatting import percent
 from legible.mining import Importance
 from legible.study import Study
 
-MOST_IMPORTANT = 8
-# A flag that has one value in this share of the states is told by that value: it is what was weighed.
-NEARLY_ALWAYS = 0.8
+MOST_IMPORTANT = 5
+# A flag with one value in at least this share of the states is named by that value.
+NEARLY_ALWAYS_SHARE = 0.8
 
 
 @dataclass(frozen=True)
 class Weight:
-    """A feature's importance, as a share of all and of the greatest."""
+    """The importance of a feature, as a share of the sum and of the largest."""
 
     words: str
     share: float
@@ -36,7 +36,7 @@ class Weight:
 
 @dataclass(frozen=True)
 class ImportanceTab:
-    """What speaks for and against an action, and how that was found."""
+    """The features for and against an action, and the method."""
 
     action: str
     speaks_for: tuple[Weight, ...]
@@ -45,7 +45,7 @@ class ImportanceTab:
 
 
 def importance_tabs(study: Study) -> Iterator[ImportanceTab]:
-    """Return for every action the features that weigh most; nothing where mining did without importances."""
+    """Return the most important features of every action; nothing if mining used no importances."""
     importance = study.mining.importance
     if importance is None:
         return
@@ -56,28 +56,27 @@ def importance_tabs(study: Study) -> Iterator[ImportanceTab]:
 
 
 def _how_found(importance: Importance, study: Study) -> str:
-    """How importances were found, in words; a surrogate is called one, with how well it stands for the policy."""
-    lime = f"by LIME: shares of the weights over {study.settings.mining.lime_states} states."
-    surrogate = f"does what the policy does in {percent(importance.fidelity)} of held-out states"
+    """Describe the method; for a surrogate, also its fidelity."""
+    lime = f"Shares of the LIME weights over {study.settings.mining.lime_states} states."
+    surrogate = f"predicts the action in {percent(importance.fidelity)} of held-out states"
     match importance.method:
         case "surrogate":
             return (
-                f"by permutation importance of a surrogate, a random forest that predicts the choice from the features "
-                f"and {surrogate}: shares of what it loses when a feature's values are shuffled."
+                f"Permutation importance of a surrogate, a random forest that {surrogate}: shares of its loss when the "
+                "values of a feature are shuffled."
             )
         case "lime and surrogate":
             return (
                 f"{lime} The policy does not see derived features: their shares are the permutation importance of a "
-                f"surrogate, a random forest that sees only them and {surrogate}, on LIME's scale."
+                f"surrogate, a random forest that sees only them and {surrogate}, on the scale of LIME."
             )
     return lime
 
 
 def weighed_words(feature: Feature, values: NDArray[np.float32]) -> str:
-    """Say what LIME weighed of a feature: the value that it has, which is nearly always the same one for some.
+    """Describe the weight of a feature by the value that it usually has.
 
-    That "the path to the capsule starts north" should speak against going north reads backwards; weighed was that it
-    does not.
+    LIME weighs the present value: "food is north" would read backwards where the weight is that it is not.
 
     >>> food = Feature("food", "categorical", values={1: "food is north", 0: "food is not north"})
     >>> weighed_words(food, np.array([0] * 9 + [1], np.float32))
@@ -85,15 +84,13 @@ def weighed_words(feature: Feature, values: NDArray[np.float32]) -> str:
     >>> weighed_words(food, np.array([0, 1], np.float32))
     'whether food is north (it is in 50 % of the states)'
     >>> weighed_words(Feature("gap", words="the gap"), np.array([3.0], np.float32))
-    'how large this is: the gap'
+    'the size of the gap'
     """
     if not feature.is_flag:
-        return (
-            f"how large this is: {feature.label}" if feature.kind == "numeric" else f"which one it is: {feature.label}"
-        )
+        return f"the size of {feature.label}" if feature.kind == "numeric" else f"the value of {feature.label}"
     yes = float((values == 1.0).mean())
     usual, share = (1.0, yes) if yes >= 0.5 else (0.0, 1.0 - yes)
-    if share >= NEARLY_ALWAYS:
+    if share >= NEARLY_ALWAYS_SHARE:
         return f"{feature.values[usual]} (in {percent(share)} of the states)"
     return f"{feature.question} (it is in {percent(yes)} of the states)"
 
@@ -111,7 +108,7 @@ def _weights(values: NDArray[np.float64], words: Sequence[str]) -> tuple[Weight,
 
 
 def group_rows(study: Study) -> Iterator[tuple[str, float]]:
-    """Shares of the mined rules that speak of a group of features: the domain's, else the features' own."""
+    """Return the shares of mined rules that use a group of features: of the domain, else of the features."""
     space = study.space
     groups = domain_groups(study.environment, space)
     if groups is None and not any(feature.group for feature in space.features):

@@ -1,7 +1,7 @@
-"""Where guidance makes a difference along a recorded episode, and what the policy does without it.
+"""Steps of a recorded episode in which guidance changes the action.
 
 - `Mark`: one such step; `interventions`: all of an episode.
-- `condition_changes`: when the conditions of rules begin and cease to hold.
+- `condition_changes`: the steps at which conditions start and stop to hold.
 """
 
 from __future__ import annotations
@@ -15,31 +15,28 @@ from numpy.typing import NDArray
 
 from legible.evaluation.units import UNGUIDED, Setup
 from legible.features import choices_of
-from legible.play import Recording, Scores
-from legible.policies import ChoicePolicy, Policy
+from legible.play import Recording, choice_space
 from legible.rules import CompiledRules, Condition, RuleSet
 
 
 @dataclass(frozen=True)
 class Mark:
-    """A step at which guidance makes a difference.
+    """A step in which guidance changes the action.
 
     Parameters
     ----------
     step
-        Which.
-    alone
-        What the policy does there without guidance: the number of the action, or those of all its parts.
-    guided
-        What it does there with it.
+        Number of the step.
+    alone, guided
+        The unguided and the guided action: the number of the action, or the values of all its parts.
     groups
-        Numbers of the groups of choices in which that differs.
+        Numbers of the action groups that differ.
     by_chance
-        Whether what it does alone is a random action, not the one that it prefers.
+        Whether the unguided action is a random one, not the preferred one.
     spared
-        Whether no rule asks for the one or forbids the other: a rule triggers, and random actions are not taken there.
+        Whether no rule demands the guided or forbids the unguided action; the rule only prevents a random action.
     rules
-        Numbers of the rules that decide; of all that trigger, where none does.
+        Numbers of the rules that decide, or of all that hold if none does.
     """
 
     step: int
@@ -52,9 +49,9 @@ class Mark:
 
 
 def interventions(setup: Setup, treatment: int, recording: Recording) -> list[Mark]:
-    """Return the steps of an episode, played with guidance or without, at which guidance makes a difference.
+    """Return the steps of an episode, guided or unguided, in which guidance changes the action.
 
-    Both ways of choosing are asked about every state, each with the random numbers that it has at that step.
+    Both policies choose in every state, each with its random numbers of that step.
     """
     rules = setup.treatments[treatment]
     assert isinstance(rules, RuleSet)
@@ -63,8 +60,15 @@ def interventions(setup: Setup, treatment: int, recording: Recording) -> list[Ma
     chooser = setup.chooser(np.array([UNGUIDED, treatment], np.int64), [recording.seed] * 2)
     steps = np.arange(n)
     (alone, scores), (guided, _) = (chooser(recording.observations, np.full(n, row), steps) for row in range(2))
-    one, other = (_choices(setup.policy, actions) for actions in (alone, guided))
-    preferred = _preferred(setup.policy, recording, scores)
+    # Choices of each action group, int64[n, groups].
+    space = choice_space(setup.policy)
+    if space is not None:
+        action_groups = space.groups
+        one, other = (choices_of(action_groups, actions) for actions in (alone, guided))
+        best = [group.first + scores[:, group.choices].argmax(axis=1) for group in action_groups]
+        preferred = np.stack(best, axis=1)
+    else:
+        one, other, preferred = alone[:, None], guided[:, None], recording.wanted[:, None]
     marks = []
     for step in np.flatnonzero(matched.any(axis=1) & (one != other).any(axis=1)).tolist():
         groups = np.flatnonzero(one[step] != other[step])
@@ -79,7 +83,7 @@ def interventions(setup: Setup, treatment: int, recording: Recording) -> list[Ma
 
 
 def condition_changes(conditions: Sequence[Condition], recording: Recording) -> list[int]:
-    """Return the steps at which conditions, taken together, begin to hold, cease to hold, begin again, and so on.
+    """Return the steps at which a conjunction of conditions starts to hold, stops to hold, starts again, and so on.
 
     >>> seen = np.array([[0.0], [2.0], [2.0], [0.0]], np.float32)
     >>> condition_changes([Condition(0, 1.0, 3.0)], Recording(0, seen, seen, seen, np.zeros(4)))
@@ -89,16 +93,3 @@ def condition_changes(conditions: Sequence[Condition], recording: Recording) -> 
     holds = np.all([(c.low < seen[:, c.feature]) & (seen[:, c.feature] <= c.high) for c in conditions], axis=0)
     steps: list[int] = np.flatnonzero(np.diff(holds, prepend=False)).tolist()
     return steps
-
-
-def _choices(policy: Policy, actions: NDArray[Any]) -> NDArray[np.int64]:
-    """The choices that actions are, ``int64[n, groups]``."""
-    return choices_of(policy.space.groups, actions) if isinstance(policy, ChoicePolicy) else actions[:, None]
-
-
-def _preferred(policy: Policy, recording: Recording, scores: Scores) -> NDArray[np.int64]:
-    """The choices that the policy prefers, ``int64[n, groups]``."""
-    if not isinstance(policy, ChoicePolicy):
-        return recording.wanted[:, None]
-    best = [group.first + scores[:, group.choices].argmax(axis=1) for group in policy.space.groups]
-    return np.stack(best, axis=1)

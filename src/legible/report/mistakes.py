@@ -1,7 +1,7 @@
-"""Single decisions that cost most, as the report shows them.
+"""Mistakes in the report.
 
-- `MistakeSection`, `gather_mistakes`: the figures, and groups of similar mistakes.
-- `MistakeCard`: the worst of a group, with both futures side by side.
+- `MistakeSection`, `gather_mistakes`: summary, and groups of similar mistakes.
+- `MistakeCard`: the worst mistake of a group, with both futures side by side.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from legible.environments import Env, as_taken
+from legible.environments import Env, to_environment_actions
 from legible.mistakes import (
-    AS_IT_DID,
+    CHOICE_TAKEN,
     Mistake,
     Mistakes,
     RolloutUnit,
@@ -26,7 +26,7 @@ from legible.mistakes import (
     similar_mistakes,
     unusual_features,
 )
-from legible.play import Experiences, Point, Recording
+from legible.play import Point, Recording
 from legible.play.branching.generators import reseed
 from legible.report.action_words import ActionWords
 from legible.report.scenes import Scene, is_drawn_from_state, scene_of
@@ -35,13 +35,13 @@ from legible.study import Study
 from legible.study.mistakes import rollout_setup
 
 MOST_CARDS, MOST_PICTURE_CARDS = 10, 3
-# Steps that are shown before the decision, and after it.
+# Steps to show before and after the decision.
 STEPS_BEFORE, STEPS_AFTER = 5, 80
 
 
 @dataclass(frozen=True)
 class MistakeCard:
-    """The worst of some similar mistakes; `others` are the rest, in sentences."""
+    """The worst of some similar mistakes; `others` describes the rest."""
 
     mistake: Mistake
     title: str
@@ -52,7 +52,7 @@ class MistakeCard:
 
 @dataclass(frozen=True)
 class MistakeSection:
-    """What the report says about single decisions."""
+    """The section on mistakes."""
 
     found: Mistakes
     sentences: tuple[str, ...]
@@ -61,7 +61,7 @@ class MistakeSection:
 
 
 def gather_mistakes(study: Study, first: int, room: int) -> MistakeSection | None:
-    """Lay out what was found about single decisions; None where nobody looked.
+    """Return the section on mistakes; None if the study has not searched for them.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def gather_mistakes(study: Study, first: int, room: int) -> MistakeSection | Non
     first
         Number of the first replay.
     room
-        Bytes that the replays may take.
+        Maximum bytes for the replays.
     """
     if not study.has("mistakes"):
         return None
@@ -99,35 +99,48 @@ def gather_mistakes(study: Study, first: int, room: int) -> MistakeSection | Non
 
 
 def _replays(study: Study, mistakes: Sequence[Mistake], picture_budget: int) -> list[dict[str, Any] | None]:
-    """Both futures of each mistake, as plain data for the player; None where they cannot be shown."""
+    """Return both futures of each mistake as plain data for the player; None if they cannot be repeated."""
     if not mistakes:
         return []
     seen = study.decisions
     points = points_of(seen, np.array([mistake.row for mistake in mistakes]))
     unit = RolloutUnit(
         points,
-        np.array([[AS_IT_DID, mistake.better] for mistake in mistakes]),
+        np.array([[CHOICE_TAKEN, mistake.better] for mistake in mistakes]),
         np.array([[mistake.future] for mistake in mistakes]),
     )
     setup = rollout_setup(study)
     recordings = record_futures(setup, unit)
     pairs = zip(recordings[::2], recordings[1::2], strict=True)
     features = [[one.feature for one in unusual_features(seen, mistake.row)] for mistake in mistakes]
-    made = []
+    made: list[dict[str, Any] | None] = []
     for mistake, point, pair, chosen in zip(mistakes, points, pairs, features, strict=True):
         env, scene = scene_of(study.environment, seen.space, chosen or range(min(8, len(seen.space))), picture_budget)
         future = mistake.future if setup.future == "new" else None
         words = ActionWords(seen.space)
         sides = [_side(env, scene, point, future, recording, words) for recording in pair]
         env.close()
-        made.append(None if None in sides else _replay(mistake, sides, scene, seen, words))
+        did, better = (seen.space.actions[choice].label for choice in (mistake.action, mistake.better))
+        replay = {
+            "seed": mistake.seed,
+            "why": f"the decision in step {mistake.step} and a typical future with the same random numbers",
+            "kind": scene.kind,
+            "layout": scene.layout,
+            "actions": words.words,
+            "rules": [],
+            "names": [f"It {third_person(did)}", f"Better: {better}"],
+            "first": max(0, mistake.step - STEPS_BEFORE),
+            "parting": min(mistake.step, STEPS_BEFORE),
+            "sides": sides,
+        }
+        made.append(None if None in sides else replay)
     return made
 
 
 def _side(
     env: Env, scene: Scene, point: Point, future: int | None, recording: Recording, words: ActionWords
 ) -> dict[str, Any] | None:
-    """One future, from some steps before the decision on; None when it did not go the way that was recorded."""
+    """Return one future, from a few steps before the decision; None if it differs from the recording."""
     before = point.actions[: point.step]
     after = recording.actions[:STEPS_AFTER]
     first = max(0, point.step - STEPS_BEFORE)
@@ -135,7 +148,7 @@ def _side(
     observation, info = env.reset(seed=point.seed)
     rewards: list[float] = []
     over = False
-    for step, action in enumerate(as_taken(env.action_space, np.concatenate([before, after]))):
+    for step, action in enumerate(to_environment_actions(env.action_space, np.concatenate([before, after]))):
         if step >= first:
             scene.see(env, observation, step - first)
         if step == point.step and future is not None:
@@ -144,39 +157,18 @@ def _side(
         rewards.append(float(reward))
         over = bool(terminated or truncated)
     scene.see(env, observation, len(rewards) - first)
-    told = recording.rewards[: len(after)]
-    if over != (len(recording.actions) <= STEPS_AFTER) or not np.allclose(rewards[point.step :], told):
+    recorded = recording.rewards[: len(after)]
+    if over != (len(recording.actions) <= STEPS_AFTER) or not np.allclose(rewards[point.step :], recorded):
         return None
+    end = "shown so far"
+    if over:
+        end = {True: "success", False: "failure"}[bool(info["is_success"])] if "is_success" in info else "end"
     return {
         "return": float(sum(rewards[first:])),
-        "end": _ending(over, info),
+        "end": end,
         "actions": [words.number(action) for action in (*before[first:], *after)],
         "rewards": [float(f"{reward:.5g}") for reward in rewards[first:]],
         "drawn": [],
         "marks": [],
         "frames": scene.frames(),
-    }
-
-
-def _ending(over: bool, info: dict[str, Any]) -> str:
-    if not over:
-        return "shown so far"
-    if "is_success" not in info:
-        return "end"
-    return "success" if info["is_success"] else "failure"
-
-
-def _replay(mistake: Mistake, sides: list[Any], scene: Scene, seen: Experiences, words: ActionWords) -> dict[str, Any]:
-    did, better = (seen.space.actions[choice].label for choice in (mistake.action, mistake.better))
-    return {
-        "seed": mistake.seed,
-        "why": f"the decision in step {mistake.step} and a typical future, with the same random numbers on both sides",
-        "kind": scene.kind,
-        "layout": scene.layout,
-        "actions": words.words,
-        "rules": [],
-        "names": [f"It {third_person(did)}", f"Better: {better}"],
-        "first": max(0, mistake.step - STEPS_BEFORE),
-        "parting": min(mistake.step, STEPS_BEFORE),
-        "sides": sides,
     }

@@ -1,12 +1,12 @@
-"""Plots of what a study found. Every function draws on the axes it is given, or on new ones, and returns them.
+"""Plots of the results of a study. Every function draws on given or new axes and returns them.
 
 - `plot_returns`: returns of several policies as distributions.
 - `plot_effects`: effects of rule sets with their confidence intervals.
-- `plot_p_values`: the p-values of all rule sets, with the levels of the plain and of the corrected test.
-- `plot_importances`: which features, or groups of features, matter most.
-- `plot_composition`: how the composition came about.
+- `plot_p_values`: the p-values of all rule sets, with the uncorrected and the corrected level.
+- `plot_importances`: the most important features, or groups of features.
+- `plot_composition`: the steps of the composition.
 
-Matplotlib is imported only when something is drawn.
+Matplotlib is imported on first use.
 """
 
 from __future__ import annotations
@@ -29,12 +29,11 @@ from legible.rules import RuleSet, representative_rule
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Told apart by people who do not see red or green, and in grey (Okabe and Ito).
+# Distinguishable by colour-blind readers and in greyscale (Okabe and Ito).
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9")
 QUIET = "#999999"
 LABEL_WIDTH = 44
-LABEL_LINES = 3
-ROW_HEIGHT = 0.5
+ROW_HEIGHT, LINE_HEIGHT = 0.5, 0.16
 FEWEST_BINS, MOST_BINS = 25, 60
 LEAST_P = 1e-6
 
@@ -54,25 +53,25 @@ def plot_returns(returns: Mapping[str, ArrayLike], ax: Axes | None = None) -> Ax
     Parameters
     ----------
     returns
-        For every policy, by its name, the returns of its episodes.
+        Episode returns by the name of the policy.
     ax
-        Where to draw.
+        Axes to draw on.
     """
     samples = {name: _finite(values, name) for name, values in returns.items()}
     if not samples:
-        raise LegibleError("there are no returns to plot.")
+        raise LegibleError("no returns to plot; pass the returns of at least one policy.")
     ax = _axes(ax)
     bins = np.histogram_bin_edges(np.concatenate(list(samples.values())), "auto")
     bins = np.linspace(bins[0], bins[-1], int(np.clip(len(bins), FEWEST_BINS, MOST_BINS)))
     for i, (name, sample) in enumerate(samples.items()):
         colour = COLOURS[i % len(COLOURS)]
-        # Shares, not counts: the policies need not have played the same number of episodes.
+        # Shares, because policies may have played different numbers of episodes.
         share = np.full(sample.size, 1.0 / sample.size)
         label = f"{name}: mean {number(float(sample.mean()), 4)}"
         ax.hist(sample, bins=list(bins), weights=share, histtype="stepfilled", alpha=0.35, color=colour, label=label)
         ax.hist(sample, bins=list(bins), weights=share, histtype="step", color=colour)
         ax.axvline(float(sample.mean()), color=colour, linestyle="--", linewidth=1.2)
-    ax.set(xlabel="return of an episode", ylabel="share of episodes")
+    ax.set(xlabel="episode return", ylabel="share of episodes")
     ax.legend(frameon=False)
     return ax
 
@@ -85,9 +84,9 @@ def _finite(values: ArrayLike, name: str) -> NDArray[np.float64]:
 
 
 def plot_effects(evaluation: Evaluation, space: FeatureSpace, ax: Axes | None = None, *, most: int = 15) -> Axes:
-    """Draw the effects of the candidates on fresh seeds, with 95 % confidence intervals, the largest on top.
+    """Draw the effects of the candidates on held-out seeds, with 95 % confidence intervals, the largest on top.
 
-    Confirmed weaknesses stand out in colour. Without a confirmation there is nothing to draw but a note that says so.
+    Confirmed weaknesses are coloured. Without candidates the plot is a note.
     """
     tested = [(v, v.confirmation.effect) for v in evaluation.verdicts if v.confirmation is not None]
     shown = sorted(tested, key=lambda item: -item[1].mean)[:most]
@@ -101,14 +100,14 @@ def plot_effects(evaluation: Evaluation, space: FeatureSpace, ax: Axes | None = 
     _label_rows(ax, [_rule_label(one, space) if isinstance(one, RuleSet) else "random test" for one in treatments])
     ax.set(xlabel="effect on the mean return (95 % interval)")
     if not shown:
-        _say(ax, "no rule set was tested on fresh seeds")
+        _say(ax, "no rule set was tested on held-out seeds")
     return ax
 
 
 def _rule_label(rule_set: RuleSet, space: FeatureSpace) -> str:
-    """The text of a rule, on a few lines."""
+    """Return the text of a rule, wrapped."""
     text = representative_rule(rule_set).text(space)
-    return "\n".join(textwrap.wrap(text, LABEL_WIDTH, max_lines=LABEL_LINES, placeholder=" …"))
+    return "\n".join(textwrap.wrap(text, LABEL_WIDTH))
 
 
 def _label_rows(ax: Axes, labels: Sequence[str]) -> None:
@@ -121,10 +120,10 @@ def _say(ax: Axes, text: str) -> None:
 
 
 def plot_p_values(evaluation: Evaluation, ax: Axes | None = None) -> Axes:
-    """Draw the p-values of all rule sets in rising order; those below 0.000001 lie at the bottom.
+    """Draw the p-values of all rule sets in rising order, clipped at 0.000001.
 
-    After screening the paper's weaknesses lie below the dashed line. The dotted line is Benjamini and Hochberg's: what
-    lies left of its last crossing stays a weakness after the correction for many tests.
+    The paper's weaknesses lie below the dashed line. Rule sets left of the last crossing with the dotted line are
+    significant after Benjamini-Hochberg's correction.
     """
     ax = _axes(ax)
     p = np.sort([verdict.p for verdict in evaluation.verdicts])
@@ -142,18 +141,18 @@ def plot_p_values(evaluation: Evaluation, ax: Axes | None = None) -> Axes:
 
 
 def plot_importances(mining: Mining, ax: Axes | None = None, *, most: int = 15, by_group: bool = False) -> Axes:
-    """Draw what weighs most in the policy's choices: the sum of LIME's absolute weights, the largest set to 1.
+    """Draw the most important features: the sum of the absolute weights, the largest scaled to 1.
 
     Parameters
     ----------
     mining
         The mining, with its importances.
     ax
-        Where to draw.
+        Axes to draw on.
     most
-        How many features or groups at most.
+        Maximum number of features or groups.
     by_group
-        Add features of one group together, and draw groups.
+        Whether to sum features by group.
     """
     weights = importances(mining, by_group=by_group)
     shown = sorted(weights.items(), key=lambda item: -item[1])[:most]
@@ -167,7 +166,7 @@ def plot_importances(mining: Mining, ax: Axes | None = None, *, most: int = 15, 
 def importances(mining: Mining, *, by_group: bool = False) -> dict[str, float]:
     """Return the importance of every feature, or group of features, over all actions; the largest is 1."""
     if mining.importance is None:
-        raise LegibleError('no importances: mining did without them (importance = "none").')
+        raise LegibleError('mining found no importances (importance = "none"); mine with importance = "lime".')
     total = np.abs(mining.importance.weights).sum(axis=(0, 1))
     summed: dict[str, float] = {}
     for feature, weight in zip(mining.space.features, total, strict=True):
@@ -178,7 +177,7 @@ def importances(mining: Mining, *, by_group: bool = False) -> dict[str, float]:
 
 
 def plot_composition(improvement: Improvement, space: FeatureSpace, ax: Axes | None = None) -> Axes:
-    """Draw the mean return with each rule set that was tried, in order; those that stayed stand out in colour."""
+    """Draw the mean return with each rule set that was tried, in order; accepted ones are coloured."""
     steps = improvement.steps
     ax = _axes(ax, 1.2 + ROW_HEIGHT * max(2, len(steps)))
     for row, step in enumerate(steps):

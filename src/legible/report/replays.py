@@ -1,7 +1,7 @@
-"""Replays: the same seed unguided and guided, with the moments where a rule stepped in.
+"""Replays: the same seed unguided and guided, with the steps in which rules change the action.
 
-- `Replays`, `gather_replays`: those of a report, as many as there is room for.
-- `make_replays`: records chosen episodes and draws them; plain data for the report's player.
+- `Replays`, `gather_replays`: the replays of a report, as many as fit.
+- `make_replays`: records chosen episodes and draws them, as plain data for the player of the report.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from legible.environments import Env
+from legible.environments import Ending, Env
 from legible.evaluation import PlayedBlocks
 from legible.evaluation.units import UNGUIDED, Unit, UnitResult, record_unit
 from legible.features import FeatureSpace
@@ -25,12 +25,13 @@ from legible.report.action_words import ActionWords
 from legible.report.interventions import Mark, condition_changes, interventions
 from legible.report.scenes import Scene, is_drawn_from_state, scene_of
 from legible.report.selection import Choice, choose_episodes, chosen_seeds, typical_episode, worst_episodes
-from legible.rules import RuleSet, describe_rule, rule_parts
+from legible.rules import Rule, RuleSet, describe_rule, rule_parts
 from legible.study import Study
 
 MOST_FEATURES = 12
-MOST_PICTURE_REPLAYS = 4  # of rule sets; pictures take long to draw and much room
-# The whole file stays below three megabytes; what is not replays takes a third of it at most.
+MOST_TRACES, MOST_CUTS = 2, 6
+MOST_PICTURE_REPLAYS = 4  # of rule sets; pictures are slow to draw and large
+# Bytes; the whole file stays below three megabytes, of which everything else takes at most a third.
 REPLAY_BUDGET = 1_900_000
 
 
@@ -41,13 +42,13 @@ class Replays:
     Parameters
     ----------
     data
-        All of them, as plain data.
+        All replays, as plain data.
     of_composition
-        Numbers of those that show the composition.
+        Numbers of the replays of the composition.
     of_rule_sets
-        For every rule set, the number of its replay, or None where it has none.
+        The number of the replay of every rule set, or None.
     room
-        Bytes that are left for others.
+        Bytes left for other replays.
     """
 
     data: tuple[Any, ...]
@@ -57,17 +58,16 @@ class Replays:
 
 
 def gather_replays(study: Study, rule_sets: Sequence[RuleSet], watch: Sequence[int] = ()) -> Replays:
-    """Make the replays of a study: the composition's on the final seeds, each rule set's on the confirmation's.
+    """Make the replays of a study: of the composition on the held-out seeds, of rule sets on those of the confirmation.
 
-    Where nothing is confirmed, or there is no composition, the worst episodes of the policy alone are shown. Seeds to
-    `watch` are shown first.
+    Seeds to `watch` come first. If there is no composition, or it does not help enough, the worst unguided episodes are
+    added.
     """
     final, confirmation = study.improvement.final_blocks, study.evaluation.confirmation_blocks
     treatment = 0 if final.setup.treatments else UNGUIDED
     chosen = chosen_seeds(final.seeds, watch, treatment)
     chosen += choose_episodes(final.base, final.guided(0), 0, extremes=True) if final.setup.treatments else []
-    # A policy whose repair is not shown is seen where it does worst.
-    chosen += worst_episodes(final.base) if study.outlook is not None or not final.setup.treatments else []
+    chosen += worst_episodes(final.base) if study.next_steps is not None or not final.setup.treatments else []
     typical: dict[int, Choice] = {}
     if confirmation is not None:
         most = len(rule_sets) if is_drawn_from_state(study.environment) else MOST_PICTURE_REPLAYS
@@ -82,9 +82,9 @@ def gather_replays(study: Study, rule_sets: Sequence[RuleSet], watch: Sequence[i
 
 
 def _number_replays(made: Sequence[tuple[int | None, Any]], rule_sets: int) -> Replays:
-    """Number the replays that could be made, as far as there is room.
+    """Number the replays that could be made, as many as fit.
 
-    Each comes with the place of its rule set, or None when it is one of the composition's.
+    Each comes with the position of its rule set, or None for the composition.
     """
     kept: list[Any] = []
     of_composition: list[int] = []
@@ -106,8 +106,8 @@ def _number_replays(made: Sequence[tuple[int | None, Any]], rule_sets: int) -> R
 def record_choices(blocks: PlayedBlocks, choices: Sequence[Choice]) -> list[tuple[Recording, Recording]]:
     """Record chosen episodes, unguided and guided.
 
-    They are played in a small unit of their own. An episode that goes another way there than it did in the study
-    (matrix products may differ in the last bit between batches) is recorded by playing its whole unit again.
+    They are played in one small unit. An episode that differs there from the study (matrix products may differ in the
+    last bit between batches) is recorded by playing its whole original unit.
     """
     treatments = [t for choice in choices for t in (UNGUIDED, choice.treatment)]  # twice the same without guidance
     episodes = [choice.episode for choice in choices for _ in range(2)]
@@ -121,25 +121,24 @@ def record_choices(blocks: PlayedBlocks, choices: Sequence[Choice]) -> list[tupl
 
 
 def make_replays(study: Study, blocks: PlayedBlocks, choices: Sequence[Choice], picture_budget: int) -> list[Any]:
-    """Record and draw the chosen episodes; returns plain data, one entry a choice.
+    """Record and draw the chosen episodes; return plain data, one entry per choice.
 
-    An entry is None where the environment, given the same seed and actions, went another way than in the study: what
-    it would show is not what happened.
+    An entry is None if the environment does not repeat the episode with the same seed and actions.
 
     Parameters
     ----------
     study
         Environment, names and settings.
     blocks
-        What was played.
+        The played episodes.
     choices
-        Which episodes.
+        Episodes to record.
     picture_budget
-        Bytes that the pictures of one episode may take, where the environment can only be shown by pictures.
+        Maximum bytes for the pictures of one episode, if the environment is shown by pictures.
     """
     if not choices:
         return []
-    with _no_window():
+    with no_window():
         return [
             _make_replay(study, blocks, choice, pair, picture_budget)
             for choice, pair in zip(choices, record_choices(blocks, choices), strict=True)
@@ -147,10 +146,10 @@ def make_replays(study: Study, blocks: PlayedBlocks, choices: Sequence[Choice], 
 
 
 @contextmanager
-def _no_window() -> Iterator[None]:
-    """Tell SDL, which draws many environments, that there is no screen; it complains where there is none."""
+def no_window() -> Iterator[None]:
+    """Let SDL, which draws many environments, work without a screen."""
     before = os.environ.get("SDL_VIDEODRIVER")
-    # The second is taken where SDL was built without the first. A plain "dummy" makes highway-env draw nothing.
+    # "dummy" is for SDL builds without "offscreen". A plain "dummy" makes highway-env draw nothing.
     os.environ["SDL_VIDEODRIVER"] = "offscreen,dummy"
     try:
         yield
@@ -164,7 +163,7 @@ def _no_window() -> Iterator[None]:
 def _make_replay(
     study: Study, blocks: PlayedBlocks, choice: Choice, pair: Sequence[Recording], picture_budget: int
 ) -> dict[str, Any] | None:
-    """Return a chosen episode, unguided and guided, as plain data; of the policy alone there is but one side."""
+    """Return a chosen episode, unguided and, if there are rules, guided, as plain data."""
     space, words = study.space, ActionWords(study.space)
     rules = None if choice.treatment == UNGUIDED else blocks.setup.treatments[choice.treatment]
     results = [blocks.base[choice.episode]]
@@ -180,7 +179,7 @@ def _make_replay(
         features = sorted(counted, key=lambda feature: -counted[feature])[:MOST_FEATURES]
     env, scene = scene_of(study.environment, space, features, picture_budget)
     sides = [
-        _side(env, scene, recording, found, result, words)
+        replay_side(env, scene, recording, found, result, words)
         for recording, found, result in zip(pair, marks, results, strict=True)
     ]
     env.close()
@@ -198,10 +197,10 @@ def _make_replay(
     return {**shown, **_with_rules(pair, sides, rules, space)}
 
 
-def _side(
+def replay_side(
     env: Env, scene: Scene, recording: Recording, marks: Sequence[Mark], result: UnitResult, words: ActionWords
 ) -> Any:
-    """One of the two episodes of a replay, as plain data; None when it did not go the way that was recorded."""
+    """Return one of the two episodes of a replay as plain data; None if it differs from the recording."""
     scene.begin(len(recording.actions), [mark.step for mark in marks])
     rewards = []
     for step, (observation, reward) in enumerate(replay(env, recording)):
@@ -209,9 +208,13 @@ def _side(
         rewards.append(reward)
     if len(rewards) != len(recording.rewards) + 1 or not np.allclose(rewards[1:], recording.rewards):
         return None
+    end = "failure" if result.success == 0.0 else "end"
+    if result.success == 1.0 or result.truncated:
+        end = "success" if result.success == 1.0 else "cut off"
     return {
         "return": float(result.returns),
-        "end": _ending(result),
+        "end": end,
+        "ending": Ending.parse(str(result.endings)).words if str(result.endings) else "",
         "actions": [words.number(action) for action in recording.actions],
         "rewards": [float(f"{reward:.5g}") for reward in recording.rewards],
         "drawn": _random_actions(recording, marks),
@@ -230,26 +233,31 @@ def _side(
 
 
 def _random_actions(recording: Recording, marks: Sequence[Mark]) -> list[list[int]]:
-    """Steps at which the policy, with no rule in its way, did not do what it prefers; with what it prefers."""
+    """Return the steps with a random action of the policy, with the action that it prefers."""
     if recording.actions.ndim > 1:
-        return []  # what it prefers is not recorded there
+        return []  # preferences are not recorded for such actions
     marked = {mark.step for mark in marks}
     steps = np.flatnonzero(recording.actions != recording.wanted)
     return [[int(step), int(recording.wanted[step])] for step in steps if int(step) not in marked]
 
 
-def _ending(result: UnitResult) -> str:
-    if result.success == 1.0:
-        return "success"
-    if result.truncated:
-        return "cut off"
-    return "failure" if result.success == 0.0 else "end"
+def _traces(pair: Sequence[Recording], rules: Sequence[Rule], space: FeatureSpace) -> list[dict[str, Any]]:
+    """Return the values of the features that the rules use most, in both episodes, with the thresholds of the rules."""
+    conditions = [condition for rule in rules for condition in rule.conditions]
+    used = Counter(c.feature for c in conditions if space[c.feature].kind == "numeric")
+    traces = []
+    for feature, _ in used.most_common(MOST_TRACES):
+        ends = {end for c in conditions if c.feature == feature for end in (float(c.low), float(c.high))}
+        values = [[float(f"{value:.4g}") for value in one.observations[:, feature]] for one in pair]
+        cuts = sorted(end for end in ends if np.isfinite(end))[:MOST_CUTS]
+        traces.append({"name": space[feature].label, "cuts": cuts, "values": values})
+    return traces
 
 
 def _with_rules(
     pair: Sequence[Recording], sides: list[dict[str, Any]], rules: RuleSet, space: FeatureSpace
 ) -> dict[str, Any]:
-    """Return both sides of a replay with the rules that stepped in, numbered anew, and where the sides part."""
+    """Return both sides of a replay with the rules that decide, renumbered, and the first difference."""
     used = sorted({rule for side in sides for mark in side["marks"] for rule in mark[3]})
     places = {rule: place for place, rule in enumerate(used)}
     for side in sides:
@@ -266,5 +274,6 @@ def _with_rules(
         "texts": [rules.rules[rule].text(space) for rule in used],
         "parts": [{"does": does, "when": [words for words, _ in when]} for does, when in parts],
         "parting": int(apart[0]) if apart.size else shared,
+        "traces": _traces(pair, [rules.rules[rule] for rule in used], space),
         "sides": sides,
     }

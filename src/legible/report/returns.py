@@ -1,7 +1,7 @@
-"""Returns episode by episode, on the seeds of the final figure.
+"""Episode returns on the held-out seeds.
 
-- `PolicyReturns`, `policy_returns`: of the policy alone, of the guided one, and of the references.
-- `seeds_won`: on how many seeds guidance gains and loses.
+- `PolicyReturns`, `policy_returns`: returns of the unguided and the guided policy, and of the baselines.
+- `seeds_won`: shares of the seeds on which guidance gains and loses.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from legible.study import Study
 
 @dataclass(frozen=True)
 class PolicyReturns:
-    """The returns of one policy in the chart of distributions; `kind` is "alone", "guided" or "reference".
+    """The returns of one policy; `kind` is "alone", "guided" or "reference".
 
-    `name` heads its column in files, `words` are for people.
+    `name` is the column in files, `words` the name in the report.
     """
 
     name: str
@@ -32,9 +32,9 @@ class PolicyReturns:
 
 
 def policy_returns(study: Study) -> Iterator[PolicyReturns]:
-    """Return the policy alone, guided unless the composition is empty, and the references that play the same seeds."""
+    """Return the unguided policy, the guided one if there is one, and the baselines on the same seeds."""
     final = study.improvement.final_blocks
-    yield PolicyReturns("the policy alone", "alone", final.base, Sample.of(final.base))
+    yield PolicyReturns("the policy alone", "alone", final.base, Sample.of(final.base), "unguided")
     if final.setup.treatments:
         yield PolicyReturns("guided", "guided", final.guided(0), Sample.of(final.guided(0)))
     for entry in study.references.quoted:
@@ -42,7 +42,7 @@ def policy_returns(study: Study) -> Iterator[PolicyReturns]:
 
 
 def seeds_won(final: PlayedBlocks) -> tuple[float, float, float] | None:
-    """Shares of seeds on which guidance gains, changes nothing, and loses."""
+    """Return the shares of seeds on which guidance gains, changes nothing, and loses."""
     if not final.setup.treatments:
         return None
     difference = final.guided(0).returns - final.base.returns

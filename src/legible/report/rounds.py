@@ -1,7 +1,4 @@
-"""The report over all rounds of a mending: one HTML file that opens anywhere, offline.
-
-- `write_rounds`: writes it into the mending's folder.
-"""
+"""The report over all rounds of a mending, one self-contained HTML file: `write_rounds`."""
 
 from __future__ import annotations
 
@@ -12,16 +9,25 @@ from legible.evaluation.statistics import Effect
 from legible.files import write_text
 from legible.report.builder import asset, template_environment
 from legible.report.charts import interval_scale
-from legible.study.mending import MendedRound, Mending
+from legible.study.mending import Mending
 
 
 def write_rounds(mending: Mending) -> Path:
     """Write the report over all rounds as ``report.html`` into the folder of a mending, and return its path."""
-    leaving = [found for found in mending.rounds if found.distilled is not None]
-    place = {found.number: number for number, found in enumerate(leaving, start=1)}
-    against_base = [_effect(mending, place.get(found.number), 0) for found in mending.rounds]
-    against_last = [_effect(mending, place.get(found.number), None) for found in mending.rounds]
-    shown = [effect for effect in (*against_base, *against_last) if effect is not None]
+    trained = [found for found in mending.rounds if found.distilled is not None]
+    place = {found.number: number for number, found in enumerate(trained, start=1)}
+
+    def effect(number: int, *, to_last: bool) -> Effect | None:
+        """Return the effect of a round against the policy or the round before; None without a network."""
+        if number not in place:
+            return None
+        return mending.effect(place[number], place[number] - 1 if to_last else 0)
+
+    rows = [
+        (found, effect(found.number, to_last=False), effect(found.number, to_last=True)) for found in mending.rounds
+    ]
+    shown = [effect for _, *effects in rows for effect in effects if effect is not None]
+    reports = [f"round-{found.number}/report.html" for found in mending.rounds]
     text = (
         template_environment()
         .get_template("rounds.html.j2")
@@ -30,22 +36,11 @@ def write_rounds(mending: Mending) -> Path:
             style=asset("report.css"),
             samples=[Sample.of(result) for result in mending.results],
             place=place,
-            rows=list(zip(mending.rounds, against_base, against_last, strict=True)),
+            rows=rows,
             scale=interval_scale(shown) if shown else None,
-            reports=[_report_of(mending, found) for found in mending.rounds],
+            reports=[report if (mending.folder / report).exists() else None for report in reports],
         )
     )
     path = mending.folder / "report.html"
     write_text(path, text)
     return path
-
-
-def _effect(mending: Mending, place: int | None, against: int | None) -> Effect | None:
-    if place is None:
-        return None
-    return mending.effect(place, place - 1 if against is None else against)
-
-
-def _report_of(mending: Mending, found: MendedRound) -> str | None:
-    path = mending.folder / f"round-{found.number}" / "report.html"
-    return f"round-{found.number}/report.html" if path.exists() else None

@@ -1,9 +1,9 @@
-"""What an environment looks like, step by step, small enough for a report.
+"""Scenes: views of an environment step by step, small enough for a report.
 
-- `Scene`: sees an environment between its steps and gives plain data, which the report's player draws.
-- `PictureScene`: pictures of any environment that renders ``rgb_array``, shrunk and capped.
-- `FeatureScene`: the values of some features, where nothing can be drawn.
-- `scene_of`: the best one for an environment; `is_drawn_from_state` tells whether it takes little room.
+- `Scene`: observes an environment between its steps and returns plain data for the player of the report.
+- `PictureScene`: small pictures of any environment that renders ``rgb_array``.
+- `FeatureScene`: the values of some features, if nothing can be drawn.
+- `scene_of`: the best scene of an environment; `is_drawn_from_state`: whether it takes little space.
 """
 
 from __future__ import annotations
@@ -33,31 +33,31 @@ COLOURS = 64
 
 
 class Scene(Protocol):
-    """Sees an environment at its start and after every step of one episode.
+    """A view of an environment at the start and after every step of an episode.
 
-    `kind` names the drawer of the player, `layout` is what all episodes share.
+    `kind` names the drawer of the player, `layout` is shared by all episodes.
     """
 
     kind: str
     layout: dict[str, Any]
 
     def begin(self, steps: int, marked: Iterable[int]) -> None:
-        """Forget the last episode; the next one has so many steps, some of which must be seen."""
+        """Start an episode with this number of steps; `marked` steps must be included."""
 
     def see(self, env: Env, observation: Any, step: int) -> None:
-        """Look at the environment after `step` steps."""
+        """Observe the environment after `step` steps."""
 
     def frames(self) -> Any:
-        """Return all that was seen of the episode, as plain data."""
+        """Return the frames of the episode as plain data."""
 
 
 class PictureScene:
-    """Pictures of any environment, shrunk; long episodes are seen every few steps and where something is marked.
+    """Small pictures of any environment; of long episodes every few steps and all marked ones.
 
     Parameters
     ----------
     budget
-        Bytes that the pictures of one episode may take.
+        Maximum bytes for the pictures of one episode.
     """
 
     kind = "pictures"
@@ -69,7 +69,7 @@ class PictureScene:
         self._seen: dict[int, NDArray[np.uint8]] = {}
 
     def begin(self, steps: int, marked: Iterable[int]) -> None:
-        """Choose the steps to look at: the start, the end, marked ones, and others evenly between."""
+        """Choose the steps to draw: the first, the last, marked ones, and others evenly between."""
         self._seen = {}
         must = [step for step in marked if step <= steps]
         if len(must) > MOST_PICTURES // 2:
@@ -78,12 +78,12 @@ class PictureScene:
         self._chosen = {0, steps, *must, *(int(step) for step in even)}
 
     def see(self, env: Env, observation: Any, step: int) -> None:  # noqa: ARG002
-        """Render the environment if this is one of the chosen steps."""
+        """Render the environment in a chosen step."""
         if step in self._chosen:
             self._seen[step] = _shrink(np.asarray(env.render()))
 
     def frames(self) -> dict[str, Any]:
-        """Pictures as data addresses, each once, and for every picture's step which one it is."""
+        """Return distinct pictures as data URLs, and the number of the picture of every drawn step."""
         steps = sorted(self._seen)
         while True:
             pictures, numbers = _encode_pictures([self._seen[step] for step in steps])
@@ -134,7 +134,7 @@ def _encode_picture(picture: NDArray[np.uint8], kind: str) -> bytes:
 
 
 class FeatureScene:
-    """The values of some features, for environments that cannot be drawn; `why`, in words, if they should be."""
+    """The values of some features, for environments that cannot be drawn; `why` is an optional note."""
 
     kind = "features"
 
@@ -145,21 +145,21 @@ class FeatureScene:
         self._rows: list[list[float]] = []
 
     def begin(self, steps: int, marked: Iterable[int]) -> None:  # noqa: ARG002 (every step is kept)
-        """Forget the last episode."""
+        """Start an episode."""
         self._rows = []
 
     def see(self, env: Env, observation: Any, step: int) -> None:  # noqa: ARG002
-        """Keep the values."""
+        """Store the values."""
         row = self._encoder.encode([observation])[0]
         self._rows.append([float(f"{row[i]:.4g}") for i in self._features])
 
     def frames(self) -> dict[str, Any]:
-        """One row of values a step."""
+        """Return one row of values per step."""
         return {"rows": self._rows}
 
 
 def is_drawn_from_state(spec: EnvironmentSpec) -> bool:
-    """Whether replays of an environment are a few numbers a step, so that many of them fit into a report."""
+    """Return whether replays take only a few numbers per step, so that many fit into a report."""
     env = spec.make()
     drawn = _scene_from_state(env) is not None
     env.close()
@@ -175,16 +175,16 @@ def _scene_from_state(env: Env) -> Scene | None:
 def scene_of(
     spec: EnvironmentSpec, space: FeatureSpace, features: Sequence[int], picture_budget: int
 ) -> tuple[Env, Scene]:
-    """Make the environment that replays run in, and the scene that sees it best.
+    """Return the environment for replays and its best scene.
 
     Parameters
     ----------
     spec
         The environment.
     space, features
-        Which features to show where nothing can be drawn.
+        Features to show if nothing can be drawn.
     picture_budget
-        Bytes that the pictures of an episode may take.
+        Maximum bytes for the pictures of one episode.
     """
     env = spec.make()
     scene = _scene_from_state(env)
@@ -198,14 +198,14 @@ def scene_of(
 
 
 def _rendering(spec: EnvironmentSpec) -> tuple[Env | None, str]:
-    """The environment in its ``rgb_array`` mode; None where it has none that works, and why it does not."""
+    """Return the environment in ``rgb_array`` mode, or None and the reason if it cannot draw."""
     try:
         env = spec.make(render_mode="rgb_array")
         env.reset(seed=0)
         picture = np.asarray(env.render())
     except CannotDrawError as error:
         return None, f"No pictures: {error}"
-    except Exception:  # a missing picture must not cost the report; the reasons are the environments' own
+    except Exception:  # a picture that cannot be drawn must not stop the report
         return None, ""
     if picture.ndim != 3 or picture.shape[2] < 3:
         env.close()

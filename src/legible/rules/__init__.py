@@ -1,4 +1,4 @@
-"""Rules: frozen values, their text, compiled matching, and rules as English sentences."""
+"""Rules: values, texts, compiled matching and English sentences."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Where conditions of rules hold, as sets of bits: a whole set of rules over many rows at once.
+"""Bit sets of the rows in which conditions of rules hold, to match many rules at once.
 
-Rule sets share most of their conditions. Each is compared with every row once; what a rule does with a row is then a
-bit of a word.
+Rule sets share most of their conditions. Each distinct condition is compared with every row once, and a rule is then
+matched with 64 rows per machine word.
 
-- `ConditionBits`: in which rows every condition of compiled rules holds.
-- `trigger_bits`: in which rows the rules of one set trigger.
-- `holds_in`: one row of a set of bits; `pack_rows`: a set of bits from booleans.
+- `ConditionBits`: the rows in which each condition of compiled rules holds.
+- `trigger_bits`: the rows in which the rules of one set trigger.
+- `holds_in`: one row of a bit set. `pack_rows`: a bit set from booleans.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from legible.imports import njit
 from legible.rules.rule import CompiledRules
 
 Bits = NDArray[np.uint64]
@@ -23,18 +23,18 @@ WORD = 64
 
 
 class ConditionBits(NamedTuple):
-    """In which rows conditions hold.
+    """Rows in which conditions hold.
 
     Parameters
     ----------
     words
-        ``uint64[different conditions, words]``: row i is bit ``i % 64`` of word ``i // 64``.
+        ``uint64[distinct conditions, words]``: row i is bit ``i % 64`` of word ``i // 64``.
     number
-        For every condition of the compiled rules, its row in `words`.
+        Index into `words` for every condition of the compiled rules.
     rows
-        How many rows there are.
+        Number of rows.
     most_rules
-        How many rules the largest set has.
+        Number of rules in the largest set.
     """
 
     words: Bits
@@ -44,7 +44,7 @@ class ConditionBits(NamedTuple):
 
     @classmethod
     def of(cls, rules: CompiledRules, observations: NDArray[np.float32]) -> ConditionBits:
-        """Compare every different condition of rules with all rows."""
+        """Compare every distinct condition of rules with all rows."""
         columns = (rules.feature.astype(np.float64), rules.low.astype(np.float64), rules.high.astype(np.float64))
         different, number = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
         words = np.zeros((len(different), -(-len(observations) // WORD)), np.uint64)
@@ -68,7 +68,7 @@ def _compare(
 ) -> None:
     column = np.empty(observations.shape[0], np.float32)
     for c in range(feature.size):
-        if c == 0 or feature[c] != feature[c - 1]:  # they are in the order of their features
+        if c == 0 or feature[c] != feature[c - 1]:  # conditions are sorted by feature
             for i in range(column.size):
                 column[i] = observations[i, feature[c]]
         for w in range(words.shape[1]):
@@ -82,7 +82,7 @@ def _compare(
 
 @njit(cache=True)
 def trigger_bits(rules: CompiledRules, known: ConditionBits, s: int, of_rules: Bits, of_any: Bits) -> None:
-    """Find the rows in which rules of set s trigger: each of them in `of_rules`, and any of them in `of_any`."""
+    """Write the rows in which each rule of set s triggers to `of_rules`, and those in which any does to `of_any`."""
     of_any[:] = np.uint64(0)
     first = rules.set_starts[s]
     for r in range(first, rules.set_starts[s + 1]):
@@ -100,12 +100,12 @@ def trigger_bits(rules: CompiledRules, known: ConditionBits, s: int, of_rules: B
 
 @njit(cache=True, inline="always")
 def holds_in(bits: Bits, row: int) -> bool:
-    """Whether a row is in a set of bits."""
+    """Return whether a row is in a bit set."""
     return (bits[row >> 6] >> np.uint64(row & 63)) & np.uint64(1) != np.uint64(0)
 
 
 def pack_rows(chosen: NDArray[np.bool_]) -> Bits:
-    """Return booleans as a set of bits."""
+    """Return booleans as a bit set."""
     padded = np.zeros(-(-len(chosen) // WORD) * WORD, np.bool_)
     padded[: len(chosen)] = chosen
     return np.packbits(padded, bitorder="little").view(np.uint64)

@@ -1,15 +1,15 @@
-"""Rules: what a policy does (+) or avoids (−) where some conditions hold.
+"""Rules: the action that a policy takes (+) or avoids (−) where some conditions hold.
 
 - `Condition`: ``low < x <= high`` for one feature, in float32.
 - `Rule`: polarity, action and a conjunction of conditions; a frozen value.
-- `RuleSet`: rules that guide together, such as all generalisations of one mined rule.
-- `CompiledRules`: many rule sets as flat arrays that match whole batches of observations.
+- `RuleSet`: rules that guide together, such as a mined rule with its related forms.
+- `CompiledRules`: many rule sets as flat arrays, to match whole batches of observations.
 
-A rule has two text forms. In names, which parses back::
+A rule has two text forms. With names, which `parse_rule` reads back::
 
     +North <- food.north & not ghost1.scared & 2 < ghost0.path.length <= 5
 
-and in the notation of the paper, where a value is a category or the number of an interval::
+and in the notation of the paper, where a value is a category or the index of an interval::
 
     +action(0) <- f9=1, f34=0, f28=3
 """
@@ -22,22 +22,22 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from legible.errors import LegibleError
 from legible.features import Feature, FeatureError, FeatureSpace, Intervals, above, below
+from legible.imports import njit
 
 Polarity = Literal["+", "-"]
 
 
 class RuleError(LegibleError):
-    """A rule that makes no sense, or a text that is no rule."""
+    """An invalid rule, or a text that is not a rule."""
 
 
 @dataclass(frozen=True, order=True)
 class Condition:
-    """The value of one feature lies in an interval: ``low < x <= high``, compared in float32."""
+    """An interval for the value of one feature: ``low < x <= high``, compared in float32."""
 
     feature: int
     low: float
@@ -45,57 +45,52 @@ class Condition:
 
     def __post_init__(self) -> None:
         if self.feature < 0:
-            raise RuleError(f"a feature's number cannot be {self.feature}.")
+            raise RuleError(f"the index of a feature cannot be negative, got {self.feature}.")
         low, high = (float(np.float32(end)) + 0.0 for end in (self.low, self.high))
         if not low < high:
-            raise RuleError(f"nothing lies in {self.low} < x <= {self.high} (feature {self.feature}).")
+            raise RuleError(f"the interval {self.low} < x <= {self.high} of feature {self.feature} is empty.")
         object.__setattr__(self, "low", low)
         object.__setattr__(self, "high", high)
 
     @classmethod
     def equals(cls, feature: int, value: float) -> Condition:
-        """Make the condition that holds for one value only."""
+        """Return the condition that holds for a single value."""
         return cls(feature, float(below(value)), float(np.float32(value)))
 
     @property
     def value(self) -> float | None:
-        """The only value that satisfies the condition, or None when there are many."""
+        """The single value for which the condition holds, or None if there are several."""
         return self.high if float(below(self.high)) == self.low else None
 
     def contains(self, other: Condition) -> bool:
-        """Whether this condition holds wherever the other one does."""
+        """Return whether this condition holds wherever the other one does."""
         return self.feature == other.feature and self.low <= other.low and other.high <= self.high
 
     def text(self, feature: Feature) -> str:
-        """Write the condition with its feature's name; `parse_rule` reads it back to the same bits."""
+        """Return the condition with the feature's name; `parse_rule` reads back the same bits."""
         name = feature.name
         if self.value is not None:
             plain = f"{name} = {_number(self.value)}"
             return {1.0: name, 0.0: f"not {name}"}.get(self.value, plain) if feature.is_flag else plain
-        lower = "" if self.low == -np.inf else _shorter(self.low, "<", float(above(self.low)), "<=")
-        upper = "" if self.high == np.inf else _shorter(self.high, "<=", float(above(self.high)), "<")
-        if not lower and not upper:
-            return f"{name} <= inf"
-        if not lower:
-            number, sign = upper.rsplit(" ", 1)
-            return f"{name} {sign} {number}"
-        if not upper:
-            number, sign = lower.rsplit(" ", 1)
-            return f"{name} {sign.replace('<', '>')} {number}"
-        number, sign = upper.rsplit(" ", 1)
-        return f"{lower} {name} {sign} {number}"
+        low, low_sign = _shorter_bound(self.low, "<", "<=")
+        high, high_sign = _shorter_bound(self.high, "<=", "<")
+        if self.low == -np.inf:
+            return f"{name} {high_sign} {high}" if self.high < np.inf else f"{name} <= inf"
+        if self.high == np.inf:
+            return f"{name} {low_sign.replace('<', '>')} {low}"
+        return f"{low} {low_sign} {name} {high_sign} {high}"
 
 
 def _number(value: float | np.float32) -> str:
-    """Write a float32 as short as it can be while reading back to the same bits."""
+    """Return the shortest text of a float32 that reads back to the same bits."""
     text = str(np.float32(value) + np.float32(0.0))  # never "-0"
     return text.removesuffix(".0")
 
 
-def _shorter(first: float, first_sign: str, second: float, second_sign: str) -> str:
-    """Of two equivalent ends (``x <= 5`` and ``x < 5.0000005``) take the one people would write."""
-    one, two = _number(first), _number(second)
-    return f"{one} {first_sign}" if len(one) <= len(two) else f"{two} {second_sign}"
+def _shorter_bound(bound: float, sign: str, sign_of_next: str) -> tuple[str, str]:
+    """Return the shorter of two equivalent bounds (``x <= 5`` and ``x < 5.0000005``), and its sign."""
+    one, two = _number(bound), _number(float(above(bound)))
+    return (one, sign) if len(one) <= len(two) else (two, sign_of_next)
 
 
 @dataclass(frozen=True, order=True)
@@ -119,11 +114,11 @@ class Rule:
         if self.polarity not in {"+", "-"}:
             raise RuleError(f"polarity must be '+' or '-', got {self.polarity!r}.")
         if self.action < 0:
-            raise RuleError(f"an action's number cannot be {self.action}.")
+            raise RuleError(f"the index of an action cannot be negative, got {self.action}.")
         ordered = tuple(sorted(self.conditions))
         features = [condition.feature for condition in ordered]
         if len(set(features)) != len(features):
-            raise RuleError(f"a rule may speak of a feature once only, got features {features}.")
+            raise RuleError(f"a rule can have only one condition per feature, got features {features}.")
         object.__setattr__(self, "conditions", ordered)
 
     def __len__(self) -> int:
@@ -131,18 +126,18 @@ class Rule:
 
     @property
     def features(self) -> tuple[int, ...]:
-        """The features that the body speaks of."""
+        """The features of its conditions."""
         return tuple(condition.feature for condition in self.conditions)
 
     def contains(self, other: Rule) -> bool:
-        """Whether this rule has the same head and triggers wherever the other one does."""
+        """Return whether this rule has the same head and triggers wherever the other one does."""
         if (self.polarity, self.action) != (other.polarity, other.action):
             return False
         theirs = {condition.feature: condition for condition in other.conditions}
         return all(c.feature in theirs and c.contains(theirs[c.feature]) for c in self.conditions)
 
     def matches(self, observations: ArrayLike) -> NDArray[np.bool_]:
-        """Return, for every observation, whether the rule triggers in it."""
+        """Return ``bool[n]``: the observations in which the rule triggers."""
         array = np.asarray(observations, np.float32)
         triggered = np.ones(len(array), np.bool_)
         for condition in self.conditions:
@@ -151,21 +146,29 @@ class Rule:
         return triggered
 
     def text(self, space: FeatureSpace) -> str:
-        """Write the rule in names; `parse_rule` reads it back."""
+        """Return the rule with names; `parse_rule` reads it back."""
         self.check(space)
         body = " & ".join(c.text(space[c.feature]) for c in self.conditions) or "true"
         return f"{self.polarity}{space.action_names[self.action]} <- {body}"
 
     def paper(self, intervals: Intervals | None = None, space: FeatureSpace | None = None) -> str:
-        """Write the rule in the paper's notation; numeric conditions as the number of their interval.
+        """Return the rule in the paper's notation, with numeric conditions as indices of intervals.
 
-        A condition that is no interval of `intervals` (or when there are none) is written with its ends.
+        A condition that is none of `intervals` is written with its bounds.
         """
-        body = ", ".join(_paper_condition(c, intervals, space) for c in self.conditions) or "true"
-        return f"{self.polarity}action({self.action}) <- {body}"
+        body = []
+        for c in self.conditions:
+            exact = c.value is not None
+            value = _number(c.high) if exact else ""
+            if intervals is not None and not (exact and (space is None or space[c.feature].kind != "numeric")):
+                low, high = intervals.lows[c.feature], intervals.highs[c.feature]
+                found = np.flatnonzero((low == np.float32(c.low)) & (high == np.float32(c.high)))
+                value = str(found[0]) if found.size else value
+            body.append(f"f{c.feature}={value}" if value else f"f{c.feature}∈({_number(c.low)}, {_number(c.high)}]")
+        return f"{self.polarity}action({self.action}) <- {', '.join(body) or 'true'}"
 
     def check(self, space: FeatureSpace) -> None:
-        """Raise when the rule speaks of a feature or an action that the space does not have."""
+        """Raise `RuleError` if the space lacks a feature or the action of the rule."""
         if self.action >= len(space.actions):
             raise RuleError(f"action {self.action} does not exist: there are {len(space.actions)} actions.")
         beyond = [i for i in self.features if i >= len(space)]
@@ -173,7 +176,7 @@ class Rule:
             raise RuleError(f"feature {beyond[0]} does not exist: observations have {len(space)} features.")
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON; infinite ends are left out."""
+        """Return plain data for JSON; infinite bounds are left out."""
         conditions: list[dict[str, float]] = []
         for condition in self.conditions:
             entry: dict[str, float] = {"feature": condition.feature}
@@ -186,7 +189,7 @@ class Rule:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Rule:
-        """Read what `to_dict` wrote."""
+        """Return the rule that `to_dict` wrote."""
         try:
             conditions = tuple(
                 Condition(int(item["feature"]), item.get("low", -np.inf), item.get("high", np.inf))
@@ -194,22 +197,7 @@ class Rule:
             )
             return cls(data["polarity"], int(data["action"]), conditions)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise RuleError(f"this is no rule: {data!r} ({type(error).__name__}: {error}).") from error
-
-
-def _paper_condition(condition: Condition, intervals: Intervals | None, space: FeatureSpace | None) -> str:
-    name = f"f{condition.feature}"
-    numeric = space is not None and space[condition.feature].kind == "numeric"
-    if condition.value is not None and not numeric:
-        return f"{name}={_number(condition.value)}"
-    if intervals is not None:
-        low, high = intervals.lows[condition.feature], intervals.highs[condition.feature]
-        found = np.flatnonzero((low == np.float32(condition.low)) & (high == np.float32(condition.high)))
-        if found.size:
-            return f"{name}={found[0]}"
-    if condition.value is not None:
-        return f"{name}={_number(condition.value)}"
-    return f"{name}∈({_number(condition.low)}, {_number(condition.high)}]"
+            raise RuleError(f"not a rule: {data!r} ({type(error).__name__}: {error}).") from error
 
 
 _NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|inf)"
@@ -223,7 +211,7 @@ _BETWEEN = re.compile(
 
 
 def parse_rule(text: str, space: FeatureSpace) -> Rule:
-    """Read a rule from its text in names.
+    """Return the rule that a text with names stands for.
 
     >>> space = FeatureSpace.of(["speed", "gap"], ["Brake", "Go"])
     >>> parse_rule("+Brake <- gap < 5 & 2 < speed <= 8", space).text(space)
@@ -231,7 +219,7 @@ def parse_rule(text: str, space: FeatureSpace) -> Rule:
     """
     head = _HEAD.fullmatch(text)
     if head is None:
-        raise RuleError(f"{text.strip()!r} is no rule: '+Action <- condition & condition' is expected.")
+        raise RuleError(f"{text.strip()!r} is not a rule; write it as '+Action <- condition & condition'.")
     try:
         action = space.action_index(head["action"])
         body = head["body"].strip()
@@ -247,37 +235,32 @@ def _parse_condition(text: str, space: FeatureSpace) -> Condition:
     if found := _FLAG.fullmatch(text):
         return Condition.equals(space.feature_index(found["name"]), 0.0 if found["no"] else 1.0)
     if found := _BETWEEN.fullmatch(text):
-        low, high = _from(found["low"], found["first"]), _to(found["high"], found["second"])
+        low = _read_bound(found["low"], found["first"] == "<")
+        high = _read_bound(found["high"], found["second"] == "<=")
     elif found := _COMPARE.fullmatch(text):
         sign, number = found["sign"], found["number"]
         if sign.startswith("="):
             return Condition.equals(space.feature_index(found["name"]), float(number))
         if sign.startswith("<"):
-            high = _to(number, sign)
+            high = _read_bound(number, sign == "<=")
         else:
-            low = _from(number, sign.replace(">", "<"))
+            low = _read_bound(number, sign == ">")
     else:
         raise RuleError(
-            f"{text!r} is no condition; write 'name', 'not name', 'name = 3', 'name <= 3' or '1 < name <= 3'."
+            f"{text!r} is not a condition; write 'name', 'not name', 'name = 3', 'name <= 3' or '1 < name <= 3'."
         )
     return Condition(space.feature_index(found["name"]), float(low), float(high))
 
 
-def _from(number: str, sign: str) -> np.float32:
-    """The low end (not in the interval) of ``number sign x``."""
+def _read_bound(number: str, exact: bool) -> np.float32:
+    """Return a bound of ``low < x <= high``: the number itself, or the next one below for ``<= x`` and ``x <``."""
     value = np.float32(number)
-    return value if sign == "<" else np.float32(below(value))
-
-
-def _to(number: str, sign: str) -> np.float32:
-    """The high end (in the interval) of ``x sign number``."""
-    value = np.float32(number)
-    return value if sign == "<=" else np.float32(below(value))
+    return value if exact else np.float32(below(value))
 
 
 @dataclass(frozen=True)
 class RuleSet:
-    """Rules that guide together; `source` is the mined rule that they generalise, if there is one."""
+    """Rules that guide together; `source` is the mined rule of which they are related forms, if there is one."""
 
     rules: tuple[Rule, ...]
     source: Rule | None = field(default=None)
@@ -286,20 +269,34 @@ class RuleSet:
         return len(self.rules)
 
     def __or__(self, other: RuleSet) -> RuleSet:
-        """Compose two rule sets; a rule that stands in both is kept once."""
+        """Return the union of two rule sets, without duplicates."""
         return RuleSet(tuple(dict.fromkeys(self.rules + other.rules)))
 
     def text(self, space: FeatureSpace) -> str:
-        """One rule a line."""
+        """Return the rules with names, one per line."""
         return "\n".join(rule.text(space) for rule in self.rules)
 
     @property
     def stated(self) -> tuple[Rule, ...]:
-        """The rules that say it in short: the one that they generalise; all of them, where there is none."""
+        """The rules that summarise the set: its source, or all rules of a set without a source."""
         return self.rules if self.source is None else (self.source,)
 
+    def advice_key(self, n_actions: int) -> frozenset[Rule]:
+        """Return a key that rule sets with the same advice share: of two actions, avoiding one is taking the other.
+
+        >>> space = FeatureSpace.of(["angle"], ["Left", "Right"])
+        >>> take, avoid = (RuleSet((parse_rule(f"{rule} <- angle > 0", space),)) for rule in ("+Right", "-Left"))
+        >>> take.advice_key(2) == avoid.advice_key(2), take.advice_key(3) == avoid.advice_key(3)
+        (True, False)
+        """
+        if n_actions != 2:
+            return frozenset(self.rules)
+        return frozenset(
+            rule if rule.polarity == "+" else Rule("+", 1 - rule.action, rule.conditions) for rule in self.rules
+        )
+
     def short_text(self, space: FeatureSpace) -> str:
-        """The rules that say it in short, on one line.
+        """Return the rules that summarise the set, on one line.
 
         >>> space = FeatureSpace.of(["gap"], ["Brake", "Go"])
         >>> rules = (parse_rule("+Brake <- gap <= 2", space), parse_rule("+Go <- gap > 2", space))
@@ -311,7 +308,7 @@ class RuleSet:
         return "; ".join(rule.text(space) for rule in self.stated)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
+        """Return plain data for JSON."""
         data: dict[str, Any] = {"rules": [rule.to_dict() for rule in self.rules]}
         if self.source is not None:
             data["source"] = self.source.to_dict()
@@ -319,14 +316,14 @@ class RuleSet:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> RuleSet:
-        """Read what `to_dict` wrote."""
+        """Return the rule set that `to_dict` wrote."""
         source = data.get("source")
         rules = tuple(Rule.from_dict(item) for item in data.get("rules", ()))
         return cls(rules, Rule.from_dict(source) if source is not None else None)
 
 
 class CompiledRules(NamedTuple):
-    """Rule sets as flat arrays, which numba kernels take as they are.
+    """Rule sets as flat arrays for numba kernels.
 
     Set s has the rules ``set_starts[s]:set_starts[s+1]``, rule r the conditions ``starts[r]:starts[r+1]``.
     """
@@ -341,7 +338,7 @@ class CompiledRules(NamedTuple):
 
     @classmethod
     def compile(cls, rule_sets: Sequence[RuleSet | Iterable[Rule]]) -> CompiledRules:
-        """Flatten rule sets; the order of sets and rules is kept."""
+        """Return rule sets as flat arrays, in the given order."""
         sets = [s.rules if isinstance(s, RuleSet) else tuple(s) for s in rule_sets]
         rules = [rule for rule_set in sets for rule in rule_set]
         conditions = [condition for rule in rules for condition in rule.conditions]
@@ -356,7 +353,7 @@ class CompiledRules(NamedTuple):
         )
 
     def matches(self, observations: ArrayLike) -> NDArray[np.bool_]:
-        """Return ``bool[n, rules]``: which rules trigger in which observation."""
+        """Return ``bool[n, rules]``: the rules that trigger in each observation."""
         array = np.ascontiguousarray(observations, np.float32)
         width = int(self.feature.max()) + 1 if self.feature.size else 0
         if array.ndim != 2 or array.shape[1] < width:
@@ -366,7 +363,7 @@ class CompiledRules(NamedTuple):
 
 @njit(cache=True)
 def triggers(rules: CompiledRules, r: int, observation: NDArray[np.float32]) -> bool:
-    """Whether all conditions of rule r hold in one observation."""
+    """Return whether all conditions of rule r hold in one observation."""
     for c in range(rules.starts[r], rules.starts[r + 1]):
         x = observation[rules.feature[c]]
         if not (rules.low[c] < x <= rules.high[c]):

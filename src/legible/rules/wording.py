@@ -1,10 +1,9 @@
-"""Rules in plain English, made of the words that features and actions bring along.
+"""Rules in plain English, built from the words of features and actions.
 
 - `describe_rule`: "avoids going north when north is a wall", or as advice: "do not go north when north is a wall".
-- `describe_rule_briefly`: the same in about 15 words, for titles; `rule_parts`: what it asks for and each condition.
+- `describe_rule_set`: a rule with its related forms. `describe_likewise`: only the related forms.
+- `representative_rule`: the rule that a set is described by. `rule_parts`: the advice and the conditions separately.
 - `describe_condition`, `describe_conditions`: the part after "when".
-- `describe_rule_set`: a rule with what it generalises to; `describe_likewise`: only the latter;
-  `representative_rule`: the rule that a set is described by.
 - `gerund`, `third_person`: "go north" as "going north" and "goes north".
 """
 
@@ -12,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import takewhile
 from typing import Literal
 
 import numpy as np
@@ -21,22 +21,18 @@ from legible.formatting import in_words, join_words, number
 from legible.rules.rule import Condition, Rule, RuleSet
 
 Mood = Literal["habit", "advice"]
-"""A rule as what the policy does ("goes north when …") or as what should be done ("go north when …")."""
+"""Grammatical form of a rule: a habit of the policy ("goes north when …") or advice ("go north when …")."""
 
 _IRREGULAR = {"be": ("being", "is"), "have": ("having", "has")}
 _NEGATION = re.compile(r"\b(?:not|no|nothing)\b")
 _PREPOSITION = re.compile(r"(?:to|into|with|at|on|by|for|from) ")
 _COUNT = "the number of "
-# Words that an action and a condition may share without speaking of the same.
-_SMALL_WORDS = frozenset(
-    ("a", "an", "and", "at", "by", "in", "into", "is", "no", "not", "of", "on", "the", "to", "with")
-)
-# Ends of intervals below this are 0 for people: a velocity of a millionth is none.
+# Bounds smaller than this are printed as 0: a velocity of a millionth is noise.
 _NEAR_ZERO = 1e-5
 
 
 def gerund(phrase: str) -> str:
-    """Put the verb that a phrase starts with into its -ing form.
+    """Return a phrase with its first verb in the -ing form.
 
     >>> gerund("go north"), gerund("stop"), gerund("fire the main engine"), gerund("lie low"), gerund("slow down")
     ('going north', 'stopping', 'firing the main engine', 'lying low', 'slowing down')
@@ -57,7 +53,7 @@ def gerund(phrase: str) -> str:
 
 
 def third_person(phrase: str) -> str:
-    """Put the verb that a phrase starts with into the form that follows "it".
+    """Return a phrase with its first verb in the third person.
 
     >>> third_person("go north"), third_person("push left"), third_person("apply no torque"), third_person("stop")
     ('goes north', 'pushes left', 'applies no torque', 'stops')
@@ -83,13 +79,15 @@ def _split_verb(phrase: str) -> tuple[str, str]:
 
 
 def describe_condition(condition: Condition, feature: Feature) -> str:
-    """Say in words where a condition holds; an empty text when it holds everywhere.
+    """Return a condition in words; empty if the condition always holds.
 
     >>> food = Feature("food.north", "categorical", values={1: "food is north", 0: "food is not north"})
     >>> describe_condition(Condition.equals(0, 1), food)
     'food is north'
     >>> describe_condition(Condition(0, 2.0, 5.0), Feature("gap", words="the gap"))
     'the gap is above 2 and at most 5'
+    >>> describe_condition(Condition.equals(0, 0.5), Feature("v", words="the speed", unit="m/s", scale=40.0))
+    'the speed is 20 m/s'
     """
     if condition.low == -np.inf and condition.high == np.inf:
         return ""
@@ -99,28 +97,19 @@ def describe_condition(condition: Condition, feature: Feature) -> str:
     is_least = feature.least is not None and condition.low < feature.least == condition.high
     only = feature.least if is_least else condition.value
     if only is not None:
-        return feature.values.get(only) or _describe_value(only, feature)
+        scaled = number((feature.scale or 1.0) * only)
+        return feature.values.get(only) or f"{feature.words or feature.name} is {scaled} {feature.unit}".rstrip()
     if feature.sides:
         return _describe_sides(condition, feature)
     if feature.label.startswith(_COUNT) and not feature.sentinels:
         return _describe_count(condition, feature)
-    # A sentinel is no number: "at most 3" must not silently include "none left".
+    # "At most 3" must not silently include a sentinel such as "none left".
     special = [feature.values[value] for value in inside if value in feature.sentinels]
     return join_words([f"{feature.words or feature.name} is {_range(condition, feature)}", *special], "or")
 
 
-def _describe_value(value: float, feature: Feature) -> str:
-    """Say what a feature is, in its unit where that is known.
-
-    >>> _describe_value(0.5, Feature("v", words="the speed", unit="m/s", scale=40.0))
-    'the speed is 20 m/s'
-    """
-    scaled = number((feature.scale or 1.0) * value)
-    return f"{feature.words or feature.name} is {scaled} {feature.unit}".rstrip()
-
-
 def _describe_sides(condition: Condition, feature: Feature) -> str:
-    """Say on which side of 0 and how far: "vehicle 3 is 40 to 80 m ahead", "vehicle 3 is up to 40 m behind".
+    """Return a signed distance in words: the side of 0, and how far.
 
     >>> gap = Feature("gap", group="vehicle 3", unit="m", scale=200.0, sides=("behind", "ahead"))
     >>> for low, high in ((0.2, 0.4), (-0.2, 0.0), (-np.inf, -0.2), (-0.2, 0.4), (-0.2, np.inf)):
@@ -134,7 +123,7 @@ def _describe_sides(condition: Condition, feature: Feature) -> str:
     scale, (below_0, above_0) = feature.scale or 1.0, feature.sides
     low, high = condition.low * scale, condition.high * scale
     who, unit = feature.group or feature.name, feature.unit
-    # The smallest number above 0 and the largest below it are 0 for people.
+    # The smallest number above 0 and the largest below it are printed as 0.
     low, high = (0.0 if abs(end) < 1e-6 * scale else end for end in (low, high))
     if low >= 0.0:
         return f"{who} is {_how_far(low, high, unit)}{above_0}"
@@ -152,7 +141,7 @@ def _how_far(near: float, far: float, unit: str) -> str:
 
 
 def _describe_count(condition: Condition, feature: Feature) -> str:
-    """A feature that calls itself a number of things has whole values from 0 on."""
+    """Return a condition on a count in words; counts are whole numbers from 0."""
     least = max(0, int(np.floor(condition.low)) + 1) if condition.low > -np.inf else 0
     most = int(np.floor(condition.high)) if condition.high < np.inf else None
     things = feature.label.removeprefix(_COUNT)
@@ -175,7 +164,7 @@ def _describe_category(condition: Condition, feature: Feature) -> str:
 
 
 def _range(condition: Condition, feature: Feature) -> str:
-    """The ends of an interval, as few as are needed: a low end that only shuts a sentinel out says nothing more."""
+    """Return the bounds of an interval in words, without a low bound that only excludes a sentinel."""
     low, high = condition.low, condition.high
     if low in feature.sentinels and low == min(feature.sentinels) and high < np.inf:
         low = -np.inf
@@ -192,7 +181,7 @@ def _range(condition: Condition, feature: Feature) -> str:
 
 
 def _nicer(end: float, plain: str, other: str, digits: int, scale: float = 1.0) -> str:
-    """Of two equivalent ends ("at most 4.9999995" and "below 5") take the one people would say."""
+    """Return the shorter of two equivalent bounds ("at most 4.9999995" and "below 5")."""
     following = float(above(end))
     if 0.0 < abs(scale * end) < _NEAR_ZERO:
         return f"{plain} 0" if end > 0.0 else f"{other} 0"
@@ -202,7 +191,7 @@ def _nicer(end: float, plain: str, other: str, digits: int, scale: float = 1.0) 
 
 
 def describe_conditions(conditions: Iterable[Condition], space: FeatureSpace) -> str:
-    """Join conditions with "and"; negated ones that differ in a word or in their subject are drawn together.
+    """Return conditions in words, joined by "and"; similar negated conditions are merged.
 
     >>> from legible_envs.pacman.features import pacman_features
     >>> space = pacman_features(2)
@@ -219,19 +208,19 @@ def describe_conditions(conditions: Iterable[Condition], space: FeatureSpace) ->
     for condition in conditions:
         phrase = _describe_with_presence(condition, conditions, space)
         if phrase:
-            home = next((bundle for bundle in bundles if _draw_together([*bundle, phrase])), None)
+            home = next((bundle for bundle in bundles if _merge_phrases([*bundle, phrase])), None)
             if home is None:
                 bundles.append([phrase])
             else:
                 home.append(phrase)
-    return join_words([_draw_together(bundle) or bundle[0] for bundle in bundles])
+    return join_words([_merge_phrases(bundle) or bundle[0] for bundle in bundles])
 
 
 def _describe_with_presence(condition: Condition, conditions: Sequence[Condition], space: FeatureSpace) -> str:
-    """Say a condition on a thing that may not be there.
+    """Return a condition in words, given the other conditions on the presence of the same object.
 
-    Conditions on the place of a thing say that it is there, so its presence is not told as well. Without a condition on
-    its presence, an interval around 0 holds where it is not there, too.
+    A condition on the position of an object implies that it is present, so its presence is not mentioned as well.
+    Without a condition on its presence, an interval around 0 also holds where the object is absent.
     """
     feature = space[condition.feature]
     others = [space[other.feature] for other in conditions if other is not condition]
@@ -245,13 +234,13 @@ def _describe_with_presence(condition: Condition, conditions: Sequence[Condition
     return f"{phrase} or {absent}" if absent else phrase
 
 
-def _draw_together(phrases: Sequence[str]) -> str | None:
-    """Say several phrases in one, or return None where that would not be English or could be misread."""
+def _merge_phrases(phrases: Sequence[str]) -> str | None:
+    """Merge phrases that differ in one place ("x is not a or b"); None if that is ungrammatical or ambiguous."""
     if len(phrases) < 2:
         return None
     words = [phrase.split(" ") for phrase in phrases]
-    before = _common(words)
-    after = _common([[*reversed(w[before:])] for w in words])
+    before = _count_common(words)
+    after = _count_common([[*reversed(w[before:])] for w in words])
     stem, middles = words[0][:before], [w[before : len(w) - after] for w in words]
     end = words[0][len(words[0]) - after :]
     if not end and "not" in stem and all(len(middle) == 1 for middle in middles):
@@ -260,7 +249,7 @@ def _draw_together(phrases: Sequence[str]) -> str | None:
         return None
     rest = " ".join(end[2:])
     positive = f"is {rest}" if end[0] == "is" else third_person(rest)
-    # Repeat all of the subject that differs: "ghost 0 nor ghost 1", "the path to … nor that to …".
+    # Repeat the part of the subject that differs: "ghost 0 nor ghost 1", "the path to … nor that to …".
     while stem and stem[-1] not in {"to", "of"}:
         middles, stem = [[stem[-1], *middle] for middle in middles], stem[:-1]
     again = f"that {stem[-1]} " if stem else ""
@@ -268,28 +257,23 @@ def _draw_together(phrases: Sequence[str]) -> str | None:
     return f"neither {' '.join([*stem, subjects[0]])} nor {' nor '.join(again + s for s in subjects[1:])} {positive}"
 
 
-def _common(lists: Sequence[Sequence[str]]) -> int:
-    """How many words all lists have in common at their beginning."""
-    count = 0
-    for column in zip(*lists, strict=False):
-        if len(set(column)) > 1:
-            break
-        count += 1
-    return count
+def _count_common(lists: Sequence[Sequence[str]]) -> int:
+    """Count the words that all lists begin with."""
+    return sum(1 for _ in takewhile(lambda column: len(set(column)) == 1, zip(*lists, strict=False)))
 
 
 # --- Rules -----------------------------------------------------------------------------------------------------------
 
 
 def describe_rule(rule: Rule, space: FeatureSpace, mood: Mood = "habit") -> str:
-    """Say a rule in plain English.
+    """Return the whole rule in plain English.
 
     Parameters
     ----------
     rule, space
-        The rule and the names of what it speaks of.
+        The rule, and the names and words of its features and actions.
     mood
-        "habit": what the policy does, to follow a subject; "advice": what should be done.
+        "habit" for what the policy does, to follow a subject; "advice" for what should be done.
 
     Examples
     --------
@@ -315,77 +299,17 @@ def describe_rule(rule: Rule, space: FeatureSpace, mood: Mood = "habit") -> str:
 
 
 def describe_rule_briefly(
-    rule: Rule, space: FeatureSpace, mood: Mood = "habit", most_words: int = 15, neighbours: Iterable[Rule] = ()
+    rule: Rule,
+    space: FeatureSpace,
+    mood: Mood = "habit",
+    neighbours: Iterable[Rule] = (),  # noqa: ARG001
 ) -> str:
-    """Say a rule in about `most_words` words: some of its conditions, and how many more there are.
-
-    What tells it from its neighbours is always said. Of the rest, conditions that share a word with the action ("west")
-    say most about it, then those in the positive: what there is tells more than what there is not.
-
-    Parameters
-    ----------
-    rule, space, mood
-        As for `describe_rule`.
-    most_words
-        About how many words there may be.
-    neighbours
-        Rules that are described along with it, itself or not.
-
-    Examples
-    --------
-    >>> from legible_envs.pacman.features import pacman_features
-    >>> from legible.rules import parse_rule
-    >>> space = pacman_features(2)
-    >>> rule = parse_rule("+East <- not ghost0.scared & food.east & open.east & pacman.x <= 3", space)
-    >>> describe_rule_briefly(rule, space)
-    'goes east when the path to the closest food starts east and east is open (and two more conditions)'
-    >>> other = parse_rule("+East <- ghost0.scared & food.east & open.east & pacman.x <= 3", space)
-    >>> describe_rule_briefly(rule, space, neighbours=[other])
-    'goes east when ghost 0 is not scared (and three more conditions)'
-    """
-    whole = describe_rule(rule, space, mood)
-    phrases = [_describe_with_presence(c, rule.conditions, space) for c in rule.conditions]
-    about = set(space.actions[rule.action].label.split()[1:]) - _SMALL_WORDS
-    told = [
-        (about.isdisjoint(phrase.split()), bool(_NEGATION.search(phrase)), i)
-        for i, phrase in enumerate(phrases)
-        if phrase
-    ]
-    if len(whole.split()) <= most_words or len(told) < 2:
-        return whole
-    by_worth = [i for *_, i in sorted(told)]
-    telling = _telling_conditions(rule, by_worth, neighbours)
-    order = [*telling, *(i for i in by_worth if i not in telling)]
-    text = whole
-    for count in range(len(order) - 1, max(len(telling), 1) - 1, -1):
-        # Conditions without words of their own, such as that a vehicle is there, stay with those that need them.
-        silent = [i for i, phrase in enumerate(phrases) if not phrase]
-        chosen = [*order[:count], *(i for i in silent if _is_needed(rule, i, order[:count], space))]
-        kept = Rule(rule.polarity, rule.action, tuple(rule.conditions[i] for i in sorted(chosen)))
-        left = len(order) - count
-        text = f"{describe_rule(kept, space, mood)} (and {in_words(left)} more condition{'s' if left > 1 else ''})"
-        if len(text.split()) <= most_words + 4:  # the words in brackets are read at a glance
-            break
-    return text
-
-
-def _telling_conditions(rule: Rule, order: Sequence[int], neighbours: Iterable[Rule]) -> list[int]:
-    """Find few conditions that no neighbour with the same advice has all of; of equals, the first in `order`."""
-    left = [
-        set(other.conditions) for other in neighbours if (other.polarity, other.action) == (rule.polarity, rule.action)
-    ]
-    found: list[int] = []
-    while True:
-        told_from = {i: sum(rule.conditions[i] not in other for other in left) for i in order if i not in found}
-        best = max(told_from, key=told_from.__getitem__, default=None)
-        if best is None or not told_from[best]:
-            return found
-        found.append(best)
-        left = [other for other in left if rule.conditions[best] in other]
+    """Return the whole rule in words, as `describe_rule` does; a shortened rule would have another meaning."""
+    return describe_rule(rule, space, mood)
 
 
 def rule_parts(rule: Rule, space: FeatureSpace) -> tuple[str, list[tuple[str, tuple[Condition, ...]]]]:
-    """Say what a rule asks for, and each of its conditions with all that must hold for it.
+    """Return the advice of a rule, and each phrase about its conditions with the conditions behind it.
 
     >>> from legible_envs.pacman.features import pacman_features
     >>> from legible.rules import parse_rule
@@ -394,18 +318,15 @@ def rule_parts(rule: Rule, space: FeatureSpace) -> tuple[str, list[tuple[str, tu
     ('do not go north', ['north is a wall'])
     """
     phrases = [_describe_with_presence(c, rule.conditions, space) for c in rule.conditions]
-    silent = [i for i, phrase in enumerate(phrases) if not phrase]
+    # The presence of an object is not mentioned where its position is; both conditions belong to that phrase.
+    silent = [c for c, phrase in zip(rule.conditions, phrases, strict=True) if not phrase]
+    needs = [space[c.feature].needs for c in rule.conditions]
     parts = [
-        (phrase, (rule.conditions[i], *(rule.conditions[k] for k in silent if _is_needed(rule, k, [i], space))))
+        (phrase, (rule.conditions[i], *(c for c in silent if space.names[c.feature] == needs[i])))
         for i, phrase in enumerate(phrases)
         if phrase
     ]
     return _advise(space.actions[rule.action].label, rule.polarity == "+", always=not parts), parts
-
-
-def _is_needed(rule: Rule, i: int, chosen: Iterable[int], space: FeatureSpace) -> bool:
-    name = space.names[rule.conditions[i].feature]
-    return any(space[rule.conditions[other].feature].needs == name for other in chosen)
 
 
 def _advise(action: str, positive: bool, *, always: bool) -> str:
@@ -417,7 +338,7 @@ def _advise(action: str, positive: bool, *, always: bool) -> str:
 
 
 def describe_rule_set(rule_set: RuleSet, space: FeatureSpace, mood: Mood = "habit") -> str:
-    """Say a rule and what it generalises to in one sentence.
+    """Return a rule and its related forms in one sentence.
 
     >>> from legible_envs.pacman.features import pacman_features
     >>> from legible.rules import parse_rule
@@ -439,7 +360,7 @@ def describe_rule_set(rule_set: RuleSet, space: FeatureSpace, mood: Mood = "habi
 
 
 def describe_likewise(rule_set: RuleSet, space: FeatureSpace) -> str:
-    """Say for what else than its first rule a generalised set speaks: "likewise for east"; empty for a single rule."""
+    """Return the related forms of a rule set in words: "likewise for east"; empty for a single rule."""
     first = representative_rule(rule_set)
     others = [rule for rule in rule_set.rules if rule != first]
     if not others or rule_set.source is None:
@@ -449,7 +370,7 @@ def describe_likewise(rule_set: RuleSet, space: FeatureSpace) -> str:
     same = [rule for rule in others if rule.action == first.action]
     parts = []
     if same:
-        exchanged = _exchanged(first, same[0], space) if len(same) == 1 else None
+        exchanged = _describe_exchange(first, same[0], space) if len(same) == 1 else None
         count = len(same)
         parts.append(exchanged or f"in {in_words(count)} related situation{'s' if count > 1 else ''}")
     if actions:
@@ -458,7 +379,7 @@ def describe_likewise(rule_set: RuleSet, space: FeatureSpace) -> str:
 
 
 def representative_rule(rule_set: RuleSet) -> Rule:
-    """Return the rule that a set is described by: the mined one, in the form in which it stands in the set.
+    """Return the rule that a set is described by: its form of the mined rule.
 
     Generalising removes conditions on features that relations ignore, so this form can be shorter than the mined rule.
     """
@@ -469,31 +390,30 @@ def representative_rule(rule_set: RuleSet) -> Rule:
     return (forms or [rule for rule in rule_set.rules if rule.action == source.action] or rule_set.rules)[0]
 
 
-def _exchanged(first: Rule, other: Rule, space: FeatureSpace) -> str | None:
-    """Say by which word two descriptions differ: "with ghost 1 in place of ghost 0"."""
+def _describe_exchange(first: Rule, other: Rule, space: FeatureSpace) -> str | None:
+    """Return the word in which two descriptions differ: "with ghost 1 in place of ghost 0"."""
     one, two = (describe_rule(rule, space).split(" ") for rule in (first, other))
     if len(one) != len(two):
         return None
     differ = [i for i in range(len(one)) if one[i] != two[i]]
-    changes = {(_with_number(one, i), _with_number(two, i)) for i in differ}
+
+    def with_noun(words: Sequence[str], i: int) -> str:  # "ghost 1" instead of "1"
+        word = words[i].strip(",;")
+        return f"{words[i - 1]} {word}" if i and word.isdecimal() else word
+
+    changes = {(with_noun(one, i), with_noun(two, i)) for i in differ}
     if len(changes) != 1:
         return None
     old, new = changes.pop()
     return f"with {new} in place of {old}"
 
 
-def _with_number(words: Sequence[str], i: int) -> str:
-    """A bare number takes the word before it along: "ghost 1"."""
-    word = words[i].strip(",;")
-    return f"{words[i - 1]} {word}" if i and word.isdecimal() else word
+def _drop_common_start(texts: list[str]) -> list[str]:
+    """Drop the words that all texts begin with, except an article or a word that a number belongs to.
 
-
-def _without_beginning(texts: list[str]) -> list[str]:
-    """Leave out the words that all texts begin with, but for an article or a word that a number belongs to.
-
-    >>> _without_beginning(["the cart to the left", "the cart to the right"]), _without_beginning(["it up", "it down"])
+    >>> _drop_common_start(["the cart to the left", "the cart to the right"]), _drop_common_start(["it up", "it down"])
     (['the left', 'the right'], ['up', 'down'])
-    >>> _without_beginning(["torque -1", "torque +1"])
+    >>> _drop_common_start(["torque -1", "torque +1"])
     ['torque -1', 'torque +1']
     """
     words = [text.split(" ") for text in texts]
@@ -506,7 +426,7 @@ def _without_beginning(texts: list[str]) -> list[str]:
 
 
 def short_action_words(actions: Iterable[int], space: FeatureSpace) -> dict[int, str]:
-    """Short words for actions that stand side by side: "north" and "east" where the words are "go north", "go east".
+    """Return short words for actions in a list: "north" and "east" for "go north" and "go east".
 
     >>> from legible_envs.pacman.features import pacman_features
     >>> short_action_words([0, 2], pacman_features(2)), short_action_words([0, 4], pacman_features(2))
@@ -516,5 +436,5 @@ def short_action_words(actions: Iterable[int], space: FeatureSpace) -> dict[int,
     verbs = {_split_verb(label)[0] for label in labels.values()}
     rests = {action: _split_verb(label)[1].strip() for action, label in labels.items()}
     if len(verbs) == 1 and all(rests.values()) and len(labels) > 1 and not any(map(_PREPOSITION.match, rests.values())):
-        return dict(zip(rests, _without_beginning(list(rests.values())), strict=True))
+        return dict(zip(rests, _drop_common_start(list(rests.values())), strict=True))
     return {action: gerund(label) for action, label in labels.items()}

@@ -21,7 +21,6 @@ from legible.settings.sections import (
     SINGLE_STEPS,
     SINGLE_UNIT,
     STEP_LIMIT,
-    BaselineSettings,
     Candidates,
     Criterion,
     DistillationSettings,
@@ -38,7 +37,15 @@ from legible.settings.sections import (
     ReferenceSettings,
     SearchSettings,
 )
-from legible.settings.study import PRESETS, Setting, StudySettings, all_settings, read_settings_file, settings_in
+from legible.settings.study import (
+    PRESETS,
+    Setting,
+    StudySettings,
+    all_settings,
+    read_distillation_settings,
+    read_settings_file,
+    settings_in,
+)
 from legible.settings.values import SettingsError
 
 __all__ = [
@@ -53,7 +60,6 @@ __all__ = [
     "SINGLE_STEPS",
     "SINGLE_UNIT",
     "STEP_LIMIT",
-    "BaselineSettings",
     "Candidates",
     "Criterion",
     "DistillationSettings",
@@ -73,6 +79,7 @@ __all__ = [
     "SettingsError",
     "StudySettings",
     "all_settings",
+    "read_distillation_settings",
     "read_settings_file",
     "settings_in",
 ]

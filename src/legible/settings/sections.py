@@ -1,7 +1,7 @@
 """The settings of each step of a study.
 
 - `MiningSettings`, `PlaySettings`, `EvaluationSettings`, `SearchSettings`, `ImprovementSettings`,
-  `ReferenceSettings`, `BaselineSettings` and `MistakeSettings`: one for each step.
+  `ReferenceSettings` and `MistakeSettings`: one for each step.
 - `DistillationSettings`: of what comes after a study, the guided policy as a network without rules.
 """
 
@@ -17,12 +17,12 @@ Precedence = Literal["positive", "negative"]
 """Which rules win in a conflict: "positive" is Algorithm 1; with "negative" a blocked action is never enforced."""
 Enforce = Literal["typical", "nearest"]
 """What a continuous action becomes that rules move: the typical action of the region, or its nearest point."""
-Method = Literal["racing", "paper"]
+Method = Literal["racing", "paper", "unpaired"]
 Candidates = Literal["weaknesses", "confirmed", "best"]
 Order = Literal["mined", "effect", "negative-first"]
 MistakesWhen = Literal["fast", "always", "never"]
 MOST_ROLLOUTS = 512  # of one choice in one rung of the search for mistakes
-MOST_DECISIONS = 10_000
+MOST_DECISIONS = 8_000
 STEP_LIMIT = 100_000
 MOST_FAILED = 0.01
 # Episodes of environments without a vector form are slow and their environments dear to make: units are smaller.
@@ -38,49 +38,49 @@ MOST_RUNGS = 16
 
 @dataclass(frozen=True)
 class MiningSettings:
-    """What decides which rules are mined."""
+    """Settings of mining."""
 
-    held_out: Annotated[float, "Share of the episodes that learning does not see and on which rules are judged."] = 0.2
-    sampled: Annotated[float, "Share of the other states from which rules are learned."] = 1.0
+    held_out: Annotated[float, "Share of the episodes that are held out to judge rules."] = 0.2
+    sampled: Annotated[float, "Share of the remaining states from which rules are learned."] = 1.0
     importance: Annotated[
         str,
-        'How the importance of features is found: "lime", "surrogate" (permutation importance of a model that predicts '
-        "the policy's choice; it takes LIME's place where the policy does not see the features), "
-        '"none" (all features count the same), or the name of a method of your own.',
+        'How feature importance is computed: "lime", "surrogate" (permutation importance of a model of the policy;'
+        ' used in place of LIME where the policy does not see the features), "none", or the name of a registered '
+        "method.",
     ] = "lime"
-    lime_states: Annotated[int, "How many states LIME explains."] = 100
+    lime_states: Annotated[int, "Number of states that LIME explains."] = 100
     lime_samples: Annotated[int, "Samples that LIME draws for each state."] = 5000
     lime_pools: Annotated[int, "Independent pools that these samples are drawn from."] = 100
     kernel_width: Annotated[
         float,
-        "Width of LIME's kernel, as a multiple of the root of the number of features.",
+        "Width of LIME's kernel, as a multiple of the square root of the number of features.",
     ] = 0.75
-    kernel_counts_numeric: Annotated[bool, "Whether only numeric features count for the kernel's width."] = False
-    learner: Annotated[str, 'What learns rules: "ripper", or the name of a learner of your own.'] = "ripper"
-    optimizations: Annotated[int, "RIPPER's rounds of optimisation."] = 2
+    kernel_counts_numeric: Annotated[bool, "Count only numeric features for the kernel width."] = False
+    learner: Annotated[str, 'Rule learner: "ripper", or the name of a registered one.'] = "ripper"
+    optimizations: Annotated[int, "RIPPER's optimisation rounds."] = 2
     prune_fraction: Annotated[float, "Share of the states on which RIPPER prunes rules."] = 1 / 3
     description_length_allowance: Annotated[
         float,
-        "Bits by which RIPPER's description may grow before it stops.",
+        "Bits by which RIPPER's description length may exceed the minimum before it stops.",
     ] = 64.0
-    min_accuracy: Annotated[float, "Share of the held-out states that trigger a rule in which it must be right."] = 0.9
-    min_coverage: Annotated[float, "Share of the held-out states that must trigger a rule."] = 0.01
+    min_accuracy: Annotated[float, "Minimum accuracy of a rule on the held-out states that trigger it."] = 0.9
+    min_coverage: Annotated[float, "Minimum share of the held-out states that trigger a rule."] = 0.01
     criterion: Annotated[
         Criterion,
-        'What accuracy means. "agreement", as in the paper: of the states that trigger the rule, the share in '
-        'which the policy did as the rule says. "purity": the share of included states among the included and '
-        "excluded ones, which is stricter for negative rules, since nearly any of them agrees with an action that "
-        "is rarely taken.",
+        'Meaning of a rule\'s accuracy: "agreement" (as in the paper: of the states in which the rule triggers, the '
+        'share in which the policy acts as it says) or "purity" (of the training examples in which it triggers, the '
+        "share of those that it should cover). Purity is stricter for negative rules: nearly any rule against a rarely "
+        "taken action agrees with the policy.",
     ] = "agreement"
     padded_apart: Annotated[
         bool,
-        "Whether things that are not there, whose features are padded with zeros, are kept apart from those at 0: a "
-        "rule about the distance of a vehicle then asks for its presence.",
+        "Treat absent objects, whose features are padded with zeros, as different from objects at 0: a rule about "
+        "the distance of a vehicle then requires that the vehicle is present.",
     ] = True
     plain_intervals: Annotated[
         bool,
-        "Whether intervals are as a person would write them: ends rounded as far as every recorded value stays in its "
-        "interval, and rules that say the same in neighbouring intervals drawn together.",
+        "Round interval ends as far as every recorded value stays in its interval, and merge rules that say the "
+        "same in neighbouring intervals.",
     ] = True
 
     def __post_init__(self) -> None:
@@ -115,36 +115,52 @@ class MiningSettings:
 
 @dataclass(frozen=True)
 class PlaySettings:
-    """How episodes are played."""
+    """Settings of play."""
 
-    epsilon: Annotated[float, "Share of actions that are taken at random, guided and unguided alike."] = 0.0
+    epsilon: Annotated[float, "Share of random actions, guided and unguided alike."] = 0.0
     epsilon_when_guided: Annotated[
         bool,
-        "Whether random actions are taken in states in which a rule triggers, too (among those that the rules "
-        "leave). If not, guidance also spares the policy its random actions there, which is an advantage of its "
-        "own.",
+        "Take random actions also where a rule triggers (among the actions that the rules allow). Otherwise "
+        "guidance also protects the policy from random actions, which is an unfair advantage.",
     ] = True
     sample: Annotated[
         bool,
-        "Whether actions are drawn by the policy's probabilities, guided and unguided alike; else the best is taken.",
+        "Sample actions from the policy's probabilities, guided and unguided alike, instead of taking the best one.",
     ] = False
     precedence: Annotated[
         Precedence,
-        'Which rules win where they conflict: "positive", as in the paper\'s Algorithm 1, or "negative".',
+        'Rules that win conflicts: "positive" (the paper\'s Algorithm 1) or "negative".',
     ] = "positive"
     enforce: Annotated[
         Enforce,
-        'What a continuous action becomes that rules move into another region: the "typical" action of the policy '
-        'there, or the "nearest" point of the region.',
+        'Continuous action that replaces one outside the allowed region: the policy\'s "typical" action in the '
+        'region, or the "nearest" point of the region.',
     ] = "typical"
-    batch: Annotated[int, "Episodes side by side in a unit of work."] = 256
+    masks: Annotated[
+        bool,
+        "Keep to the environment's action masks: those of action_masks(), of info['action_mask'], or of the entry "
+        "'action_mask' of observations.",
+    ] = True
+    batch: Annotated[int, "Episodes played side by side in a unit of work."] = 256
     unit_episodes: Annotated[int, "Episodes in a unit of work."] = 2500
     step_limit: Annotated[int, "Steps after which an endless episode is cut off."] = STEP_LIMIT
-    cost: Annotated[str, 'An entry of the environment\'s infos that is added up beside the reward; "" for none.'] = ""
+    cost: Annotated[
+        str, 'Entry of the environment\'s infos that is summed up as a cost, next to the reward; "" for none.'
+    ] = ""
+    endings: Annotated[
+        str,
+        "MODULE:FUNCTION that names the ending of an episode from its last step, such as 'failure: it hits the wall'; "
+        '"": as the environment reports it.',
+    ] = ""
+    terms: Annotated[
+        str,
+        "MODULE:FUNCTION that returns the terms of the reward of a step by name; "
+        '"": the numbers in the environment\'s infos.',
+    ] = ""
 
     @property
     def words(self) -> str:
-        """How actions are chosen: results differ much between a policy that is greedy and one that explores."""
+        """The way of choosing actions: results differ much between a policy that is greedy and one that explores."""
         way = "actions are drawn by the policy's probabilities" if self.sample else "greedy, the best action is taken"
         if self.epsilon:
             where = "guided or not" if self.epsilon_when_guided else "but never where a rule triggers"
@@ -161,55 +177,112 @@ class PlaySettings:
 
 @dataclass(frozen=True)
 class EvaluationSettings:
-    """What decides the verdicts."""
+    """Settings of the evaluation."""
 
     method: Annotated[
         Method,
-        'How rule sets are compared with the unguided policy. "racing": on the same seeds, only the episodes that '
-        'guidance changes, and those that do badly are dropped early. "paper": every rule set plays episodes on seeds '
-        "of its own, and Welch's test compares them.",
+        'How rule sets are compared with the unguided policy: "racing" (in pairs on the same seeds; only episodes that '
+        'guidance changes are played, and bad rule sets are dropped early), "paper" (on separate seeds, with Welch\'s '
+        'test), or "unpaired" (like "paper", but the confirmation does not use the same seeds, either; for '
+        "environments whose seeds are not reproducible).",
     ] = "racing"
     rung_changes: Annotated[
         int,
-        "Racing: changed episodes of each rule set on the first rung, at least 8; each further rung has twice as many.",
+        "Racing: changed episodes of each rule set on the first rung, at least 8; each further rung doubles it.",
     ] = 24
-    rungs: Annotated[int, "Racing: how many rungs there are."] = 5
-    race_seeds: Annotated[int, "Racing: seeds at most, each played once by the unguided policy."] = 1000
+    rungs: Annotated[int, "Racing: number of rungs."] = 5
+    race_seeds: Annotated[int, "Racing: maximum number of seeds; the unguided policy plays each once."] = 1000
     confirmation_changes: Annotated[
         int,
-        "Racing: changed episodes, on fresh seeds, on which a rule set is confirmed; at least 200. Small effects are "
-        "confirmed on more, large ones and rule sets that are too rare on fewer. 0 leaves confirmation out.",
+        "Racing: changed episodes on held-out seeds on which a rule set is confirmed, at least 200. Small effects "
+        "get more, large effects and rare rule sets fewer. 0: no confirmation.",
     ] = 500
     confirmation_seeds: Annotated[
         int,
-        "Racing: fresh seeds at most; a rule set that changes fewer than 200 episodes there is too rare to tell.",
+        "Racing: maximum number of held-out seeds; a rule set that changes fewer than 200 episodes there is too "
+        "rare to judge.",
     ] = 4000
+    most_raced: Annotated[
+        int,
+        "Racing: maximum number of mined rule sets, with and without related forms, that are raced: those that would "
+        "change the most recorded actions; "
+        "0: all. Short runs and slow environments lower it.",
+    ] = 0
     most_confirmed: Annotated[
         int,
-        "Racing: rule sets of each source at most that are confirmed, the best ones that differ; 0 for any number. "
-        "Mined rules and your own are all confirmed, if they pass the race.",
+        "Racing: maximum number of rule sets per source that are confirmed, the best distinct ones; 0: no limit. "
+        "Mined rules (unless most_raced limits them) and your own are always confirmed if they pass the race.",
     ] = 24
     episodes: Annotated[
         int,
-        "The paper's method: episodes for the unguided policy and for each rule set in screening (the paper: 250 in "
-        "PAC-Man, 100 on the road).",
+        "Paper's method: episodes of the unguided policy and of each rule set in screening (the paper: 250 in PAC-"
+        "Man, 100 on the road).",
     ] = 250
-    alpha: Annotated[float, "Level of all tests."] = 0.05
+    alpha: Annotated[float, "Significance level of all tests."] = 0.05
     confirmation_episodes: Annotated[
         int,
-        "The paper's method: episodes of the fresh block on which candidates are confirmed; 0 leaves confirmation out. "
-        "With either method: episodes for every rule that is left out to explain a weakness.",
+        "Paper's method: held-out episodes on which candidates are confirmed; 0: no confirmation. Both methods: "
+        "episodes for each rule that is left out to explain a weakness.",
     ] = 500
     objective: Annotated[
         str,
-        'What guidance is to raise: "mean" (of the returns), "median", "worst-tenth" (the mean of the lowest tenth), '
-        '"success" (the share of episodes that succeed), or to lower: "cost".',
+        'What guidance is to raise: the "mean" or "median" return, "worst-tenth" (mean of the lowest tenth) or '
+        '"success" (share of successful episodes); a reward term or another number of the infos ("term:NAME"); or to '
+        'lower: "cost".',
     ] = "mean"
+    relevant: Annotated[
+        str,
+        'Smallest effect of interest: points ("5"), or a percentage ("2 %") of the scale of the task. The scale is the '
+        "distance from the policy's mean return to that of random play, or the standard deviation of returns if that "
+        'is larger. Only larger effects count as weaknesses; with "0", every effect does.',
+    ] = "2 %"
     constraint: Annotated[
         str,
-        'How much may be lost at most elsewhere, such as "worst-tenth no lower than by 20": only what is shown to keep '
-        "to it is confirmed and composed. Several with semicolons between them.",
+        'Largest loss allowed elsewhere, such as "worst-tenth no lower than by 20": only rule sets that provably '
+        "respect it are confirmed and composed. Separate several with semicolons.",
     ] = ""
+
+    worst_loss: Annotated[
+        float,
+        "Largest loss of an episode that is possible, if you know it; 0: the largest that the study has seen. A gain "
+        "is confirmed only if losses of this size are too rare to cancel it.",
+    ] = 0.0
+    until_excluded: Annotated[
+        bool,
+        "Racing: confirm on as many changed episodes as exclude that rare losses cancel the gain, up to "
+        "most_excluding_seeds.",
+    ] = False
+    most_excluding_seeds: Annotated[int, "Racing: maximum number of seeds for until_excluded."] = 50_000
+    target_z: Annotated[
+        float,
+        "Advanced, racing: the target, the z (mean effect divided by its standard error) that is expected on the last "
+        "rung for a rule set worth finding. Larger values drop more. With 2.2, a rule set whose mean effect on changed "
+        "episodes is 0.2 standard deviations reaches the confirmation in 80 % of simulated races.",
+    ] = 2.2
+    drop_margin_z: Annotated[
+        float,
+        "Advanced, racing: a rule set is dropped if its z is more than this below the target for the rung (target_z). "
+        "Smaller values drop more. With 0.7, each rung drops a quarter of the rule sets that are worth finding, and "
+        "the cheap first rungs drop most of the others.",
+    ] = 0.7
+    accept_z: Annotated[
+        float,
+        "Advanced, racing: z at which a rule set goes to the confirmation at once; 3.3 is a one-sided p of 0.0005.",
+    ] = 3.3
+    same_weakness: Annotated[
+        float,
+        "Advanced: smallest overlap of changed states, corrected for chance, at which two rule sets count as one "
+        "weakness.",
+    ] = 0.7
+    imitation: Annotated[
+        float,
+        "Advanced: share of steps with one action from which on a guided policy only imitates a constant action.",
+    ] = 0.9
+
+    @property
+    def smallest_effect(self) -> float:
+        """The smallest effect of interest in points; 0 while it is a share, see `legible.evaluation.relevance`."""
+        return 0.0 if self.relevant.endswith("%") else float(self.relevant)
 
     @property
     def last_rung(self) -> int:
@@ -219,6 +292,7 @@ class EvaluationSettings:
     def __post_init__(self) -> None:
         check_word(self, "method")
         check_least(self, rung_changes=FEWEST_RUNG_CHANGES, rungs=1, race_seeds=2, confirmation_seeds=2)
+        check_least(self, most_excluding_seeds=2)
         if self.rungs > MOST_RUNGS:
             raise SettingsError(f"rungs must be at most {MOST_RUNGS}, got {self.rungs}: each is twice the one before.")
         if self.confirmation_changes != 0 and self.confirmation_changes < FEWEST_CHANGES:
@@ -228,28 +302,33 @@ class EvaluationSettings:
             )
         if self.most_confirmed < 0:
             raise SettingsError(f"most_confirmed cannot be negative, got {self.most_confirmed}.")
+        if not 0.0 <= self.worst_loss < float("inf"):
+            raise SettingsError(f"worst_loss is the size of a loss, a number of at least 0, got {self.worst_loss}.")
         if self.episodes < 2:
             raise SettingsError(f"episodes must be at least 2 to compare returns, got {self.episodes}.")
         if self.confirmation_episodes == 1 or self.confirmation_episodes < 0:
             raise SettingsError(f"confirmation_episodes must be 0 or at least 2, got {self.confirmation_episodes}.")
-        if not 0.0 < self.alpha < 1.0:
-            raise SettingsError(f"alpha must lie between 0 and 1, got {self.alpha}.")
+        for name in ("alpha", "same_weakness", "imitation"):
+            if not 0.0 < getattr(self, name) < 1.0:
+                raise SettingsError(f"{name} must lie between 0 and 1, got {getattr(self, name)}.")
 
 
 @dataclass(frozen=True)
 class SearchSettings:
-    """How rules are searched that the policy does not follow itself."""
+    """Settings of the search for rules that the policy does not follow."""
 
     budget: Annotated[
         int,
-        "Environment steps that the search may take. 0: 15 million in environments that are stepped in whole batches, "
-        "elsewhere as many as the other rule sets take at most.",
+        "Environment steps of the search. 0: 15 million in environments with batched stepping, otherwise as many "
+        "as testing the other rule sets takes.",
     ] = 0
-    beam: Annotated[int, "Rule sets that are refined in each round: the best ones."] = 12
-    proposed: Annotated[int, "Rule sets at most that the search proposes, which are then tested like others."] = 40
-    most_conditions: Annotated[int, "Conditions of a rule at most, 1 to 4."] = 4
-    least_changed: Annotated[float, "Share of the recorded states in which a rule set must change the choice."] = 0.002
-    most_changed: Annotated[float, "Share of the recorded states in which a rule set may change the choice."] = 0.5
+    beam: Annotated[int, "Rule sets that are refined in each round."] = 12
+    proposed: Annotated[int, "Maximum number of rule sets that the search proposes for testing."] = 40
+    most_conditions: Annotated[int, "Maximum number of conditions of a rule, 1 to 4."] = 4
+    least_changed: Annotated[float, "Minimum share of the recorded states in which a rule set changes the action."] = (
+        0.002
+    )
+    most_changed: Annotated[float, "Maximum share of the recorded states in which a rule set changes the action."] = 0.5
     states: Annotated[int, "Recorded states on which rule sets are judged before anything is played."] = 2000
 
     def __post_init__(self) -> None:
@@ -265,7 +344,7 @@ class SearchSettings:
 
 @dataclass(frozen=True)
 class ImprovementSettings:
-    """What decides the composition."""
+    """Settings of the composition."""
 
     episodes: Annotated[
         int,
@@ -274,28 +353,28 @@ class ImprovementSettings:
     ] = 4000
     final_episodes: Annotated[
         int,
-        "Episodes of the figure that is quoted: base and composition on the same fresh seeds.",
+        "Episodes of the quoted figures: unguided and guided policy on the same held-out seeds.",
     ] = 1000
     candidates: Annotated[
         Candidates,
-        'Which rule sets are tried: the "best", those that did better in the race, "weaknesses" (those that passed it; '
-        'the paper: Welch\'s p below alpha), or only "confirmed" ones.',
+        'Rule sets that are tried: the "best" of the race, "weaknesses" (those that passed it; the paper: Welch\'s '
+        'p below alpha), or only "confirmed" ones.',
     ] = "best"
     most_candidates: Annotated[
         int,
-        "Try at most this many at a time, the largest effects first; 0 tries all.",
+        "Maximum number of rule sets tried at a time, largest effects first; 0: all.",
     ] = 20
     beginnings: Annotated[
         int,
-        "How many rule sets a composition is begun with, each by itself; the best of what comes of them counts.",
+        "Number of rule sets that a composition is started from; the best resulting composition is kept.",
     ] = 3
     most_changed: Annotated[
         float,
-        "Share of the actions that the composition may change; with less, as much is gained as can be for that.",
+        "Maximum override rate of the composition.",
     ] = 1.0
     order: Annotated[
         Order,
-        'The paper\'s method: in which order: as "mined" (the paper), by "effect", or "negative-first".',
+        'Paper\'s method: order of trying: as "mined" (the paper), by "effect", or "negative-first".',
     ] = "mined"
 
     def __post_init__(self) -> None:
@@ -310,20 +389,20 @@ class ImprovementSettings:
 
 @dataclass(frozen=True)
 class ReferenceSettings:
-    """What the policy is compared with: random play, every choice taken throughout, other policies."""
+    """Settings of the baselines: random play, constant actions, other policies."""
 
     episodes: Annotated[
         int,
-        "Episodes of every reference, and of the policy, on the seeds on which the best references are chosen.",
+        "Episodes of every baseline and of the policy, on the seeds on which the best baselines are chosen.",
     ] = 200
     quoted: Annotated[
         int,
-        "How many constant choices, the best on those seeds, also play the seeds of the final figure, from which they "
-        "are quoted; random play and other policies always do.",
+        "Number of constant actions, the best on those seeds, that also play the final seeds, from which they are "
+        "quoted; random play and other policies always do.",
     ] = 2
     most_constants: Annotated[
         int,
-        "Constant choices that are played at most; of more choices, that many, evenly spread.",
+        "Maximum number of constant actions that are played; if there are more, an evenly spread selection.",
     ] = 30
 
     def __post_init__(self) -> None:
@@ -333,28 +412,20 @@ class ReferenceSettings:
 
 
 @dataclass(frozen=True)
-class BaselineSettings:
-    """The paper's baselines."""
-
-    random_tests: Annotated[int, "Random tests that block, and as many that enforce."] = 100
-    changes: Annotated[int, "Changes of the policy in each, one percent of the states apiece."] = 3
-
-
-@dataclass(frozen=True)
 class MistakeSettings:
-    """What decides which single decisions are looked at, and how closely."""
+    """Settings of the search for single mistakes."""
 
     when: Annotated[
         MistakesWhen,
-        'When a whole run looks for single decisions that cost much: "fast" (where states are copied as rows of a '
-        'batch), "always" or "never". `legible mistakes` does so in any case.',
+        'When a run looks for single mistakes: "fast" (where states can be copied in batches), "always" or '
+        '"never". `legible run --until mistakes` always does.',
     ] = "fast"
-    steps: Annotated[int, "Steps that may be played for it, about."] = 2_000_000
-    episodes: Annotated[int, "Episodes that are recorded, from which the decisions come."] = 600
-    decisions: Annotated[int, "Decisions that are looked at, at most."] = 2000
-    rollouts: Annotated[int, "Rollouts of every choice of every decision."] = 16
-    second_rollouts: Annotated[int, "More rollouts where another choice seems better."] = 48
-    final_rollouts: Annotated[int, "Rollouts that the quoted figures come from, and that chose nothing."] = 128
+    steps: Annotated[int, "Environment steps, approximately."] = 2_000_000
+    episodes: Annotated[int, "Recorded episodes from which the decisions are drawn."] = 600
+    decisions: Annotated[int, "Maximum number of decisions that are examined."] = 2000
+    rollouts: Annotated[int, "Rollouts of every action of every decision."] = 16
+    second_rollouts: Annotated[int, "Further rollouts where another action seems better."] = 48
+    final_rollouts: Annotated[int, "Held-out rollouts that the quoted figures come from."] = 128
 
     def __post_init__(self) -> None:
         check_least(self, episodes=1, decisions=1, rollouts=4, final_rollouts=8)
@@ -369,29 +440,28 @@ class MistakeSettings:
 
 @dataclass(frozen=True)
 class DistillationSettings:
-    """How a guided policy becomes a network without rules."""
+    """Settings of distillation."""
 
-    rounds: Annotated[int, "Rounds at most: play, ask the guided policy, learn, look how far it is."] = 12
-    patience: Annotated[int, "Rounds without a rise of return or agreement on held-out seeds after which it stops."] = 2
-    episodes: Annotated[int, "Episodes of every round whose states are learned from."] = 256
+    rounds: Annotated[int, "Maximum number of rounds: play, query the guided policy, learn, check."] = 12
+    patience: Annotated[int, "Rounds without a gain in return or agreement on held-out seeds after which it stops."] = 2
+    episodes: Annotated[int, "Episodes per round from which the network learns."] = 256
     guided_share: Annotated[
         float,
-        "Share of these episodes that the guided policy plays from the second round on (in the first all); the network "
-        "plays the others.",
+        "Share of these episodes that the guided policy plays from the second round on (in the first round: all); "
+        "the network plays the others.",
     ] = 0.25
-    most_states: Annotated[int, "States that are learned from, at most; the oldest go first."] = 500_000
-    steps: Annotated[int, "Gradient steps of every round."] = 1000
-    batch: Annotated[int, "States in every gradient step."] = 256
-    learning_rate: Annotated[float, "Adam's learning rate at the beginning of a round; it falls to 0 in it."] = 5e-4
+    most_states: Annotated[int, "Maximum number of training states; the oldest are dropped first."] = 500_000
+    steps: Annotated[int, "Gradient steps per round."] = 1000
+    batch: Annotated[int, "States per gradient step."] = 256
+    learning_rate: Annotated[float, "Adam's learning rate at the start of a round; it decays to 0."] = 5e-4
     changed_weight: Annotated[
         float,
-        "How many times as often, at most, states are drawn in which the rules change what is done, until they are "
-        "half of all.",
+        "Maximum oversampling of states in which the rules change the action, until they are half of all.",
     ] = 10.0
     check_episodes: Annotated[
-        int, "Held-out episodes after every round, which decide when to stop and what to keep."
+        int, "Held-out episodes after every round, for early stopping and for choosing the network."
     ] = 1000
-    final_episodes: Annotated[int, "Episodes of the quoted figures, on fresh seeds."] = 2000
+    final_episodes: Annotated[int, "Held-out episodes of the quoted figures."] = 2000
 
     def __post_init__(self) -> None:
         check_least(self, rounds=1, patience=1, episodes=1, most_states=1, steps=1, batch=1)

@@ -19,7 +19,7 @@ from legible.settings.sections import (
     SINGLE_COMPOSING,
     SINGLE_STEPS,
     SINGLE_UNIT,
-    BaselineSettings,
+    DistillationSettings,
     EvaluationSettings,
     ImprovementSettings,
     MiningSettings,
@@ -38,19 +38,19 @@ class StudySettings:
     episodes: Annotated[int, "Episodes from which rules are mined."] = 600
     time_limit: Annotated[
         float,
-        "Seconds after which a unit of episodes is given up (0: never), for environments that hang.",
+        "Seconds after which a unit of episodes is given up, for environments that hang (0: never).",
     ] = 0.0
     most_failed: Annotated[
         float,
-        "Share of the episodes of a stage that may fail (raise an error, give a reward that is no number, hang); with "
-        "more the study stops. Failed episodes count at their worst.",
+        "Largest share of failed episodes per stage (errors, rewards that are not numbers, hangs); above it the "
+        "study stops. Failed episodes count as the worst return.",
     ] = MOST_FAILED
     sources: Annotated[
         str,
-        'Where the rule sets that are tested come from, separated by commas: "mined" (the paper: mined rules, '
-        'generalised), "alone" (the same rules, each by itself), "searched" (rules that the policy does not follow '
-        'itself), "mistakes" (rules learned from single decisions), "others" (rules of other policies and studies that '
-        'you name), "yours" (rules that you give).',
+        'Where tested rule sets come from, separated by commas: "mined" (mined rules with their related forms, as '
+        'in the paper), "alone" (mined rules without related forms), "searched" (rules that the policy does not '
+        'follow), "mistakes" (rules learned from single mistakes), "others" (rules of other policies and studies),'
+        ' "yours" (your own rules).',
     ] = "mined,alone,searched,others,yours"
     mining: MiningSettings = field(default_factory=MiningSettings)
     play: PlaySettings = field(default_factory=PlaySettings)
@@ -58,7 +58,6 @@ class StudySettings:
     search: SearchSettings = field(default_factory=SearchSettings)
     improvement: ImprovementSettings = field(default_factory=ImprovementSettings)
     references: ReferenceSettings = field(default_factory=ReferenceSettings)
-    baselines: BaselineSettings = field(default_factory=BaselineSettings)
     mistakes: MistakeSettings = field(default_factory=MistakeSettings)
 
     def __post_init__(self) -> None:
@@ -75,7 +74,7 @@ class StudySettings:
         return cls(
             sources="mined,yours",
             mining=MiningSettings.paper(),
-            evaluation=EvaluationSettings(method="paper"),
+            evaluation=EvaluationSettings(method="paper", relevant="0"),
             improvement=ImprovementSettings(episodes=1000, candidates="weaknesses", order="negative-first"),
             mistakes=MistakeSettings(when="never"),
         )
@@ -97,7 +96,6 @@ class StudySettings:
             search=SearchSettings(budget=400_000),
             improvement=ImprovementSettings(episodes=300, final_episodes=200, most_candidates=4, beginnings=1),
             references=ReferenceSettings(episodes=50),
-            baselines=BaselineSettings(random_tests=10),
             mistakes=MistakeSettings(steps=400_000, episodes=60, decisions=200),
         )
 
@@ -135,11 +133,13 @@ class StudySettings:
         """Read settings from a TOML file."""
         return cls.from_dict(read_settings_file(path), str(path))
 
-    def to_toml(self, *, comments: bool = False) -> str:
-        """Write settings as TOML, each with its help as a comment if asked."""
+    def to_toml(self, *, comments: bool = False, common_only: bool = False) -> str:
+        """Return the settings as TOML, with their help as comments if asked; all of them, or the most used ones."""
         lines: list[str] = []
         section = ""
         for setting in all_settings():
+            if common_only and setting.dotted not in COMMON:
+                continue
             if setting.section != section:
                 section = setting.section
                 lines += ["", f"[{section}]"]
@@ -147,6 +147,35 @@ class StudySettings:
                 lines.append(f"# {setting.help}")
             lines.append(f"{setting.name} = {toml_value(setting.of(self))}")
         return "\n".join(lines) + "\n"
+
+
+COMMON = frozenset(
+    (
+        "episodes",
+        "sources",
+        "mining.min_accuracy",
+        "mining.min_coverage",
+        "play.sample",
+        "play.epsilon",
+        "evaluation.alpha",
+        "evaluation.objective",
+        "evaluation.constraint",
+        "evaluation.race_seeds",
+        "evaluation.confirmation_seeds",
+        "search.budget",
+        "improvement.episodes",
+        "improvement.most_changed",
+        "mistakes.when",
+        "mistakes.steps",
+    )
+)
+"""The settings that most users change."""
+
+
+def read_distillation_settings(data: Mapping[str, Any], where: str) -> DistillationSettings:
+    """Read settings of distillation from plain data; missing ones keep their defaults."""
+    made: DistillationSettings = from_dict(DistillationSettings, data, where)
+    return made
 
 
 PRESETS = {"paper": StudySettings.paper, "quick": StudySettings.quick}

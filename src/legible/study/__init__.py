@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from legible.study.baselines import BASELINES
 from legible.study.estimate import settings_for
 from legible.study.fingerprint import fingerprint_of
 from legible.study.folder import StudyFolder, UnitFiles
 from legible.study.inputs import load_policy_for
-from legible.study.running import NotDoneError, Progress
+from legible.study.running import Progress, StepMissingError
 from legible.study.steps import STEPS, Step, register_step
 from legible.study.study import Study
 
 __all__ = [
-    "BASELINES",
     "STEPS",
-    "NotDoneError",
     "Progress",
     "Step",
+    "StepMissingError",
     "Study",
     "StudyFolder",
     "UnitFiles",

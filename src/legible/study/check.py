@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,21 +24,36 @@ from legible.environments import (
     FeatureMap,
     ObservationEncoder,
     UnfitEnvironmentError,
-    check_choosable,
-    check_playable,
+    allowed_action,
+    check_action_space,
+    check_finite,
+    check_policy_spaces,
     count_actions,
-    feature_map_of,
+    explain_outside,
+    find_feature_map,
     first_action,
+    is_flat,
     map_features,
+    reset_environment,
+    step_environment,
     with_features,
 )
 from legible.environments.feature_readers import ObservationReader, flat_width
 from legible.evaluation.units import Setup
 from legible.features import FeatureSpace, cut_choices, is_cut
-from legible.formatting import duration, number
-from legible.play import MASKED, check_acting, check_studied, environment_for, find_way, on_rows, why_no_study
-from legible.play.choosing import why_no_flat_study
-from legible.policies import Policy, ScoreKind, acting, with_choices
+from legible.formatting import counted, duration, number
+from legible.play import (
+    adapt_policy,
+    check_can_be_studied,
+    check_spaces_fit,
+    environment_for,
+    explain_not_studied,
+    find_branching_method,
+    reads_features,
+)
+from legible.play.choosing import explain_not_flat
+from legible.policies import Policy, ScoreKind, acting
+from legible.policies.protocol import lacks_fallback
 from legible.relations import ChosenRelations, resolve_relations
 from legible.settings import StudySettings
 from legible.study.estimate import Estimate, estimate, measure_rate, settings_for
@@ -47,6 +63,7 @@ from legible.study.running import run_within_limit
 MOST_STEPS, MOST_SECONDS, EPISODES = 2000, 5.0, 3
 MOST_NAMED, MANY_FEATURES = 8, 500
 FASTER = 3
+IMPORT_SECONDS = 120.0  # additional time for the imports that making an environment may need
 
 Answer = Literal["yes", "no", "mind"]
 
@@ -103,7 +120,7 @@ def check_env(
         Seconds after which an episode is given up, for environments that hang. With a limit, episodes are played in
         another process.
     on_features
-        Called with the features and actions, as far as they are known; kinds that nobody told are guessed.
+        Called with the features and actions, as far as they are known; kinds that are not given are guessed.
     """
     spec.make().close()  # what cannot be made is an error, not a finding
     found: list[Finding] = []
@@ -137,6 +154,7 @@ def _ask(
         mapped = map_features(env, names, features)
         space, relations = mapped.space, resolve_relations(env, mapped.space)
         yield Finding("observations", "yes", _feature_words(mapped))
+        yield Finding("features", "yes", _list_features(space))
         if space.derived is not None:
             yield Finding(
                 "derived features",
@@ -144,25 +162,28 @@ def _ask(
                 ", ".join(f"{f.name} = {f.expression}" for f in space.features[space.n_own :]),
             )
         yield Finding("actions", "yes", _action_words(space))
-        problem = None if policy is None else why_no_study(policy)
+        if mapped.masks is not None:
+            words = f"by {mapped.masks.words}; they hold in all of a study (--set play.masks=false ignores them)"
+            yield Finding("action masks", "yes", words)
+        problem = None if policy is None else explain_not_studied(policy)
         if policy is not None and problem is None and isinstance(mapped.reader, ObservationReader):
-            problem = why_no_flat_study(policy)  # pictures and dictionaries need features that are not their numbers
+            problem = explain_not_flat(policy)  # pictures and dictionaries need features that are not their numbers
         if policy is not None and problem is None:
-            check_studied(policy, env, None if feature_map_of(env) is not None else mapped)
-        spec = with_features(spec, mapped)
+            check_can_be_studied(policy, env, None if find_feature_map(env) is not None else mapped)
+        spec, read = with_features(spec, mapped), env.observation_space
         untrained = _Untrained(flat_width(env.observation_space), env.action_space)
-        player = with_choices(on_rows(policy or untrained, spec), cut_choices(space))
+        player = adapt_policy(policy or untrained, spec, cut_choices(space))
     finally:
         env.close()
     walks, again = _play_walks(spec, seed, time_limit)
     yield _same_again(walks[0], again, seed)
     yield _branching(spec, seed, time_limit)
     yield _seeds_matter(walks, spec, seed, time_limit)
-    yield _finite(walks)
+    yield _inside(read, mapped, walks)
     yield _ends(walks)
-    told = mapped.names.is_named
-    on_features(space if told else space.guess_kinds(_features_seen(space, walks)))
-    yield _kinds(space, walks, told=told)
+    is_named = mapped.names.is_named
+    on_features(space if is_named else space.guess_kinds(_features_seen(space, walks)))
+    yield _kinds(space, walks, is_named=is_named)
     yield from _what_to_improve(mapped, walks)
     yield _relations(relations)
     if problem is not None:
@@ -176,20 +197,50 @@ def _ask(
         )
         reads = "its own observations" if features or not mapped.reader.holds_observation else f"{space.n_own} features"
         yield Finding("policy", "yes", f"reads {reads}, {among}")
+        yield _kind_of(policy, player, mapped)
     played = "" if policy is not None else ", played by an untrained policy; give POLICY for a better guess"
     yield from _times(spec, player, played, time_limit)
 
 
+def _kind_of(policy: Policy, player: Policy, mapped: FeatureMap) -> Finding:
+    """Say what kind of policy it is, and what a study does otherwise for it."""
+    words = [f"{'Q-values' if policy.kind == 'values' else policy.kind} of all actions"]
+    if getattr(policy, "actions_only", False):
+        words = ["a function that returns actions, without scores: rules replace its actions"]
+        fallback: tuple[int, ...] | None = getattr(policy, "fallback", None)
+        if lacks_fallback(policy):
+            words.append("rules that block actions are not tested unless --fallback ACTION says what is taken instead")
+        elif fallback is not None:
+            space, parts = mapped.space, zip(mapped.space.groups, fallback, strict=True)
+            names = ", ".join(space.action_names[group.first + value] for group, value in parts)
+            words.append(f"where rules block its action, it takes {names}")
+    elif policy.kind == "none":
+        words = ["a policy that acts without a score for each action"]
+    if mapped.masks is not None:
+        trained = "trained with masks" if getattr(policy, "takes_masks", False) else "its choices are masked"
+        words.append(f"it keeps to the action masks ({trained})")
+    words.append(f"importances by {'LIME' if reads_features(player) else 'a surrogate of its actions'}")
+    return Finding("kind of policy", "yes", "; ".join(words))
+
+
 def _feature_words(mapped: FeatureMap) -> str:
-    """How many features there are, how they are read, and who named them."""
+    """Return the number of features, how they are read, and where their names come from."""
     space, reader = mapped.space, mapped.reader
     who = f"named by {mapped.named_by}" if mapped.names.is_named else "without names (--names FILE)"
     if isinstance(reader, ObservationReader):
-        return f"{space.n_own} features, {who}"
+        return f"{counted(space.n_own, 'feature')}, {who}"
     who = who if mapped.names.is_named else "without words (--names FILE)"
     left = "" if reader.holds_observation else "; the policy sees its own observation, rules do not"
-    names = ", ".join(space.names[:MOST_NAMED]) + (", …" if space.n_own > MOST_NAMED else "")
-    return f"{space.n_own} features by {reader.text} ({names}), {who}{left}"
+    return f"{counted(space.n_own, 'feature')} by {reader.text}, {who}{left}"
+
+
+def _list_features(space: FeatureSpace) -> str:
+    """Return the names that rules use, as ranges where they are numbered."""
+    names = space.own.names
+    if len(names) > MOST_NAMED and list(names) == [f"f{i}" for i in range(len(names))]:
+        return f"{names[0]} … {names[-1]}"
+    more = f", … ({len(names)} in all; --write-names FILE lists them)" if len(names) > MANY_FEATURES else ""
+    return ", ".join(names[:MANY_FEATURES]) + more
 
 
 def _features_seen(space: FeatureSpace, walks: list[_Walk]) -> NDArray[np.float32]:
@@ -206,7 +257,7 @@ def _what_to_improve(mapped: FeatureMap, walks: list[_Walk]) -> Iterator[Finding
     constant = [space.names[i] for i in np.flatnonzero((seen == seen[0]).all(axis=0)).tolist()]
     if constant:
         more = f" and {len(constant) - MOST_NAMED} more" if len(constant) > MOST_NAMED else ""
-        wanting.append(f"nothing can be told by features that never change: {', '.join(constant[:MOST_NAMED])}{more}")
+        wanting.append(f"features that never change carry no information: {', '.join(constant[:MOST_NAMED])}{more}")
     if len(space) > MANY_FEATURES:
         wanting.append(f"{len(space)} features are many for rules: fewer that mean more help (--features)")
     if wanting:
@@ -234,9 +285,15 @@ def _play_walks(spec: EnvironmentSpec, seed: int, time_limit: float | None) -> t
             what = f"random actions in the episode with seed {walked[-1]}"
             return run_within_limit(engine, _walks, spec, walked, len(walked) * time_limit, what)
 
+        # The limit is for episodes: the imports of the environment's module are not part of it.
+        run_within_limit(engine, _make_once, spec, None, time_limit + IMPORT_SECONDS, "making the environment")
         # Each on its own, so that it is known which seed hangs.
         walks = [walk(one)[0] for one in seeds]
         return walks, {same: walk(seeds[-1], seed)[-1], fresh: walk(seed)[0]}
+
+
+def _make_once(spec: EnvironmentSpec, _: None) -> None:
+    spec.make().close()
 
 
 def _walks(spec: EnvironmentSpec, seeds: Sequence[int], actions: int | None = None) -> list[_Walk]:
@@ -259,46 +316,50 @@ def _walks(spec: EnvironmentSpec, seeds: Sequence[int], actions: int | None = No
 def _not_yet(env: Env, policy: Policy | None, features: str | None) -> Finding | None:
     """Say what keeps a study from an environment that can be played; raise when not even that works."""
     read, taken = env.observation_space, env.action_space
-    problem = MASKED if env.has_wrapper_attr("action_masks") else None
+    problem = None
     try:
         if features is None and not isinstance(read, spaces.Dict):
             ObservationEncoder.of(read)
-        check_choosable(taken)
+        check_action_space(taken)
     except UnfitEnvironmentError as error:
         if isinstance(read, (spaces.Dict, spaces.Tuple)) and not _is_playable(read, taken):
             raise  # it says how they are flattened
-        check_playable(read, taken)
+        check_policy_spaces(read, taken)
         problem = f"{error} legible play works already, a study does not yet."
-    if policy is not None and (problem is not None or why_no_study(policy) is not None):
-        check_acting(policy, read, taken)
+    if policy is not None and (problem is not None or explain_not_studied(policy) is not None):
+        check_spaces_fit(policy, read, taken)
     return None if problem is None else Finding("fit for a study", "no", problem)
 
 
 def _is_playable(observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> bool:
     try:
-        check_playable(observation_space, action_space)
+        check_policy_spaces(observation_space, action_space)
     except UnfitEnvironmentError:
         return False
     return True
 
 
-def _walk(env: Env, encoder: ObservationEncoder, seed: int, actions: int | None = None) -> _Walk:
-    """Play an episode of random actions, the same for the same seed and the same seed of its actions."""
-    of_actions = seed if actions is None else actions
-    rng = np.random.default_rng(of_actions)
-    env.action_space.seed(of_actions)
-    observation, _ = env.reset(seed=seed)
-    seen, over, started = [observation], False, time.monotonic()
+def _walk(env: Env, encoder: ObservationEncoder, seed: int, action_seed: int | None = None) -> _Walk:
+    """Play an episode of random actions, drawn with `action_seed`; by default `seed`, that of the environment."""
+    action_seed = seed if action_seed is None else action_seed
+    rng = np.random.default_rng(action_seed)
+    env.action_space.seed(action_seed)
+    observation, _ = reset_environment(env, seed)
+    seen, over, started = [deepcopy(observation)], False, time.monotonic()
     rewards: list[float] = []
     while not over and len(rewards) < MOST_STEPS and time.monotonic() - started < MOST_SECONDS:
-        space = env.action_space
-        discrete = isinstance(space, spaces.Discrete)
-        action = np.int64(first_action(space) + rng.integers(count_actions(space))) if discrete else space.sample()
-        observation, reward, terminated, truncated, _ = env.step(action)
-        seen.append(np.array(observation, copy=True))
-        rewards.append(float(reward))
+        action = allowed_action(env, observation, rng)
+        if action is None:
+            space = env.action_space
+            discrete = isinstance(space, spaces.Discrete)
+            action = np.int64(first_action(space) + rng.integers(count_actions(space))) if discrete else space.sample()
+        observation, reward, terminated, truncated, _ = step_environment(env, action, seed, len(rewards))
+        seen.append(deepcopy(observation))
+        rewards.append(reward)
         over = bool(terminated or truncated)
-    return _Walk(encoder.encode(seen), np.array(rewards), over)
+    observations = encoder.encode(seen)
+    check_finite(observations, seed)
+    return _Walk(observations, np.array(rewards), over)
 
 
 def _agree(one: _Walk, two: _Walk) -> int | None:
@@ -327,7 +388,7 @@ def _same_again(before: _Walk, again: dict[str, _Walk], seed: int) -> Finding:
 
 def _branching(spec: EnvironmentSpec, seed: int, time_limit: float | None) -> Finding:
     """Say how the environment is brought into a state that was visited."""
-    found = find_way(spec, seed=seed, time_limit=time_limit)
+    found = find_branching_method(spec, seed=seed, time_limit=time_limit)
     if found.way is None:
         return Finding("branching", "mind", f"not possible, so nothing is played from a state on: {found.problem}")
     return Finding("branching", "yes", str(found))
@@ -356,15 +417,17 @@ def _seeds_matter(walks: list[_Walk], spec: EnvironmentSpec, seed: int, time_lim
         question,
         "mind",
         "all episodes start in the same state, and with the same actions they went the same way; a policy without "
-        "randomness plays one and the same episode, and there is nothing to test (try --play.epsilon 0.05)",
+        "randomness plays one and the same episode, and there is nothing to test (try --set play.epsilon=0.05)",
     )
 
 
-def _finite(walks: list[_Walk]) -> Finding:
-    good = all(np.isfinite(walk.observations).all() and np.isfinite(walk.rewards).all() for walk in walks)
-    if good:
-        return Finding("finite numbers", "yes", "observations and rewards")
-    return Finding("finite numbers", "no", "an observation or a reward is infinite or not a number")
+def _inside(read: spaces.Space[Any], mapped: FeatureMap, walks: list[_Walk]) -> Finding:
+    """Say whether observations stay in their space; those that are not finite have been refused."""
+    seen = np.concatenate([walk.observations for walk in walks])
+    outside = explain_outside(read, seen) if is_flat(mapped) else None
+    if outside is not None:
+        return Finding("numbers", "mind", outside)
+    return Finding("numbers", "yes", "observations and rewards are finite, and observations stay in their space")
 
 
 def _ends(walks: list[_Walk]) -> Finding:
@@ -376,16 +439,16 @@ def _ends(walks: list[_Walk]) -> Finding:
     return Finding(
         "episodes end",
         "mind",
-        f"not within {longest} steps of random actions{in_time}; set --play.step-limit if they never do",
+        f"not within {longest} steps of random actions{in_time}; --set play.step_limit=N ends them if they never do",
     )
 
 
-def _kinds(space: FeatureSpace, walks: list[_Walk], *, told: bool) -> Finding:
+def _kinds(space: FeatureSpace, walks: list[_Walk], *, is_named: bool) -> Finding:
     seen = _features_seen(space, walks)
-    kinds = space if told else space.guess_kinds(seen)
+    kinds = space if is_named else space.guess_kinds(seen)
     categorical = sum(feature.kind == "categorical" for feature in kinds.features)
     constant = int((seen == seen[0]).all(axis=0).sum())
-    how = "as named" if told else "guessed from what was seen"
+    how = "as named" if is_named else "guessed from what was seen"
     more = f"; {constant} never changed" if constant else ""
     return Finding(
         "kinds of features",
@@ -454,5 +517,5 @@ def _times(spec: EnvironmentSpec, policy: Policy, played: str, time_limit: float
         name: estimate(setup, chosen, engine, rate=rate)
         for name, chosen in (("quick", StudySettings.quick()), ("default", settings), ("paper", StudySettings.paper()))
     }
-    told = ", ".join(f"{name} {duration(guess.seconds)}" for name, guess in takes.items())
-    yield Finding("time for a study", "yes", f"about, on {engine.workers} workers: {told}")
+    times = ", ".join(f"{name} {duration(guess.seconds)}" for name, guess in takes.items())
+    yield Finding("time for a study", "yes", f"about, on {engine.workers} workers: {times}")

@@ -1,17 +1,22 @@
-"""The choices of a study: continuous actions are cut into regions by what the policy does.
+"""The parts of a study's rules: choices, relations among them, and intervals of features.
 
-- `cut_experiences`: experiences with the regions that follow from them, and from the relations.
+- `cut_experiences`: experiences with continuous actions cut into regions, by what the policy does.
 - `read_relations`: relations in the numbers of the choices that are left.
+- `intervals_for`: intervals of feature values.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from legible.features import FeatureSpace, cut_choices, is_cut
+from legible.features import FeatureSpace, Intervals, cut_choices, deciles, is_cut, round_cuts
 from legible.play import Experiences
-from legible.relations import MetamorphicRelation, RelationsText, link_groups
+from legible.relations import MetamorphicRelation, RelationsText, link_groups, share_cuts
+
+if TYPE_CHECKING:
+    from legible.study.study import Study
 
 
 def cut_experiences(found: Experiences, texts: Sequence[RelationsText]) -> Experiences:
@@ -35,13 +40,18 @@ def read_relations(
     read = [relation for text in texts for relation in text.relations(before)]
     left = {name: number for number, name in enumerate(space.action_names)}
     numbers = {number: left[name] for number, name in enumerate(named.action_names) if name in left}
-    return tuple(
-        _renumbered(relation, numbers[relation.action], numbers[relation.image_action])
-        for relation in read
-        if relation.action in numbers and relation.image_action in numbers
-    )
+    renumbered = []
+    for relation in read:
+        if relation.action in numbers and relation.image_action in numbers:
+            action, image = numbers[relation.action], numbers[relation.image_action]
+            features = tuple(replace(feature, action=action, image_action=image) for feature in relation.features)
+            renumbered.append(replace(relation, action=action, image_action=image, features=features))
+    return tuple(renumbered)
 
 
-def _renumbered(relation: MetamorphicRelation, action: int, image: int) -> MetamorphicRelation:
-    features = tuple(replace(fr, action=action, image_action=image) for fr in relation.features)
-    return replace(relation, action=action, image_action=image, features=features)
+def intervals_for(study: Study, seen: Experiences) -> Intervals:
+    """Return deciles of what was seen, rounded if the settings say so, with cuts that related features share."""
+    intervals = deciles(seen.space, seen.observations)
+    if study.settings.mining.plain_intervals:
+        intervals = round_cuts(intervals, seen.space, seen.observations)
+    return share_cuts(intervals, seen.space, study.relations)

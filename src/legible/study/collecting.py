@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from legible.engines import UnitFailedError
-from legible.play import Experiences, stage_seeds, with_fixed_rows
+from legible.play import Experiences, adapt_policy, stage_seeds
 from legible.play.experiences import ExperienceSetup, collect_unit, describe_features, join_experiences
 from legible.play.failures import FailedEpisode, FailureLimit
-from legible.play.runner import Pieces, run_apart
+from legible.play.runner import Pieces, run_units_or_pieces
 from legible.study.running import ProgressCount
 
 if TYPE_CHECKING:
@@ -61,10 +61,10 @@ def collect_in_units(
         failures.add(*(FailedEpisode(guided=False, seed=s, error="failed before") for s in units[i] if s not in left))
 
     def by_episode(unit: tuple[int, ...]) -> Pieces[ExperienceSetup, tuple[int, ...]]:
-        alone = replace(setup, policy=with_fixed_rows(setup.policy, min(setup.batch, len(unit))))
+        alone = replace(setup, policy=adapt_policy(setup.policy, rows=min(setup.batch, len(unit))))
         return Pieces(alone, [(seed,) for seed in unit], unit)
 
-    for number, results in run_apart(
+    for number, results in run_units_or_pieces(
         collect_unit,
         setup,
         [units[i] for i in missing],

@@ -73,7 +73,7 @@ def distil(
     force
         Whether a file that is there is overwritten.
     progress, on_round
-        Who is told how far it is.
+        Called with the progress.
 
     Examples
     --------

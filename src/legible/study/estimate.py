@@ -1,4 +1,4 @@
-"""How long a study will take, from a few episodes that are played to find out, and units that suit an environment.
+"""Estimates of the time that a study takes, from a few episodes, and units of work that suit an environment.
 
 - `measure_rate`: episodes and steps a second in one process, a `Rate`.
 - `planned_episodes`: how many episodes the stages of a study play; `expected_episodes`, `guess_known`: how many are to
@@ -20,8 +20,9 @@ import numpy as np
 
 from legible.engines import Engine, LocalProcesses, UnitFailedError
 from legible.environments import Env, EnvironmentSpec, UnfitEnvironmentError
-from legible.evaluation.units import UNGUIDED, Setup, Unit, play_unit
-from legible.play import STAGES, Known, stage_seeds
+from legible.evaluation.units import UNGUIDED, Setup, Unit, UnitResult, play_unit
+from legible.formatting import number
+from legible.play import STAGES, Known, StepRecord, stage_seeds
 from legible.settings import StudySettings
 from legible.study.running import run_within_limit
 
@@ -32,10 +33,19 @@ SHARE_OF_CANDIDATES, SHARE_OF_PROPOSED = 0.1, 0.5
 # Steps of a study that are not part of every run, or have a budget in steps.
 _APART = ("baseline", "mistakes")
 EXPLAINED_RULES = 12
+# Episodes that raced studies of CartPole (twice), Acrobot and PAC-Man played, as a share of those planned for: most
+# rule sets are dropped early, and fewer are confirmed than may be.
+USUALLY_PLAYED = {
+    "racing": 0.35,
+    "racing confirmation": 0.4,
+    "composition": 0.65,
+    "composition check": 0.6,
+    "explanation": 0.25,
+}
 NATIVE_SEARCH_STEPS = 15_000_000
-# Seconds that an episode takes beside being played: it is sent, recorded, read and judged, and slots run empty when
-# small units end. It matters where a thousand episodes are played a second (190,000 of PAC-Man took 2 minutes more).
-BESIDE_PLAYING = 0.0005
+# Seconds that an episode takes in addition to being played: it is sent, recorded, read and judged, and slots run empty
+# when small units end. It matters where a thousand episodes are played a second.
+OVERHEAD_SECONDS = 0.0005
 # A lot whose rate differs by more than this factor from the one before is played again, at most so often.
 DIFFERENT, MOST_REPLAYS = 3.0, 2
 # Environments that step in whole batches are measured in larger lots, even if that takes a few times longer: of few
@@ -44,11 +54,17 @@ PATIENCE = 3.0
 
 
 class Rate(NamedTuple):
-    """Episodes and environment steps a second in one process; and whether episodes return different things."""
+    """Episodes and environment steps a second in one process, and what the measured episodes returned.
+
+    `mean` is the mean return of the last lot of `played` episodes, `truncated` the share that a time limit ended.
+    """
 
     episodes: float
     steps: float
     is_varied: bool = True
+    mean: float = float("nan")
+    played: int = 0
+    truncated: float = 0.0
 
     @property
     def length(self) -> float:
@@ -58,7 +74,7 @@ class Rate(NamedTuple):
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a study will take.
+    """Estimated cost of a study.
 
     Parameters
     ----------
@@ -76,11 +92,11 @@ class Estimate:
 
     @property
     def seconds(self) -> float:
-        """How long it will take."""
-        return sum(self.episodes.values()) * (1.0 / (self.rate * self.workers) + BESIDE_PLAYING)
+        """Estimated time in seconds."""
+        return sum(self.episodes.values()) * (1.0 / (self.rate * self.workers) + OVERHEAD_SECONDS)
 
     def without(self, *steps: str) -> Estimate:
-        """What it will take when some steps, such as "improve", are not done."""
+        """Return the estimate without some steps, such as "improve"."""
         kept = {name: n for name, n in self.episodes.items() if STAGES[name].step not in steps}
         return replace(self, episodes=kept)
 
@@ -109,23 +125,30 @@ def measure_rate(
         How long to play, and the seed of the study.
     engine, time_limit
         With a time limit the episodes are played on an engine (by default another process), and a lot is given up
-        after so many seconds.
+        after this many seconds.
     """
     if time_limit is not None and engine is None:
         engine = LocalProcesses(1)
-    count, rate, length, again, is_varied = 1, 0.0, 0.0, 0, True
+    count, rate, again, measured = 1, 0.0, 0, Rate(0.0, 0.0)
     longest = seconds * (PATIENCE if is_native(setup.environment) else 1.0)
     with engine if engine is not None and time_limit is not None else nullcontext():
         for lot in itertools.count():
             unit = Unit((UNGUIDED,) * count, tuple(stage_seeds(seed, "experiences", 0, count)))
             try:
-                took, steps, spread = _seconds_for(setup, unit, engine, time_limit)
+                took, played = _seconds_for(setup, unit, engine, time_limit)
             except (UnfitEnvironmentError, UnitFailedError):
-                if rate:
-                    return Rate(rate, rate * length, is_varied)
+                if measured.played:
+                    return measured
                 raise
-            length, is_varied = steps / count, count == 1 or spread > 0.0
             before, rate = rate, count / took
+            measured = Rate(
+                rate,
+                float(played.lengths.sum()) / took,
+                count == 1 or float(np.ptp(played.returns)) > 0.0,
+                float(played.returns.mean()),
+                count,
+                float(played.truncated.mean()),
+            )
             # The first lot never counts: it may have been compiling.
             if lot > 0 and again < MOST_REPLAYS and not 1 / DIFFERENT <= rate / before <= DIFFERENT:
                 again += 1
@@ -135,10 +158,45 @@ def measure_rate(
                 break
             if lot > 0 or took < longest:
                 count *= 4
-    return Rate(rate, rate * length, is_varied)
+    return measured
 
 
-def _seconds_for(setup: Setup, unit: Unit, engine: Engine | None, time_limit: float | None) -> tuple[float, int, float]:
+def describe_endless(setup: Setup, *, seed: int = 0, seconds: float = 10.0) -> str:
+    """Play one episode for some seconds at most; return a warning if it does not end or is cut off, otherwise "".
+
+    Parameters
+    ----------
+    setup
+        What is played.
+    seed, seconds
+        The seed of the study, and how long to wait.
+    """
+    limit, end, steps = setup.play.step_limit, time.monotonic() + seconds, 0
+
+    def count(_: StepRecord) -> None:
+        nonlocal steps
+        steps += 1
+        if time.monotonic() > end:
+            raise _StillPlayingError
+
+    try:
+        played = play_unit(setup, Unit((UNGUIDED,), tuple(stage_seeds(seed, "experiences", 0, 1))), count)
+        if int(played.lengths[0]) < limit or not played.truncated[0]:
+            return ""
+        seen = f"The first episode was cut off after {number(limit)} steps"
+    except _StillPlayingError:
+        seen = f"The first episode has not ended after {number(steps)} steps ({seconds:.0f} s)"
+    return (
+        f"{seen}. A study plays thousands of episodes, each up to {number(limit)} steps. If episodes never end, cut "
+        "them off earlier: --set play.step_limit=1000, for example."
+    )
+
+
+class _StillPlayingError(Exception):
+    """An episode takes long."""
+
+
+def _seconds_for(setup: Setup, unit: Unit, engine: Engine | None, time_limit: float | None) -> tuple[float, UnitResult]:
     if engine is None or time_limit is None:
         return _time_unit(setup, unit)
     episodes = f"seed {unit.seeds[0]}" if len(unit) == 1 else f"seeds {unit.seeds[0]} to {unit.seeds[-1]}"
@@ -146,11 +204,11 @@ def _seconds_for(setup: Setup, unit: Unit, engine: Engine | None, time_limit: fl
     return run_within_limit(engine, _time_unit, setup, unit, time_limit, what)
 
 
-def _time_unit(setup: Setup, unit: Unit) -> tuple[float, int, float]:
-    """Seconds and environment steps of a unit, and how far apart its returns lie."""
+def _time_unit(setup: Setup, unit: Unit) -> tuple[float, UnitResult]:
+    """Play a unit, and return the seconds that it took and its episodes."""
     before = time.perf_counter()
     played = play_unit(setup, unit)
-    return time.perf_counter() - before, int(played.lengths.sum()), float(np.ptp(played.returns))
+    return time.perf_counter() - before, played
 
 
 def planned_episodes(settings: StudySettings, known: Known, *, collected: bool = False) -> dict[str, int]:
@@ -172,12 +230,12 @@ def planned_episodes(settings: StudySettings, known: Known, *, collected: bool =
 
 
 def guess_known(rule_sets: int) -> Known:
-    """Return what is usually found of so many rule sets."""
+    """Return the usual number of candidates among a number of rule sets."""
     return Known(rule_sets, round(SHARE_OF_CANDIDATES * rule_sets))
 
 
 def expected_episodes(settings: StudySettings, known: Known) -> dict[str, tuple[int, int]]:
-    """Return for stages that learn only step by step how many episodes they play: at least so many, and a guess."""
+    """Return the least and the expected number of episodes of stages whose size is known only step by step."""
     least = {
         "search": 0,
         "racing": settings.evaluation.race_seeds,
@@ -199,15 +257,24 @@ def estimate(
     """
     rate = rate or measure_rate(setup, engine=engine, time_limit=settings.time_limit or None)
     known = rule_sets if rule_sets is not None else RULES_PER_ACTION * setup.policy.n_actions
+    evaluation = settings.evaluation
+    most = evaluation.most_confirmed or known
+    if evaluation.most_raced:
+        known = min(known, evaluation.most_raced)
     references = 1 + min(setup.policy.n_actions, settings.references.most_constants)
     searched = round(search_budget(settings, setup.environment, known, rate.length) / rate.length)
     proposed = settings.search.proposed if "searched" in settings.sources else 0
     if rate.is_varied:
-        candidates = round(SHARE_OF_CANDIDATES * known + SHARE_OF_PROPOSED * proposed)
+        mined = SHARE_OF_CANDIDATES * known
+        candidates = round(
+            (min(mined, most) if evaluation.most_raced else mined) + min(SHARE_OF_PROPOSED * proposed, most)
+        )
         guess = Known(known + proposed, candidates, EXPLAINED_RULES, references, searched)
     else:
         guess = Known(known, 0, 0, references, searched)
-    episodes = planned_episodes(settings, guess, collected=rule_sets is not None)
+    planned = planned_episodes(settings, guess, collected=rule_sets is not None)
+    played = USUALLY_PLAYED if evaluation.method == "racing" else {}
+    episodes = {name: round(played.get(name, 1.0) * n) for name, n in planned.items()}
     return Estimate(rate.episodes, episodes, engine.workers or 1)
 
 
@@ -232,7 +299,7 @@ def search_budget(settings: StudySettings, environment: EnvironmentSpec | Env, r
 
 
 def is_native(environment: EnvironmentSpec | Env) -> bool:
-    """Whether an environment can be stepped in whole batches."""
+    """Return whether an environment can be stepped in whole batches."""
     envs = environment.make_batch(1) if isinstance(environment, EnvironmentSpec) else None
     if envs is None:
         return False

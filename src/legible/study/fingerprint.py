@@ -1,6 +1,7 @@
 """A short text that changes when a policy or an environment behaves differently.
 
 - `fingerprint_of`: hashes what a policy says about the observations of a short random walk, and measures it.
+- `walk_randomly`: the walk.
 - `is_same_behaviour`: whether two of them stand for the same, up to rounding.
 
 Another processor or another version of a library rounds otherwise in the last digits. A study must not be refused there
@@ -16,10 +17,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from legible.engines import Engine, LocalProcesses
-from legible.environments import Env, EnvironmentSpec, ObservationEncoder
+from legible.environments import (
+    Env,
+    EnvironmentSpec,
+    ObservationEncoder,
+    allowed_action,
+    check_finite,
+    reset_environment,
+    step_environment,
+)
 from legible.play import Observations, stage_seeds
+from legible.play.adapted import shape_observations
 from legible.policies import Policy, acting
-from legible.policies.choices import as_shown
+from legible.policies.protocol import naming_errors
 from legible.study.running import run_within_limit
 
 PROBE_STEPS = 64
@@ -33,6 +43,7 @@ def fingerprint_of(
     *,
     engine: Engine | None = None,
     time_limit: float | None = None,
+    walked: tuple[Observations, NDArray[np.float64]] | None = None,
 ) -> str:
     """Return a short text that changes when policy or environment behave differently.
 
@@ -41,15 +52,11 @@ def fingerprint_of(
     policy, environment
         What is looked at.
     engine, time_limit
-        With a time limit the walk is made on an engine (by default another process), and given up after some seconds.
+        As in `walk_randomly`.
+    walked
+        What `walk_randomly` returned, if it was called before.
     """
-    seed = stage_seeds(0, "experiences", 0, 1)[0]
-    if time_limit is None:
-        observations, rewards = _walk(environment, seed)
-    else:
-        what = f"the first steps in the environment, with seed {seed}"
-        where = engine or LocalProcesses(1)
-        observations, rewards = run_within_limit(where, _walk, environment, seed, time_limit, what)
+    observations, rewards = walked or walk_randomly(environment, engine=engine, time_limit=time_limit)
     answers = np.asarray(_answers(policy, observations), np.float32)
     digest = hashlib.sha256(observations.tobytes())
     digest.update(rewards.tobytes())
@@ -58,8 +65,22 @@ def fingerprint_of(
     return " ".join([digest.hexdigest()[:32], *(f"{number:.8g}" for number in numbers)])
 
 
+def walk_randomly(
+    environment: EnvironmentSpec | Env, *, engine: Engine | None = None, time_limit: float | None = None
+) -> tuple[Observations, NDArray[np.float64]]:
+    """Take some random steps and return observations and rewards.
+
+    With a time limit the walk is made on an engine (by default another process), and given up after some seconds.
+    """
+    seed = stage_seeds(0, "experiences", 0, 1)[0]
+    if time_limit is None:
+        return _walk(environment, seed)
+    what = f"the first steps in the environment, with seed {seed}"
+    return run_within_limit(engine or LocalProcesses(1), _walk, environment, seed, time_limit, what)
+
+
 def is_same_behaviour(first: str, second: str) -> bool:
-    """Whether two fingerprints stand for the same behaviour, up to rounding."""
+    """Return whether two fingerprints stand for the same behaviour, up to rounding."""
     (digest, *some), (other_digest, *others) = first.split(" "), second.split(" ")
     if digest == other_digest:
         return True
@@ -79,10 +100,11 @@ def _measure(values: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _answers(policy: Policy, observations: Observations) -> NDArray[Any]:
-    if policy.kind != "none":
-        return np.asarray(policy.scores(observations))
-    actor = acting(policy)
-    return actor.predict(as_shown(actor, observations))[0]
+    with naming_errors():
+        if policy.kind != "none":
+            return np.asarray(policy.scores(observations))
+        actor = acting(policy)
+        return actor.predict(shape_observations(actor, observations))[0]
 
 
 def _walk(environment: EnvironmentSpec | Env, seed: int) -> tuple[Observations, NDArray[np.float64]]:
@@ -90,14 +112,19 @@ def _walk(environment: EnvironmentSpec | Env, seed: int) -> tuple[Observations, 
     env = environment.make() if isinstance(environment, EnvironmentSpec) else environment
     encoder = ObservationEncoder.of(env.observation_space)
     env.action_space.seed(0)
-    observation, _ = env.reset(seed=seed)
+    rng = np.random.default_rng(0)
+    observation, _ = reset_environment(env, seed)
     seen, rewards = [observation], []
-    for _ in range(PROBE_STEPS):
-        observation, reward, terminated, truncated, _ = env.step(env.action_space.sample())
+    for step in range(PROBE_STEPS):
+        allowed = allowed_action(env, observation, rng)
+        action = env.action_space.sample() if allowed is None else allowed
+        observation, reward, terminated, truncated, _ = step_environment(env, action, seed, step)
         seen.append(observation)
-        rewards.append(float(reward))
+        rewards.append(reward)
         if terminated or truncated:
             break
     if isinstance(environment, EnvironmentSpec):
         env.close()
-    return encoder.encode(seen), np.asarray(rewards, np.float64)
+    observations = encoder.encode(seen)
+    check_finite(observations, seed)
+    return observations, np.asarray(rewards, np.float64)

@@ -29,7 +29,7 @@ from legible.study.fingerprint import is_same_behaviour
 SCHEMA = 3
 BEHAVIOUR = "policy and environment"
 RULES_FROM = "rules from"
-"""What study.json calls the other policies and studies whose rules are tested."""
+"""Key of study.json for the other policies and studies whose rules are tested."""
 # What study.json says, and what each entry is.
 _KEPT: Mapping[str, type] = {
     **{"environment": str, "arguments": dict, "wrappers": list, BEHAVIOUR: str, "seed": int},
@@ -79,7 +79,8 @@ class UnitFiles(MutableMapping[str, S]):
         try:
             return self._kind.from_arrays(arrays)
         except (KeyError, TypeError, ValueError) as error:
-            raise DamagedFileError(f"{path}: is damaged (no {error}); {advice}.") from error
+            missing = f"no {error}" if isinstance(error, KeyError) else error
+            raise DamagedFileError(f"{path}: is damaged ({missing}); {advice}.") from error
 
     def __setitem__(self, key: str, result: S) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -210,6 +211,13 @@ class StudyFolder:
                 write_json(self.path / "study.json", kept)
         return kept
 
+    def with_rules(self, texts: Sequence[str]) -> dict[str, Any]:
+        """Add rules of the user's own to ``study.json``; return what it says then. The lock must be held."""
+        kept = self.read()
+        kept["rules"] = [*kept["rules"], *texts]
+        write_json(self.path / "study.json", kept)
+        return kept
+
     def check_files(self, kept: Mapping[str, Any]) -> None:
         """Check that the files that the study was made from are those that were written."""
         for name, checksum in kept["about"]["files"].items():
@@ -264,7 +272,7 @@ def read_kept_names(path: Path) -> FeatureSpace:
 
 
 def survives_json(value: Any) -> bool:
-    """Whether a value is the same after it was written as JSON and read again."""
+    """Return whether a value is the same after it was written as JSON and read again."""
     try:
         return bool(json.loads(json.dumps(value)) == value)
     except (TypeError, ValueError):

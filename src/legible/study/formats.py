@@ -1,22 +1,30 @@
-"""Results of a study as files: `RESULTS` lists the classes, `makers_of` says how a study makes what no file keeps."""
+"""Results of a study as files.
+
+- `RESULTS` lists the classes, `KINDS` what each file holds; `makers_of` says how a study makes what no file keeps.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from legible.evaluation import Confirmation, Evaluation, PlayedBlocks, Reference, References, Verdict
-from legible.evaluation.baselines import RandomTest
+from legible.evaluation.endings import EndingShare
+from legible.evaluation.figures import Figure
+from legible.evaluation.ledger import Ledger, LedgerPart
 from legible.evaluation.objectives import ConstraintCheck
+from legible.evaluation.rare_losses import RareLosses
 from legible.evaluation.recorded import Repetition
 from legible.evaluation.references import QuotedReference, ReferenceResult
 from legible.evaluation.statistics import Effect
 from legible.evaluation.units import Setup, UnitResult
-from legible.evaluation.verdicts import Sample
-from legible.explanation import WeaknessExplanation
+from legible.evaluation.verdicts import Continuation, Sample
+from legible.explanation import Deployment, FigureChange, SeedLoss, WeaknessExplanation, WeaknessGroup
 from legible.explanation.contributions import Contribution
 from legible.explanation.knowledge import Knowledge
 from legible.explanation.weakness import StrongerRule
+from legible.failures import Avoidable, Cause, Diagnosis, FailureMode, Failures, GroupEvidence
 from legible.features import FeatureSpace
 from legible.improvement import CompositionCheck, CompositionStep, FrontPoint, Improvement
 from legible.records import RecordFormat
@@ -25,19 +33,38 @@ from legible.relations.generalisation import Dropped
 from legible.relations.values import Affine, Anything, Equal, ValueTable
 from legible.rules import Condition, Rule, RuleSet
 from legible.settings import EvaluationSettings, ImprovementSettings
+from legible.study.first_facts import BaselineScore, FirstFacts
+from legible.study.own_rules import OwnRule, OwnRules
+from legible.study.summary import Summary
+from legible.study.time_limit import TimeLimitProbe
 
 if TYPE_CHECKING:
     from legible.study.study import Study
 
 RESULTS = RecordFormat(
     (
-        *(Condition, Rule, RuleSet, RandomTest),
+        *(Condition, Rule, RuleSet),
         *(Equal, Anything, Affine, ValueTable, FeatureRelation, MetamorphicRelation, Generalisation, Dropped),
-        *(Effect, Sample, ConstraintCheck, Confirmation, Verdict, Evaluation, UnitResult, PlayedBlocks, Repetition),
+        *(
+            Effect,
+            Sample,
+            RareLosses,
+            ConstraintCheck,
+            Confirmation,
+            Verdict,
+            Continuation,
+            Evaluation,
+            UnitResult,
+            PlayedBlocks,
+            Repetition,
+        ),
         *(ReferenceResult, QuotedReference, References),
         *(CompositionStep, FrontPoint, CompositionCheck, Improvement),
         *(Contribution, Knowledge, StrongerRule, WeaknessExplanation),
+        *(Summary, EndingShare, Ledger, LedgerPart, WeaknessGroup, Deployment, FigureChange, Figure, SeedLoss),
         *(EvaluationSettings, ImprovementSettings),
+        *(Avoidable, Cause, Diagnosis, FailureMode, Failures, GroupEvidence),
+        *(BaselineScore, FirstFacts, OwnRule, OwnRules, TimeLimitProbe),
     ),
     made_again={
         Setup: lambda setup: {"treatments": setup.treatments, "rows": setup.rows, "count_choices": setup.count_choices},
@@ -47,15 +74,44 @@ RESULTS = RecordFormat(
             "choices": reference.choices,
             "fingerprint": reference.fingerprint,
             "gerund": reference.gerund,
+            "way": reference.way,
         },
     },
 )
+
+
+KINDS: Mapping[str, Any] = {
+    "generalisations.npz": tuple[Generalisation, ...],
+    "evaluation.npz": Evaluation,
+    "improvement.npz": Improvement,
+    "references.npz": References,
+    "explanations.npz": tuple[WeaknessExplanation, ...],
+    "failures.npz": Failures,
+}
+"""The type of what each file holds."""
 
 
 def makers_of(study: Study) -> Mapping[type, Callable[..., Any]]:
     """Return how the objects that no file keeps are made: policy and environment are those of the study."""
 
     def setup(treatments: tuple[Any, ...], rows: int, *, count_choices: bool) -> Setup:
-        return Setup(study.player(), study.environment, treatments, study.settings.play, rows, count_choices)
+        made = _ReadSetup.__new__(_ReadSetup)
+        kept = {"treatments": treatments, "play": study.settings.play, "rows": rows, "count_choices": count_choices}
+        made.__dict__.update(kept, _study=study)
+        return made
 
     return {Setup: setup, FeatureSpace: lambda: study.space, Reference: Reference}
+
+
+class _ReadSetup(Setup):
+    """A setup that was read from a file: policy and environment are those of the study, loaded when they are needed."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in {"policy", "environment"}:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        study = self.__dict__["_study"]
+        self.__dict__.update(policy=study.player(), environment=study.environment)
+        return self.__dict__[name]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Setup, tuple(getattr(self, field.name) for field in fields(Setup))

@@ -8,18 +8,20 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from legible.errors import LegibleError
 from legible.files import read_json, sha256_of, write_json
-from legible.guidance import GuidedPolicy
 from legible.improvement import Improvement
-from legible.policies.policy_file import why_not_saved
+
+if TYPE_CHECKING:
+    from legible.guidance import GuidedPolicy
 
 _RULES, _NETWORK = "composition.json", "guided.safetensors"
 
 
 def is_guided_policy_saved(folder: Path, improvement: Improvement, key: str) -> bool:
-    """Whether the files are there, whole, and hold this composition; one that was deleted or damaged is not."""
+    """Return whether the files are there, whole, and hold this composition; one that was deleted or damaged is not."""
     try:
         kept = read_json(folder / _RULES, key)
         checksum = kept.pop("guided", None)
@@ -35,6 +37,8 @@ def save_guided_policy(folder: Path, guided: GuidedPolicy, improvement: Improvem
     The file also says what the rules gained on fresh seeds, and whether that may be chance. A policy that is no network
     cannot be written: its rules are in ``composition.json``.
     """
+    from legible.policies.policy_file import why_not_saved  # noqa: PLC0415 (it needs PyTorch)
+
     checksum = None
     if why_not_saved(guided.network) is None:
         gain = {**asdict(improvement.effect), "may_be_chance": improvement.effect.low <= 0}

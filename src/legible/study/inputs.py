@@ -1,7 +1,10 @@
-"""What a study is made from: what tells it from other studies, and the files that its folder keeps of it.
+"""The inputs of a study: its identity, and the files of them that its folder keeps.
 
 - `load_policy_for`: the policy by its path or address, as far as the environment can help.
+- `check_fallback`: whether rules may block actions of the policy.
 - `names_to_keep`: the names that a folder has to keep.
+- `inspect_environment`: makes the environment once, checks the policy, decides on features, names and relations, and
+  takes the fingerprint; returns a `Look`.
 - `found_again`: a file by its whole path.
 - `StudyInputs`: the inputs; `StudyInputs.identity`, `StudyInputs.about` and `StudyInputs.write` put them into a folder.
 - `read_inputs`: from a folder to the arguments that its study was made with.
@@ -11,33 +14,43 @@ from __future__ import annotations
 
 import hashlib
 import platform
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, cast
+
+from gymnasium import spaces
 
 import legible
+from legible.engines import Engine
 from legible.environments import (
     EnvironmentSpec,
     FeatureMap,
     ObservationEncoder,
+    explain_outside,
+    find_feature_map,
     is_flat,
-    plain_environment,
+    map_features,
     refuse_named_code,
+    resolve_names,
+    with_features,
+    without_features,
 )
-from legible.environments.feature_readers import is_named_code
+from legible.environments.feature_readers import flat_width, is_named_code
 from legible.environments.names import read_names as given_names
-from legible.errors import LegibleError
+from legible.errors import LegibleError, did_you_mean
 from legible.evaluation.objectives import check_objectives
 from legible.features import FeatureSpace
 from legible.files import DamagedFileError, write_text
-from legible.guidance import GuidedPolicy
 from legible.hypotheses import OTHERS, source_names
-from legible.policies import Policy, UnclearPolicyError, load_policy, save_policy
-from legible.policies.policy_file import why_not_saved
-from legible.relations import RelationsText
+from legible.play import adapt_policy, check_can_be_studied
+from legible.policies import Policy, UnclearPolicyError
+from legible.policies.protocol import lacks_fallback
+from legible.relations import ChosenRelations, RelationsArgument, RelationsText, resolve_relations
 from legible.settings import StudySettings
+from legible.study.fingerprint import fingerprint_of, walk_randomly
 from legible.study.folder import (
     BEHAVIOUR,
     RULES_FROM,
@@ -48,12 +61,16 @@ from legible.study.folder import (
     survives_json,
 )
 
+# Arguments of `legible.load_policy` that an environment knows.
+_IN_ENVIRONMENT = {"n_features", "n_actions", "action_space", "output"}
+
 
 def load_policy_for(
     environment: EnvironmentSpec,
-    source: str | Path | Policy,
+    source: str | Path | Policy | Callable[..., Any],
     *,
-    typed: bool = True,
+    allow_code: bool = True,
+    trust: bool = False,
     options: Mapping[str, str] | None = None,
     features: str | None = None,
 ) -> Policy:
@@ -64,41 +81,92 @@ def load_policy_for(
     environment
         The environment that it is for.
     source
-        Its path or address, see `legible.load_policy`; a policy is returned as it is.
-    typed
-        Whether a person named it, and no file did. Only then it may be code itself.
+        Its path or address, see `legible.load_policy`, or a function or an object with ``predict``; a policy is
+        returned as it is.
+    allow_code
+        Whether a person named it, and no file did. Only then it may be ``module:function``.
+    trust
+        Whether it may be a TorchScript program.
     options
-        What else `legible.load_policy` is told: ``normalisation``, ``output``.
+        Further arguments of `legible.load_policy`; ``fallback`` may be the name of an action.
     features
         What rules see, as a person says it: a function that is named here may be imported where the file of a guided
         policy names it, too.
     """
-    loaded = _loaded(environment, source, typed=typed, options=options) if isinstance(source, (str, Path)) else source
+    loaded = (
+        source
+        if isinstance(source, Policy)
+        else _loaded(environment, source, allow_code=allow_code, trust=trust, options=dict(options or {}))
+    )
+    from legible.guidance import GuidedPolicy  # noqa: PLC0415 (it needs PyTorch)
+
     if features is not None and is_named_code(features) and isinstance(loaded, GuidedPolicy):
         return loaded.trusting(features)
     return loaded
 
 
 def _loaded(
-    environment: EnvironmentSpec, source: str | Path, *, typed: bool, options: Mapping[str, str] | None
+    environment: EnvironmentSpec, source: Any, *, allow_code: bool, trust: bool, options: dict[str, Any]
 ) -> Policy:
-    told: dict[str, Any] = dict(options or {})
-    try:
-        return load_policy(source, typed=typed, **told)
-    except UnclearPolicyError as error:
-        if error.argument not in {"n_features", "n_actions"}:
+    from legible.policies import load_policy  # noqa: PLC0415 (it needs PyTorch)
+    from legible.policies.torch_file import is_torchscript  # noqa: PLC0415 (it needs PyTorch)
+
+    # A trusted zip would be read by another loader; other files are data and need no trust.
+    options["trust"] = trust and isinstance(source, str | Path) and is_torchscript(Path(source))
+    fallback = options.pop("fallback", None)
+    if fallback is None:
+        try:
+            return load_policy(source, allow_code=allow_code, **options)
+        except UnclearPolicyError as error:
+            if error.argument not in _IN_ENVIRONMENT:
+                raise
+    with closing(cast("EnvironmentSpec", without_features(environment)).make()) as env:
+        options |= {"observation_space": env.observation_space, "action_space": env.action_space}
+        is_dict = isinstance(env.observation_space, spaces.Dict)
+        if not is_dict:
+            options["n_features"] = flat_width(env.observation_space)
+        if fallback is not None:
+            options["fallback"] = _choices_of_fallback(str(fallback), resolve_names(env).space)
+        try:
+            return load_policy(source, allow_code=allow_code, **options)
+        except UnclearPolicyError as error:
+            if is_dict and error.argument in {"n_features", "n_actions"}:
+                ObservationEncoder.of(env.observation_space)  # raises, and says how to flatten observations
             raise
-    env = plain_environment(environment).make()  # type: ignore[union-attr]  # that of a spec is a spec
-    try:
-        width = ObservationEncoder.of(env.observation_space).width
-    finally:
-        env.close()
-    return load_policy(source, typed=typed, n_features=width, **told)
+
+
+def _choices_of_fallback(text: str, space: FeatureSpace) -> tuple[int, ...]:
+    """Return an action that is given by names or numbers, by the value of each part, counted from 0."""
+    values = []
+    for part, group in zip([each.strip() for each in text.split(",")], space.groups, strict=False):
+        names = [space.action_names[choice] for choice in range(group.first, group.first + group.count)]
+        short = [name.removeprefix(f"{group.name}.") for name in names]
+        if part in names or part in short:
+            values.append((names if part in names else short).index(part))
+        elif part.isdigit() and int(part) < group.count:
+            values.append(int(part))
+        else:
+            raise LegibleError(
+                f"--fallback {text}: there is no action {part!r}.{did_you_mean(part, names)} Actions are "
+                f"{', '.join(names[:20])}."
+            )
+    if len(values) != len(space.groups) or text.count(",") >= len(space.groups):
+        raise LegibleError(f"--fallback {text}: an action has {len(space.groups)} parts, separated by commas.")
+    return tuple(values)
+
+
+def check_fallback(policy: Policy, rules: Iterable[str]) -> None:
+    """Raise if a rule blocks actions of a policy that cannot say what is taken instead."""
+    if lacks_fallback(policy) and any(text.lstrip().startswith("-") for text in rules):
+        raise LegibleError(
+            "a rule that blocks actions needs a fallback, because this policy has no scores: state the action that "
+            "is taken instead (--fallback ACTION, policy_options={'fallback': ACTION})."
+        )
 
 
 @dataclass(frozen=True)
 class StudyInputs:
-    """What a study is made from.
+    """The inputs of a study.
 
     Parameters
     ----------
@@ -138,12 +206,12 @@ class StudyInputs:
         names = source_names(self.settings.sources)
         if self.rules_from and OTHERS not in names:
             raise LegibleError(
-                f"--rules-from: the sources of rule sets are {self.settings.sources}; --sources must name {OTHERS!r}, "
-                "too, for rules of others to be tested."
+                f"--rules-from: the sources of rule sets are {self.settings.sources}; --set sources=… must name "
+                f"{OTHERS!r}, too, for rules of others to be tested."
             )
 
     def identity(self) -> dict[str, Any]:
-        """What makes this study, as plain data: two studies in which it differs are never mixed."""
+        """Return the identity of the study as plain data; studies with different identities are never mixed."""
         lost = self._lost_arguments()
         arguments = {name: str(value) if name in lost else value for name, value in self.environment.arguments.items()}
         return {
@@ -162,7 +230,7 @@ class StudyInputs:
         }
 
     def about(self) -> dict[str, Any]:
-        """What else is worth knowing."""
+        """Return further facts for people: versions, names of files."""
         found = {"legible": legible.__version__, "python": platform.python_version()}
         for package in ("numpy", "numba", "gymnasium", "torch"):
             try:
@@ -183,6 +251,9 @@ class StudyInputs:
 
     def write(self, folder: Path) -> list[Path]:
         """Put policy, relations and names into the folder; returns the files."""
+        from legible.guidance import GuidedPolicy  # noqa: PLC0415 (it needs PyTorch)
+        from legible.policies.policy_file import save_policy, why_not_saved  # noqa: PLC0415
+
         written = []
         policy, file = self.policy, folder / "policy.safetensors"
         if isinstance(policy, GuidedPolicy) and why_not_saved(policy.network) is None:
@@ -221,6 +292,9 @@ def read_inputs(
         raise DamagedFileError(f"{place / 'study.json'}: is damaged (features {features!r}); use another folder.")
     if features is not None and is_named_code(features):  # it needs trust, as an environment's code does
         refuse_named_code(EnvironmentSpec(features), str(place.path), trust=trust)
+    play = kept["settings"].get("play", {})
+    for function in filter(None, (play.get("endings"), play.get("terms"))):
+        refuse_named_code(EnvironmentSpec(str(function)), str(place.path), trust=trust)
     settings = kept["settings"] | ({} if most_failed is None else {"most_failed": most_failed})
     return about["policy"], {
         "environment": environment,
@@ -234,7 +308,8 @@ def read_inputs(
         "names": read_kept_names(names) if names.exists() else None,
         "features": features,
         "policy_options": None if own.exists() else about.get("policy options"),
-        "typed": trust,
+        "allow_code": trust,
+        "trust": trust,
     }
 
 
@@ -249,3 +324,67 @@ def names_to_keep(mapped: FeatureMap, names: str | Path | FeatureSpace | None) -
 def found_again(name: str) -> str:
     """A file by its whole path, so that it is found from elsewhere; other names, such as ``zoo:NAME``, as they are."""
     return str(Path(name).resolve()) if Path(name).exists() else name
+
+
+class Look(NamedTuple):
+    """Facts about an environment that a study needs before anything else.
+
+    Parameters
+    ----------
+    environment
+        The environment, showing rows of features where rules see something else than the observation.
+    space
+        Names of features and actions.
+    names
+        Those that the folder has to keep; None where the environment brings them along.
+    relations
+        The relations that are meant.
+    fingerprint
+        Stands for how policy and environment behave.
+    outside
+        Which observations leave their space; None if none was seen to.
+    """
+
+    environment: EnvironmentSpec
+    space: FeatureSpace
+    names: FeatureSpace | None
+    relations: ChosenRelations
+    fingerprint: str
+    outside: str | None
+
+
+def inspect_environment(
+    environment: EnvironmentSpec,
+    policy: Policy,
+    names: str | Path | FeatureSpace | None,
+    features: str | None,
+    relations: RelationsArgument,
+    *,
+    engine: Engine,
+    time_limit: float | None,
+    masks: bool = True,
+    seed: int = 0,
+) -> Look:
+    """Make the environment once, and find out all that a study needs to know; see `legible.study.Study`."""
+    env = environment.make()
+    try:
+        if time_limit is not None and not isinstance(env.observation_space, spaces.Dict | spaces.Tuple):
+            # Looking for masks resets the environment here; one that hangs is noticed within the limit before.
+            walk_randomly(environment, engine=engine, time_limit=time_limit)
+        mapped = map_features(env, names, features, masks=masks)
+        check_can_be_studied(policy, env, None if find_feature_map(env) is not None else mapped)
+        shown = with_features(environment, mapped)
+
+        def discover() -> str:
+            from legible.relations.discovery import discover_relations  # noqa: PLC0415 (it takes half a second)
+
+            return discover_relations(environment if is_flat(mapped) else shown, mapped.space, seed=seed).text
+
+        chosen = resolve_relations(env, mapped.space, relations, discover)
+        walked = env if time_limit is None and is_flat(mapped) else shown
+        steps = walk_randomly(walked, engine=engine, time_limit=time_limit)
+        outside = explain_outside(env.observation_space, steps[0]) if is_flat(mapped) else None
+        fingerprint = fingerprint_of(adapt_policy(policy, shown), walked, walked=steps)
+    finally:
+        env.close()
+    return Look(shown, mapped.space, names_to_keep(mapped, names), chosen, fingerprint, outside)

@@ -42,11 +42,10 @@ from legible.evaluation.units import (
 from legible.features import FeatureSpace
 from legible.files import DamagedFileError, read_json, sha256_of, write_json
 from legible.formatting import confidence_interval, in_words, number
-from legible.play import on_rows, stage_seeds
-from legible.policies import Policy, load_policy, with_choices
+from legible.play import adapt_policy, stage_seeds
+from legible.policies import Policy, load_policy
 from legible.rules import Rule, RuleSet, describe_rule_set
 from legible.settings import DistillationSettings
-from legible.study.comparison import alike
 from legible.study.distilling import distil, distillation_settings_for
 from legible.study.folder import StudyFolder, UnitFiles
 from legible.study.inputs import load_policy_for, read_inputs
@@ -58,7 +57,7 @@ ROUNDS = 3
 
 @dataclass(frozen=True)
 class MendedRound:
-    """What one round found, as plain data.
+    """Results of one round, as plain data.
 
     Parameters
     ----------
@@ -94,13 +93,13 @@ class MendedRound:
 
     @property
     def is_better(self) -> bool:
-        """Whether its network is better than the policy that the round began with, beyond doubt."""
+        """Whether its network is significantly better than the policy that the round began with."""
         return self.distilled is not None and self.distilled["differences"]["distilled"]["mean"]["low"] > 0.0
 
 
 @dataclass(frozen=True)
 class Mending:
-    """What mending in rounds came to.
+    """Results of distillation in rounds.
 
     Parameters
     ----------
@@ -128,7 +127,7 @@ class Mending:
     stopped: str
 
     def effect(self, place: int, against: int) -> Effect:
-        """How much better one of the networks is than another, on common seeds."""
+        """Return how much better one of the networks is than another, on the same seeds."""
         return self.effects(place, against)["mean"]
 
     def effects(self, place: int, against: int) -> dict[str, Effect]:
@@ -172,14 +171,21 @@ class Mending:
     def _network(self, place: int) -> dict[str, Any]:
         result = self.results[place]
         sample = Sample.of(result)
-        told = {name: figure._asdict() for name, figure in figures(result).items() if name != "mean"}
+        more_figures = {name: figure._asdict() for name, figure in figures(result).items() if name != "mean"}
         more = {}
         if place:
             more = {
                 "against_base": asdict(self.effect(place, 0)),
                 "against_last": asdict(self.effect(place, place - 1)),
             }
-        return {"round": place, "mean": sample.mean, "error": sample.error, "episodes": len(result), **told, **more}
+        return {
+            "round": place,
+            "mean": sample.mean,
+            "error": sample.error,
+            "episodes": len(result),
+            **more_figures,
+            **more,
+        }
 
 
 def mend(
@@ -200,7 +206,7 @@ def mend(
 ) -> Mending:
     """Study a policy, distil the guided policy into its network, study that network, and so on.
 
-    It ends after so many rounds, when a round confirms neither a weakness nor that its rules together help, or when a
+    It ends after this many rounds, when a round confirms neither a weakness nor that its rules together help, or when a
     network is not better than the one that its round began with. Everything is kept in the folder; stopped at any time,
     it goes on when it is called again.
 
@@ -219,9 +225,9 @@ def mend(
     engine
         Where episodes run; by default processes on all cores.
     trust
-        Whether to import what the folder of a mending names.
+        Whether to run code that the folder of a mending names.
     progress, on_round, on_mended
-        Who is told how far it is.
+        Called with the progress.
     on_study
         Called with the study of each round, all its steps done: `legible.write_report`, for instance.
     study
@@ -236,7 +242,8 @@ def mend(
         distillation = distillation or read_mending(place).distillation
         study = {**begun, **study}
     spec = EnvironmentSpec(environment) if isinstance(environment, str) else environment
-    options = {name: study[name] for name in ("typed", "features") if name in study}
+    study = {**study, "trust": trust}
+    options = {name: study[name] for name in ("allow_code", "trust", "features") if name in study}
     loaded = load_policy_for(spec, policy, options=study.get("policy_options"), **options)
     problem = why_not_distilled(getattr(loaded, "network", loaded))
     if problem is not None:
@@ -257,7 +264,7 @@ def mend(
 
 
 def _begun(place: Path, *, trust: bool) -> dict[str, Any]:
-    """What a mending was begun with."""
+    """Return the arguments that a run in rounds began with."""
     if not (place / "mend.json").is_file() or not Study.is_in(place / "round-1"):
         raise LegibleError(f"{place}: holds no mending that was begun; give ENV and POLICY.")
     name, arguments = read_inputs(StudyFolder(place / "round-1"), policy=None, trust=trust, most_failed=None)
@@ -283,7 +290,7 @@ def _claim(place: Path, seed: int, distillation: DistillationSettings | None, ro
 
 
 class BegunMending(NamedTuple):
-    """What ``mend.json`` says: seed, settings of distillation, the rounds that were asked for; and all of it."""
+    """Content of ``mend.json``: seed, settings of distillation, the rounds that were asked for; and all of it."""
 
     seed: int
     distillation: DistillationSettings | None
@@ -412,9 +419,9 @@ class _Work:
 
     def _distil(self, study: Study, number: int) -> dict[str, Any]:
         file = self.network(number)
-        told = file.with_suffix(".json")
-        if told.exists() and file.exists():
-            return _read_figures(told, sha256_of(file))
+        saved = file.with_suffix(".json")
+        if saved.exists() and file.exists():
+            return _read_figures(saved, sha256_of(file))
         found: Distillation = distil(
             study,
             file,
@@ -424,7 +431,7 @@ class _Work:
             progress=self.progress,
             on_round=self.on_round,
         )
-        write_json(told, json.loads(json.dumps(found.to_dict())), sha256_of(file))
+        write_json(saved, json.loads(json.dumps(found.to_dict())), sha256_of(file))
         return found.to_dict()
 
     def finish(self, base: Policy, found: tuple[MendedRound, ...], stopped: str) -> Mending:
@@ -453,7 +460,7 @@ class _Work:
         return mending
 
     def _counting(self, of: int) -> Callable[[int], None]:
-        """Return what is told of episodes that were played and tells how many there were so far."""
+        """Return a function that counts played episodes and reports the sum."""
         played = 0
 
         def tell(more: int) -> None:
@@ -467,7 +474,7 @@ class _Work:
         self, study: Study, policy: Policy, fingerprint: str, seeds: Sequence[int], tell: Callable[[int], None]
     ) -> UnitResult:
         play = study.settings.play
-        player = with_choices(on_rows(policy, study.environment), study.space)
+        player = adapt_policy(policy, study.environment, study.space)
         setup = Setup(player, study.environment, (), play, usual_rows(play))
         units = cut_into_units([UNGUIDED] * len(seeds), seeds, play.unit_episodes)
         return run_units(
@@ -498,8 +505,20 @@ def _words(rule_sets: Sequence[RuleSet], space: FeatureSpace) -> tuple[str, ...]
     return tuple(describe_rule_set(rule_set, space, "advice") for rule_set in rule_sets)
 
 
+def alike(one: Rule, two: Rule) -> bool:
+    """Return whether two rules say the same but for where exactly their intervals end.
+
+    Polarity, action and features are the same, and the intervals of every feature overlap. Intervals come from what a
+    policy saw, so those of two policies hardly ever agree to the last digit.
+    """
+    if (one.polarity, one.action, set(one.features)) != (two.polarity, two.action, set(two.features)):
+        return False
+    others = {condition.feature: condition for condition in two.conditions}
+    return all(max(c.low, others[c.feature].low) < min(c.high, others[c.feature].high) for c in one.conditions)
+
+
 def _is_known(rule_set: RuleSet, others: Sequence[RuleSet]) -> bool:
-    """Whether one of the others says the same."""
+    """Return whether one of the others says the same."""
     return any(alike(_head(rule_set), _head(other)) for other in others)
 
 

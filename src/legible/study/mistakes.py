@@ -22,9 +22,9 @@ from legible.mistakes import (
     find_mistakes,
     plan_decisions,
 )
-from legible.mistakes.decisions import choices_in
+from legible.mistakes.decisions import count_choices_in
 from legible.mistakes.finding import EXACT_ROLLOUTS
-from legible.play import Experiences, FoundWay
+from legible.play import BranchingMethod, Experiences
 from legible.play.experiences import ExperienceSetup
 from legible.study.collecting import collect_in_units
 from legible.study.folder import UnitFiles
@@ -54,7 +54,7 @@ def decision_gains(study: Study) -> DecisionGains | None:
 
 def rollout_setup(study: Study) -> RolloutSetup:
     """Return what all rollouts of a study share."""
-    found = study.way_of_branching()
+    found = study.branching_method()
     if found.way is None:
         raise LegibleError(f"single decisions cannot be looked at: {found.problem}")
     future: Any = "same" if found.futures == "cannot be reseeded" else "new"
@@ -62,23 +62,23 @@ def rollout_setup(study: Study) -> RolloutSetup:
 
 
 class _Search(NamedTuple):
-    """What is needed to look for mistakes."""
+    """Everything that the search for mistakes needs."""
 
     search: DecisionSearch
     runner: RolloutRunner
-    way: FoundWay
+    way: BranchingMethod
     greedy: bool
 
 
 def _search(study: Study) -> _Search | Mistakes:
     """Plan the search; where there is nothing to search, say why."""
-    found, settings = study.way_of_branching(), study.settings.mistakes
+    found, settings = study.branching_method(), study.settings.mistakes
     if found.way is None:
         return Mistakes(problem=f"single decisions cannot be looked at: {found.problem}")
     experiences, play = study.decisions, study.settings.play
     greedy = not play.sample and play.epsilon == 0
     exact = found.futures == "cannot be reseeded" or (found.futures == "nothing random" and greedy)
-    choices = choices_in(experiences.space)
+    choices = count_choices_in(experiences.space)
     count, problem = plan_decisions(experiences, settings, choices, way=found.way, exact=exact)
     if problem:
         return Mistakes(branching=found.way, problem=problem)

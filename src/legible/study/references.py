@@ -1,28 +1,28 @@
 """The references of a study: random play, constant choices, and other policies that its folder names.
 
-- `compare_with_references`: plays them.
+- `compare_with_references`: plays them; `plain_references`: those of every study.
 - `OtherPolicies`: other policies, named in a file of the folder.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from legible.environments import feature_map_of
+from legible.environments import find_feature_map
 from legible.errors import LegibleError
 from legible.evaluation import Reference, References, compare_references
-from legible.evaluation.references import plain_references
+from legible.evaluation.references import default_references, other_way
 from legible.files import DamagedFileError, read_json, write_json
-from legible.play import STAGES, Known, check_policy, on_rows
-from legible.policies import Policy, with_choices
+from legible.play import STAGES, Known, adapt_policy, check_policy
+from legible.policies import Policy
 from legible.rules import gerund
 from legible.study.fingerprint import fingerprint_of, is_same_behaviour
-from legible.study.inputs import found_again, load_policy_for
+from legible.study.inputs import found_again
 
 if TYPE_CHECKING:
     from legible.study.study import Study
@@ -35,7 +35,7 @@ _TAKEN = frozenset(("the policy alone", "guided", "seed"))
 def compare_with_references(study: Study) -> References:
     """Compare the policy of a study, alone and guided, with random play, constant choices and other policies."""
     settings = study.settings
-    plain, left_out = _plain_references(study)
+    plain, left_out = plain_references(study)
     references = [*plain, *study.others.references()]
     of = STAGES["references"].episodes(settings, Known(0, 0, references=len(references)))
     try:
@@ -56,7 +56,8 @@ def compare_with_references(study: Study) -> References:
         raise
 
 
-def _plain_references(study: Study) -> tuple[list[Reference], str]:
+def plain_references(study: Study) -> tuple[list[Reference], str]:
+    """Return random play, constant choices and the other way of playing, and a note on those that were left out."""
     space = study.space
     names = [space.action_names[group.choices] for group in space.groups]
     gerunds = [gerund(action.label) for action in space.actions]
@@ -64,12 +65,14 @@ def _plain_references(study: Study) -> tuple[list[Reference], str]:
     chosen = study.experiences.actions.reshape(len(study.experiences), -1)
     counts = [np.bincount(chosen[:, g], minlength=len(space.actions)) for g in range(len(space.groups))]
     typical = [int(np.argmax(count)) for count in counts]
-    return plain_references(names, study.settings.references.most_constants, typical, gerunds)
+    found, left_out = default_references(names, study.settings.references.most_constants, typical, gerunds)
+    way = other_way(study.player(), study.settings.play)
+    return [*found, *([way] if way is not None else [])], left_out
 
 
 @dataclass(frozen=True)
 class _Entry:
-    """What the file says of a policy: the path or address that it was given by ("" for an object), its fingerprint."""
+    """Entry of a policy in the file: the path or address that it was given by ("" for an object), its fingerprint."""
 
     name: str
     source: str
@@ -83,22 +86,22 @@ class OtherPolicies:
     ----------
     study
         The study.
-    typed
-        Whether a person named the policies of the file, which then may be code.
+    load
+        `legible.study.load_policy_for` with what the person allows for the policies of the file.
     """
 
-    def __init__(self, study: Study, *, typed: bool) -> None:
-        self._study, self._path, self._typed = study, study.folder / "others.json", typed
+    def __init__(self, study: Study, load: Callable[..., Policy]) -> None:
+        self._study, self._path, self._load = study, study.folder / "others.json", load
         self._loaded: dict[str, Policy] = {}
 
     def add(self, given: Mapping[str, str | Path | Policy]) -> None:
         """Add the policies that a person gives, by name."""
-        taken = _TAKEN | {reference.name for reference in _plain_references(self._study)[0]}
+        taken = _TAKEN | {reference.name for reference in plain_references(self._study)[0]}
         entries = {entry.name: entry for entry in self._entries()}
         for name, source in given.items():
             if name in taken:
                 raise LegibleError(f"--other {name}=…: this name is taken; give the policy another one.")
-            policy = self._player(load_policy_for(self._study.environment, source))
+            policy = self._player(self._load(self._study.environment, source, allow_code=True))
             path = found_again(str(source)) if isinstance(source, (str, Path)) else ""
             entries[name], self._loaded[name] = _Entry(name, path, self._identify(policy)), policy
         write_json(self._path, {"others": [asdict(entry) for entry in entries.values()]}, self._study.key)
@@ -146,7 +149,7 @@ class OtherPolicies:
                     f"the other policy {entry.name!r} was an object in memory, which the folder cannot hold; give it "
                     f"again, or delete {self._path} to go on without other policies."
                 )
-            loaded = load_policy_for(self._study.environment, entry.source, typed=self._typed)
+            loaded = self._load(self._study.environment, entry.source)
             policy = self._player(loaded)
             if not is_same_behaviour(self._identify(policy), entry.fingerprint):
                 raise LegibleError(
@@ -157,12 +160,12 @@ class OtherPolicies:
         return self._loaded[entry.name]
 
     def _player(self, policy: Policy) -> Policy:
-        return with_choices(on_rows(policy, self._study.environment), self._study.space)
+        return adapt_policy(policy, self._study.environment, self._study.space)
 
     def _identify(self, policy: Policy) -> str:
         """Check that a policy fits, and return its fingerprint."""
         study = self._study
-        features = feature_map_of(study.environment)
+        features = find_feature_map(study.environment)
         check_policy(policy, len(study.space) if features is None else features.width, len(study.space.actions))
         limit = study.settings.time_limit or None
         return fingerprint_of(policy, study.environment, engine=study.engine, time_limit=limit)

@@ -11,7 +11,7 @@ from that with the settings of this study.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -22,16 +22,16 @@ from legible.evaluation import Evaluation
 from legible.features import FeatureSpace
 from legible.files import DamagedFileError, read_json, write_json
 from legible.mining import Mining, mine
-from legible.play import Experiences, check_studied, on_rows
+from legible.play import Experiences, adapt_policy, check_can_be_studied
 from legible.play.experiences import ExperienceSetup
-from legible.policies import Policy, with_choices
+from legible.policies import Policy
 from legible.rules import Rule, parse_rule
 from legible.rules.rule import RuleError
+from legible.study.choices import intervals_for
 from legible.study.collecting import collect_in_units
 from legible.study.fingerprint import fingerprint_of, is_same_behaviour
 from legible.study.folder import StudyFolder
-from legible.study.inputs import found_again, load_policy_for
-from legible.study.intervals import intervals_for
+from legible.study.inputs import found_again
 
 if TYPE_CHECKING:
     from legible.study.study import Study
@@ -87,7 +87,7 @@ class FoundOrigins(NamedTuple):
 
 
 def find_origins(
-    study: Study, given: Sequence[str | Path | Policy | Mapping[str, Any]], *, typed: bool
+    study: Study, given: Sequence[str | Path | Policy | Mapping[str, Any]], load: Callable[..., Policy]
 ) -> FoundOrigins:
     """Find the policies and studies that a person names.
 
@@ -97,8 +97,8 @@ def find_origins(
         The study that asks.
     given
         Folders of studies, paths or addresses of policies, policies, or what a folder kept of them.
-    typed
-        Whether a person named them, so that policies may be code.
+    load
+        `legible.study.load_policy_for` with what the person allows.
     """
     environment, space = study.environment, study.given_space
     origins: list[Origin] = []
@@ -112,11 +112,11 @@ def find_origins(
             origins.append(Origin(str(entry), texts))
             left_out += unfit
         else:
-            policy = load_policy_for(environment, entry, typed=typed)
+            policy = load(environment, entry)
             name, file = (str(entry), found_again(str(entry))) if isinstance(entry, (str, Path)) else ("", "")
             env = environment.make()
             try:
-                check_studied(policy, env)
+                check_can_be_studied(policy, env)
             finally:
                 env.close()
             acts = _fingerprint(study, policy)
@@ -130,7 +130,7 @@ def find_origins(
 
 def _fingerprint(study: Study, policy: Policy) -> str:
     limit = study.settings.time_limit or None
-    player = on_rows(policy, study.environment)
+    player = adapt_policy(policy, study.environment)
     return fingerprint_of(player, study.environment, engine=study.engine, time_limit=limit)
 
 
@@ -180,12 +180,12 @@ class OtherRules:
         The study that asks.
     found
         Where rules come from.
-    typed
+    allow_code
         Whether a person named the policies, which then may be code.
     """
 
-    def __init__(self, study: Study, found: FoundOrigins, *, typed: bool) -> None:
-        self._study, self._found, self._typed = study, found, typed
+    def __init__(self, study: Study, found: FoundOrigins, load: Callable[..., Policy]) -> None:
+        self._study, self._found, self._load = study, found, load
 
     @property
     def origins(self) -> tuple[Origin, ...]:
@@ -215,7 +215,7 @@ class OtherRules:
     def _mine(self, origin: Origin, place: Path) -> tuple[tuple[str, ...], int]:
         """Let another policy play here and mine its rules; returns them, and the environment steps that were played."""
         study, path = self._study, place.with_suffix(".npz")
-        player = with_choices(on_rows(self._policy(origin), study.environment), study.space)
+        player = adapt_policy(self._policy(origin), study.environment, study.space)
         if not path.exists():
             setup = ExperienceSetup.of(player, study.environment, study.settings.play)
             found = collect_in_units(study, setup, "others", seeds_of="experiences", folder=place)
@@ -236,7 +236,7 @@ class OtherRules:
                 f"{origin.name}, from which rules are to be mined, was an object in memory, which the folder cannot "
                 "hold; only a program that has it can go on with the study."
             )
-        policy = load_policy_for(study.environment, origin.file, typed=self._typed)
+        policy = self._load(study.environment, origin.file)
         if not is_same_behaviour(_fingerprint(study, policy), origin.fingerprint):
             raise LegibleError(f"{origin.file}: acts otherwise than when it was given; rules were to be mined from it.")
         return policy
@@ -286,7 +286,7 @@ def keep_confirmed(study: Study, evaluation: Evaluation) -> None:
 
 
 def are_confirmed_kept(study: Study, evaluation: Evaluation) -> bool:
-    """Whether the folder holds the confirmed rules; a file that was deleted or damaged does not."""
+    """Return whether the folder holds the confirmed rules; a file that was deleted or damaged does not."""
     try:
         kept = read_json(study.folder / CONFIRMED, study.key)
     except (LegibleError, FileNotFoundError):

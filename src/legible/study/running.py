@@ -1,9 +1,9 @@
-"""How a study runs units of work: on its engine, what its folder does not hold yet, with progress by stage.
+"""The runner of a study: it plays the units that the folder does not hold yet, with progress by stage.
 
 - `StageRunner`: runs units of one or more stages.
-- `NotDoneError`: the result of a step was asked for, and it has not been done.
+- `StepMissingError`: the result of a step was asked for, and it has not been done.
 - `run_within_limit`: one piece of work on an engine, within a time limit, with a clear line when it fails.
-- `Progress`, `ProgressCount`, `ignore_progress`: who is told, what is counted.
+- `Progress`, `ProgressCount`, `ignore_progress`: reports of progress.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Progress = Callable[[str, int, int], None]
 """Called as ``progress(stage, done, of)`` whenever more of a stage became known."""
 
 
-class NotDoneError(LegibleError):
+class StepMissingError(LegibleError):
     """The result of a step was asked for, and it has not been done."""
 
 
@@ -39,13 +39,13 @@ def run_within_limit(
         return run_one(engine, function, shared, unit, time_limit)
     except UnitFailedError as error:
         raise UnitFailedError(
-            f"{what}: {str(error).rstrip('.')}. If the environment is only slow, give it more time (--time-limit); if "
-            "it hangs, it must be mended."
+            f"{what}: {str(error).rstrip('.')}. If the environment is only slow, give it more time (check: "
+            "--time-limit, run: --set time_limit=N); if it hangs, it must be mended."
         ) from error
 
 
 class ProgressCount:
-    """Counts what became known of a stage, and tells it."""
+    """Counts the finished episodes of a stage and reports them."""
 
     def __init__(self, progress: Progress | None, stage: str, of: int) -> None:
         self.stage = stage
@@ -80,7 +80,7 @@ class StageRunner:
     most_failed
         Share of the episodes of a stage that may fail.
     progress
-        Who is told.
+        Called with the progress.
     """
 
     def __init__(

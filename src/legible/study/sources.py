@@ -7,11 +7,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from legible.errors import LegibleError
+from legible.explanation.grouping import changed_states
 from legible.files import DamagedFileError, read_json, write_json
 from legible.hypotheses import (
     OTHERS,
@@ -22,10 +23,10 @@ from legible.hypotheses import (
     SourceInput,
     Trial,
     open_sources,
-    others_name,
+    source_name_of_others,
     source_names,
 )
-from legible.play import Known
+from legible.play import Experiences, Known
 from legible.rules import RuleSet
 from legible.study.estimate import guess_known, search_budget
 from legible.study.mistakes import decision_gains
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from legible.study.study import Study
 
 
-# What a search plays begins where guidance parts from the policy: so many times as many episodes as whole ones.
+# Search episodes begin at the first change, so a budget of steps pays for this multiple of whole episodes.
 EPISODES_OF_A_SEARCH = 1.5
 
 
@@ -57,24 +58,35 @@ def sources_of(study: Study) -> dict[str, Hypotheses]:
         budget=budget,
         negative_first=settings.play.precedence == "negative",
         most_changed=settings.improvement.most_changed,
-        decisions=decision_gains(study) if study.learns_from_mistakes else None,
+        decisions=decision_gains(study) if study.uses_mistakes else None,
     )
     opened = open_sources([name for name in names if name != SEARCHED], known)
+    if settings.evaluation.most_raced:
+        for name in {"mined", "alone"} & opened.keys():
+            opened[name] = _most_promising(opened[name], settings.evaluation.most_raced, seen)
     if SEARCHED in names:
         search = KeptSearch(study)
         opened[SEARCHED] = search.source(lambda: open_sources([SEARCHED], known)[SEARCHED])
     return opened
 
 
+def _most_promising(source: Hypotheses, most: int, seen: Experiences) -> Hypotheses:
+    """Yield the rule sets of a source that would change the most recorded actions; those have the largest effects."""
+    rule_sets = list(cast("Sequence[RuleSet]", next(source)))
+    changed = [int(changed_states(rule_set, seen).sum()) for rule_set in rule_sets]
+    ranked = sorted(range(len(rule_sets)), key=lambda i: -changed[i])[:most]
+    yield [rule_sets[i] for i in sorted(ranked) if changed[i]]
+
+
 def known_before_testing(study: Study) -> Known:
-    """What is known, or guessed, of the rule sets of a study before any of them is played."""
+    """Return the known or expected numbers of rule sets before any of them is played."""
     known, length = guess_known(len(study.rule_sets)), float(study.experiences.lengths.mean())
     budget = search_budget(study.settings, study.environment, known.rule_sets, length)
     return replace(known, searched=round(EPISODES_OF_A_SEARCH * budget / length))
 
 
 class KeptSearch:
-    """What a search proposed, in a file of the study's folder.
+    """The proposals of a search, in a file of the study's folder.
 
     Parameters
     ----------
@@ -90,18 +102,20 @@ class KeptSearch:
         """Yield what was proposed; where nothing has been searched yet, search, and keep it."""
         if not self._path.exists():
             yield from self._search(search())
-        entries = [self._read_entry(entry) for entry in self._read()["proposed"]]
-        yield Proposal([rule_set for rule_set, _ in entries], [shown for _, shown in entries])
+        kept = self._read()
+        entries = [self._read_entry(entry) for entry in kept["proposed"]]
+        yield Proposal([rule_set for rule_set, _ in entries], [shown for _, shown in entries], kept["worst_loss"])
 
     def _search(self, search: Hypotheses) -> Hypotheses:
         """Search until rule sets are proposed, and keep them with what they cost."""
         tried: set[RuleSet] = set()
-        steps = 0
+        steps, worst = 0, 0.0
         found = next(search)
         while isinstance(found, Trial):
             tried.update(found.rule_sets)
             effects = yield found
             steps += sum(effect.steps for effect in effects)
+            worst = max(worst, *(effect.worst_loss for effect in effects))
             found = search.send(effects)
         search.close()
         assert isinstance(found, Proposal)
@@ -109,10 +123,11 @@ class KeptSearch:
             {**rule_set.to_dict(), "shown": list(shown)}
             for rule_set, shown in zip(found.rule_sets, found.shown, strict=True)
         ]
-        write_json(self._path, {"tried": len(tried), "steps": steps, "proposed": proposed}, self._study.key)
+        document = {"tried": len(tried), "steps": steps, "worst_loss": worst, "proposed": proposed}
+        write_json(self._path, document, self._study.key)
 
     def counts(self) -> tuple[int, int]:
-        """How many rule sets were tried, and the environment steps that it took; nothing where there was no search."""
+        """Number of rule sets that were tried, and their environment steps; None without a search."""
         if not self._path.exists():
             return 0, 0
         kept = self._read()
@@ -120,17 +135,17 @@ class KeptSearch:
 
     def _read(self) -> dict[str, Any]:
         kept = read_json(self._path, self._study.key, self._advice)
-        if not all(
-            isinstance(kept.get(name), kind) for name, kind in (("tried", int), ("steps", int), ("proposed", list))
-        ):
+        kinds = {"tried": int, "steps": int, "worst_loss": float, "proposed": list}
+        if not all(isinstance(kept.get(name), kind) for name, kind in kinds.items()):
             raise DamagedFileError(f"{self._path}: is damaged; {self._advice}.")
         return kept
 
     def _read_entry(self, entry: Any) -> tuple[RuleSet, MeasuredEffect]:
         try:
-            mean, error, p, changed, seeds, steps, share = entry["shown"]
+            mean, error, p, changed, seeds, steps, *rest = entry["shown"]
+            share, worst = map(float, rest)
             shown = MeasuredEffect(
-                float(mean), float(error), float(p), int(changed), int(seeds), int(steps), float(share)
+                float(mean), float(error), float(p), int(changed), int(seeds), int(steps), share, worst
             )
             return RuleSet.from_dict(entry), shown
         except (LegibleError, AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
@@ -149,7 +164,7 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class SourceRow:
-    """What a source of rule sets came to.
+    """Results of one source of rule sets.
 
     Parameters
     ----------
@@ -176,7 +191,7 @@ class SourceRow:
 
     @property
     def words(self) -> str:
-        """What the source is, in words."""
+        """The source in words."""
         return _WORDS.get(self.source.partition(":")[0], "")
 
     def to_dict(self) -> dict[str, Any]:
@@ -192,11 +207,11 @@ def source_rows(study: Study) -> tuple[SourceRow, ...]:
     verdicts = study.evaluation.verdicts
     used = {_cause(rule_set) for rule_set in study.improvement.rule_sets}
     searched, searching = KeptSearch(study).counts()
-    steps = {SEARCHED: searching, **{others_name(name): n for name, n in study.other_rules.steps().items()}}
-    if study.learns_from_mistakes and study.has("mistakes"):
+    steps = {SEARCHED: searching, **{source_name_of_others(name): n for name, n in study.other_rules.steps().items()}}
+    if study.uses_mistakes and study.has("mistakes"):
         steps["mistakes"] = study.mistakes.steps_played
     rows = []
-    places = [others_name(origin.name) for origin in study.other_rules.origins]
+    places = [source_name_of_others(origin.name) for origin in study.other_rules.origins]
     names = [n for name in source_names(study.settings.sources) for n in (places if name == OTHERS else [name])]
     for name in dict.fromkeys([*names, *(name for verdict in verdicts for name in verdict.sources)]):
         own = [verdict for verdict in verdicts if name in verdict.sources]
@@ -214,5 +229,5 @@ def source_rows(study: Study) -> tuple[SourceRow, ...]:
 
 
 def _cause(rule_set: RuleSet) -> object:
-    """What a rule set is known by when a composition has left some of its rules out."""
+    """Return the key of a rule set that stays the same if a composition leaves out some of its rules."""
     return rule_set.source or frozenset(rule_set.rules)

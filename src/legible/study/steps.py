@@ -9,32 +9,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from legible.errors import LegibleError
-from legible.evaluation import Evaluation, evaluate
+from legible.evaluation import Evaluation, Verdict, evaluate
 from legible.explanation import explain_weaknesses
+from legible.formatting import counted, signed
 from legible.improvement import Improvement, find_candidates, improve
 from legible.mining import Mining, mine
 from legible.mistakes import Mistakes
 from legible.play import STAGES, Experiences, Known
 from legible.play.experiences import ExperienceSetup
+from legible.play.stages import seed_of_round
 from legible.relations import generalise_all
-from legible.study.baselines import BASELINES, evaluate_baseline
-from legible.study.choices import cut_experiences
+from legible.rules import describe_rule_set
+from legible.study.choices import cut_experiences, intervals_for
 from legible.study.collecting import collect_in_units
-from legible.study.formats import RESULTS, makers_of
+from legible.study.failures import explain_failures
+from legible.study.first_facts import gather_first_facts
+from legible.study.formats import KINDS, RESULTS, makers_of
 from legible.study.guided_file import is_guided_policy_saved, save_guided_policy
-from legible.study.intervals import intervals_for
 from legible.study.mistakes import look_for_mistakes, record_decisions
+from legible.study.own_rules import judge_own_rules
 from legible.study.references import compare_with_references
 from legible.study.rules_from import are_confirmed_kept, keep_confirmed, read_others, write_others
 from legible.study.sources import known_before_testing, sources_of
+from legible.study.summary import summarise
+from legible.study.time_limit import probe_time_limit
 
 if TYPE_CHECKING:
     from legible.study.study import Study
@@ -47,7 +52,7 @@ def _save_result(study: Study, path: Path, result: Any) -> None:
 
 
 def _load_result(study: Study, path: Path) -> Any:
-    return RESULTS.read(path, study.key, makers_of(study))
+    return RESULTS.read(path, study.key, makers_of(study), KINDS.get(path.name, Any))
 
 
 @dataclass(frozen=True)
@@ -72,6 +77,8 @@ class Step:
         Writes what other programs use, if that is missing; called whenever the step is asked for.
     stages
         The stages of `legible.play.STAGES` whose seeds it plays.
+    command
+        Options of ``legible run FOLDER`` that do the step, where a plain run may not.
     """
 
     name: str
@@ -83,6 +90,7 @@ class Step:
     load: Callable[[Study, Path], Any] = _load_result
     export: Callable[[Study, Any], None] | None = None
     stages: tuple[str, ...] = ()
+    command: str = ""
 
     def needed_by(self, study: Study) -> tuple[str, ...]:
         """Return the steps that must be done before, in a study."""
@@ -123,18 +131,31 @@ def _mine(study: Study) -> Mining:
 
 
 def _evaluate(study: Study) -> Evaluation:
-    return evaluate(
+    def describe(verdict: Verdict, effect: float) -> str:
+        return f"{describe_rule_set(verdict.rule_set, study.space, 'advice')} ({signed(effect)})"
+
+    def say_candidates(candidates: Sequence[Verdict]) -> None:
+        best = max(candidates, key=lambda verdict: verdict.difference)
+        looks = f"Provisional: {counted(len(candidates), 'rule set')} may help, the best on seeds that selected it"
+        study.remark(f"{looks}: {describe(best, best.difference)}. Fresh seeds decide.")
+
+    found = evaluate(
         study.setup(),
         seed=study.seed,
-        settings=study.settings.evaluation,
+        settings=replace(study.settings.evaluation, relevant=repr(study.first_facts.relevant)),
         sources=sources_of(study),
         run=study.runner("screening", "confirmation", known=known_before_testing(study)),
+        on_candidates=say_candidates,
     )
+    for verdict in found.confirmed[:1]:
+        effect = verdict.confirmation.effect.mean if verdict.confirmation is not None else verdict.difference
+        study.remark(f"Confirmed: {counted(len(found.confirmed), 'rule set')}, the best: {describe(verdict, effect)}.")
+    return found
 
 
 def _needed_by_evaluation(study: Study) -> tuple[str, ...]:
     others = ("rules from",) if study.other_rules.origins else ()
-    return ("generalisations", *others, *(("mistakes",) if study.learns_from_mistakes else ()))
+    return ("generalisations", "first facts", *others, *(("mistakes",) if study.uses_mistakes else ()))
 
 
 def _export_confirmed(study: Study, evaluation: Evaluation) -> None:
@@ -150,7 +171,8 @@ def _improve(study: Study) -> Improvement:
     is_raced = evaluation.settings.method == "racing"
     of = sum(STAGES[name].episodes(study.settings, known) for name in ("composition", "final"))
     run = study.runner("final" if is_raced else "improvement", of=0 if is_raced else of, known=known)
-    return improve(study.setup(), evaluation, seed=study.seed, settings=settings, veto=veto, run=run)
+    seed = seed_of_round(study.seed, evaluation.round)
+    return improve(study.setup(), evaluation, seed=seed, settings=settings, veto=veto, run=run)
 
 
 def _export_guided_policy(study: Study, improvement: Improvement) -> None:
@@ -167,7 +189,7 @@ def _explain(study: Study) -> Any:
         study.experiences,
         seed=study.seed,
         most=MOST_EXPLAINED,
-        leave_out=study.leaves_rules_out,
+        leave_out=study.can_leave_rules_out,
         min_kept=study.settings.mining.min_accuracy,
         run=study.runner("explanation"),
     )
@@ -179,7 +201,7 @@ def _needed_by_decisions(study: Study) -> tuple[str, ...]:
 
 
 def _needed_by_mistakes(study: Study) -> tuple[str, ...]:
-    return ("decisions",) if study.way_of_branching().way is not None else ()
+    return ("decisions",) if study.branching_method().way is not None else ()
 
 
 def _save_itself(study: Study, path: Path, result: Any) -> None:
@@ -195,6 +217,22 @@ for _step in (
         save=_save_itself,
         load=lambda study, path: Experiences.load(path, study.key),
         stages=("experiences",),
+    ),
+    Step(
+        "first facts",
+        "nothing is known about the policy",
+        "first-facts.npz",
+        gather_first_facts,
+        needs=("experiences",),
+        stages=("references",),
+    ),
+    Step(
+        "own rules",
+        "your own rules have not been tested",
+        "own-rules.npz",
+        judge_own_rules,
+        needs=("first facts",),
+        stages=("own rules",),
     ),
     Step(
         "mining",
@@ -231,6 +269,7 @@ for _step in (
         needs=_needed_by_decisions,
         save=_save_itself,
         load=lambda study, path: Experiences.load(path, study.key),
+        command=" --until mistakes",
         stages=("mistakes",),
     ),
     Step(
@@ -241,6 +280,7 @@ for _step in (
         needs=_needed_by_mistakes,
         save=_save_itself,
         load=lambda study, path: Mistakes.load(path, study.key),
+        command=" --until mistakes",
         stages=("mistakes",),
     ),
     Step(
@@ -270,6 +310,14 @@ for _step in (
         stages=("references",),
     ),
     Step(
+        "time limit",
+        "no episode has been played beyond the time limit",
+        "time-limit.npz",
+        probe_time_limit,
+        needs=("improvement",),
+        stages=("final",),
+    ),
+    Step(
         "explanations",
         "no weaknesses have been explained",
         "explanations.npz",
@@ -277,15 +325,20 @@ for _step in (
         needs=("evaluation",),
         stages=("explanation",),
     ),
-    *(
-        Step(
-            f"baseline {kind}",
-            f"the baseline {kind!r} has not been played",
-            f"baseline-{kind}.npz",
-            partial(evaluate_baseline, kind=kind),
-            needs=("evaluation",),
-        )
-        for kind in BASELINES
+    Step(
+        "failures",
+        "failures have not been explained",
+        "failures.npz",
+        explain_failures,
+        needs=("improvement", "explanations"),
+        stages=("failures",),
+    ),
+    Step(
+        "summary",
+        "the results have not been summarised",
+        "summary.npz",
+        summarise,
+        needs=("improvement", "references"),
     ),
 ):
     register_step(_step)

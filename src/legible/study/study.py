@@ -1,102 +1,152 @@
-"""A study: one run from policy to guided policy, in a folder, that can be stopped and goes on where it stopped.
+"""A study: one run from policy to guided policy, in a folder, that can be stopped and resumed.
 
-- `Study`: the steps of the paper. A verb does a step (`Study.mine`, `Study.evaluate`, …): it makes what it needs, keeps
-  it in the folder, and does nothing twice. An attribute only reads what is there (`Study.mining`, `Study.evaluation`).
+- `Study`: the steps of the paper. A method does a step and those that it needs (`Study.mine`, `Study.evaluate`, …) and
+  saves the result in the folder; nothing is done twice. A property only reads results (`Study.mining`,
+  `Study.evaluation`).
 
-The steps are declared in `legible.study.steps`. Everything that a study takes is in its folder, so `Study.open` needs
-nothing else. All numbers are in `legible.settings.StudySettings`.
+The steps are declared in `legible.study.steps`. The folder holds everything that a study was made from, so `Study.open`
+needs nothing else. All numbers are in `legible.settings.StudySettings`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
+from legible.display import Displayed
 from legible.engines import Engine, LocalProcesses
-from legible.environments import EnvironmentSpec, feature_map_of
-from legible.environments.domains import success_words
-from legible.evaluation import Evaluation, PlayedBlocks, References, Runner, play_on_same_seeds
+from legible.environments import EnvironmentSpec, find_feature_map
+from legible.evaluation import Evaluation, References, Runner
+from legible.evaluation.continuation import continue_evaluation
+from legible.evaluation.endings import EndingShare, describe_endings
+from legible.evaluation.ledger import Ledger
 from legible.evaluation.units import Setup, usual_rows
+from legible.evaluation.verdicts import Continuation
 from legible.explanation import (
     Conclusion,
     Deployment,
-    Outlook,
+    NextSteps,
     WeaknessExplanation,
     WeaknessGroup,
     conclude,
     group_weaknesses,
     is_repair,
-    look_ahead,
-    weigh_deployment,
+    suggest_next_steps,
 )
 from legible.features import FeatureSpace, cut_choices
-from legible.guidance import GuidedPolicy
+from legible.files import read_json, write_json
+from legible.formatting import capitalise
 from legible.hypotheses import source_names
 from legible.improvement import Improvement
 from legible.mining import Mining
 from legible.mistakes import Mistakes
-from legible.play import STAGES, Experiences, FoundWay, Known, copies_rows, environment_for, find_way, on_rows
-from legible.policies import Policy, with_choices
-from legible.relations import Generalisation, MetamorphicRelation, RelationsArgument, RelationsText
+from legible.play import (
+    STAGES,
+    BranchingMethod,
+    Experiences,
+    Known,
+    adapt_policy,
+    can_copy_rows,
+    environment_for,
+    find_branching_method,
+)
+from legible.policies import Policy
+from legible.relations import (
+    DISCOVER,
+    DISCOVERED,
+    Generalisation,
+    MetamorphicRelation,
+    RelationsArgument,
+    RelationsText,
+    by_name,
+    generalise,
+)
+from legible.relations.discovery import LABEL
 from legible.rules import Rule, RuleSet, parse_rule
 from legible.settings import StudySettings
-from legible.study.baselines import BASELINES, check_baseline
 from legible.study.choices import read_relations
 from legible.study.estimate import expected_episodes, settings_for
 from legible.study.folder import BEHAVIOUR, StudyFolder
-from legible.study.inputs import StudyInputs, load_policy_for, read_inputs
-from legible.study.looking import look_at_environment
+from legible.study.inputs import StudyInputs, check_fallback, inspect_environment, load_policy_for, read_inputs
 from legible.study.references import OtherPolicies
 from legible.study.rules_from import OtherRules, find_origins
-from legible.study.running import NotDoneError, Progress, StageRunner, ignore_progress
+from legible.study.running import Progress, StageRunner, StepMissingError, ignore_progress
 from legible.study.steps import MOST_EXPLAINED, STEPS
+from legible.study.summary import Summary, summarise
+
+if TYPE_CHECKING:
+    from legible.failures import Failures
+    from legible.guidance import GuidedPolicy
+    from legible.study.first_facts import FirstFacts
+    from legible.study.own_rules import OwnRules
+    from legible.study.time_limit import TimeLimitProbe
+
+# Attributes that need the policy and the environment; a study that was opened loads them when one is asked for.
+_PREPARED = frozenset(
+    (
+        *("policy", "environment", "names", "given_space", "relation_texts", "relations_left_out", "rule_texts"),
+        *("_veto_texts", "others", "other_rules", "observations_outside"),
+    )
+)
 
 
-class Study:
+class Study(Displayed):
     """One study of one policy in one environment.
 
     Parameters
     ----------
     folder
-        Where everything is kept. A folder that holds a study with other settings is refused, not mixed.
+        Where everything is kept. A folder that holds a study with other settings is refused.
     environment
         An id, ``module:factory`` or a spec with arguments.
     policy
-        A policy, or the path or address of one, see `legible.load_policy`. A network is copied into the folder.
+        A policy, or the path or address of one, see `legible.load_policy`. A network is copied into the folder. A
+        function from one observation, or from a batch of them, to actions is a policy, too, and so is any object with
+        such a ``predict``.
     relations
-        Relations files, names of those that legible ships for the environment, or relations; "none" for none. By
+        Relations files, names of relations that legible ships for the environment, relations, or "discover" for those
+        that discovery finds on seeds of its own; "none" for none. By
         default the shipped ones that fit.
     rules
-        Rules of your own, as texts or values, that are tested like the mined ones.
+        Your own rules, as texts or values, that are tested like the mined ones.
     rules_from
         Other policies, or folders of other studies, whose rules are tested, too (`legible.study.rules_from`).
     veto
         Rules, as texts or values, that must not be in the composition.
     seed
-        Decides everything that is random.
+        Random seed of the study.
     settings
-        Numbers; by default those of `StudySettings`, with units of work that suit the environment.
+        By default those of `StudySettings`, with units of work that suit the environment.
     names
         Feature names and derived features: a TOML file or a feature space; by default the environment's names, or those
         that legible ships for it.
     features
-        What rules see, if that is not the observation: "entries:NAME,…", "info:NAME,…" or "module:function".
+        Features for rules, if not the observation: "entries:NAME,…", "info:NAME,…" or "module:function".
     policy_options
-        What `legible.load_policy` is told beside the path: ``normalisation`` (a file, or "none"), ``output``.
-    typed
-        Whether a person named the policy, and no file did. Only then it may be code itself: ``module:function``.
+        Further arguments of `legible.load_policy`: ``normalisation`` (a file, or "none"), ``output``, ``activation``,
+        and ``fallback``: the action, by name or number, where rules block the one that a function returns.
+    allow_code
+        Whether the caller named the policy, rather than a file. Only then it may be code: ``module:function``.
+    trust
+        Whether policies may be TorchScript files, which are programs.
     engine
         Where episodes run; by default processes on all cores. Used as a context manager, it keeps its workers.
     progress
-        Called as ``progress(stage, done, of)`` whenever more of a stage became known.
+        Called as ``progress(stage, done, of)`` during a stage.
 
     Attributes
     ----------
-    folder, environment, policy, settings, seed, engine, progress
+    folder, environment, policy, seed, engine, progress
         As given.
+    remark
+        Called with findings as soon as they are known, as sentences; does nothing by default.
+    nominal_settings, settings
+        The settings as given, and with budgets that were fitted to the speed of the environment (`change_budgets`).
+    named_environment
+        The environment by its name, arguments and wrappers; `environment` may also compute features for rules.
     names, given_space
         Names that the folder has to keep, if any; names of features and actions before continuous ones are cut.
     relation_texts, rule_texts
@@ -106,9 +156,11 @@ class Study:
     policy_name
         The path or zoo name that the policy was given by; "" for an object.
     relations_left_out
-        Shipped relations that were not taken because they do not fit the names, in words.
-    versions
-        The versions of Python and packages that the study was made with.
+        Shipped relations that do not fit the names, with the reason.
+    observations_outside
+        Which observations leave their space; None if none was seen to.
+    fingerprint
+        Changes when policy or environment behave differently.
 
     Examples
     --------
@@ -117,19 +169,23 @@ class Study:
     >>> again = Study.open("studies/small")  # doctest: +SKIP
     """
 
-    fingerprint: str
+    policy: Policy
+    environment: EnvironmentSpec
     names: FeatureSpace | None
     given_space: FeatureSpace
     relation_texts: tuple[RelationsText, ...]
     relations_left_out: tuple[str, ...]
+    observations_outside: str | None
     others: OtherPolicies
     other_rules: OtherRules
+    rule_texts: tuple[str, ...]
+    _veto_texts: tuple[str, ...]
 
     def __init__(
         self,
         folder: str | Path,
         environment: str | EnvironmentSpec,
-        policy: str | Path | Policy,
+        policy: str | Path | Policy | Callable[..., Any],
         *,
         relations: RelationsArgument = None,
         rules: Sequence[str | Rule] = (),
@@ -140,36 +196,93 @@ class Study:
         names: str | Path | FeatureSpace | None = None,
         features: str | None = None,
         policy_options: Mapping[str, str] | None = None,
-        typed: bool = True,
+        allow_code: bool = True,
+        trust: bool = False,
         engine: Engine | None = None,
         progress: Progress | None = None,
     ) -> None:
-        self.environment = EnvironmentSpec(environment) if isinstance(environment, str) else environment
         self.policy_name = str(policy) if isinstance(policy, (str, Path)) else ""
-        self.policy = load_policy_for(self.environment, policy, typed=typed, options=policy_options, features=features)
-        self.environment = environment_for(self.policy, self.environment)
-        self.seed = seed
-        self.engine = engine or LocalProcesses()
-        self.progress = progress or ignore_progress
-        self.settings = settings or settings_for(self.environment)
-        limit = self.settings.time_limit or None
-        look = look_at_environment(
-            self.environment, self.policy, names, features, relations, engine=self.engine, time_limit=limit
+        spec = EnvironmentSpec(environment) if isinstance(environment, str) else environment
+        loaded = load_policy_for(
+            spec, policy, allow_code=allow_code, trust=trust, options=policy_options, features=features
         )
-        self.environment, self.fingerprint = look.environment, look.fingerprint
-        self.given_space, self.names = look.space, look.names
+        settings = settings or settings_for(environment_for(loaded, spec))
+        self._begin(folder, seed, settings, engine, progress)
+        self._prepare(
+            spec,
+            loaded,
+            relations=relations,
+            rules=rules,
+            rules_from=rules_from,
+            veto=veto,
+            names=names,
+            features=features,
+            policy_options=policy_options,
+            allow_code=allow_code,
+            trust=trust,
+        )
+        self.named_environment = self.environment
+
+    def _begin(
+        self,
+        folder: str | Path,
+        seed: int,
+        settings: StudySettings,
+        engine: Engine | None,
+        progress: Progress | None,
+    ) -> None:
+        self._folder, self.seed, self.settings = StudyFolder(folder), seed, settings
+        self.nominal_settings = settings
+        self.engine, self.progress = engine or LocalProcesses(), progress or ignore_progress
+        self._results: dict[str, Any] = {}
+        self.remark: Callable[[str], None] = lambda _: None
+
+    def _prepare(
+        self,
+        environment: EnvironmentSpec,
+        policy: str | Path | Policy,
+        *,
+        relations: RelationsArgument,
+        rules: Sequence[str | Rule],
+        rules_from: Sequence[str | Path | Policy | Mapping[str, Any]],
+        veto: Sequence[str | Rule],
+        names: str | Path | FeatureSpace | None,
+        features: str | None,
+        policy_options: Mapping[str, str] | None,
+        allow_code: bool,
+        trust: bool,
+    ) -> None:
+        """Load the policy, look at the environment, and claim the folder, which must hold this study or none."""
+        load = partial(load_policy_for, allow_code=allow_code, trust=trust)
+        self.policy = load(environment, policy, options=policy_options, features=features)
+        shown = environment_for(self.policy, environment)
+        limit = self.settings.time_limit or None
+        masks = self.settings.play.masks
+        look = inspect_environment(
+            shown,
+            self.policy,
+            names,
+            features,
+            self._with_kept_discovery(relations),
+            engine=self.engine,
+            time_limit=limit,
+            masks=masks,
+            seed=self.seed,
+        )
+        self.environment, self.given_space, self.names = look.environment, look.space, look.names
         self.relation_texts, self.relations_left_out = look.relations.texts, look.relations.left_out
+        self.observations_outside = look.outside
         self.rule_texts, self._veto_texts = self._texts_of(rules), self._texts_of(veto)
-        others = find_origins(self, rules_from, typed=typed)
-        self._folder = StudyFolder(folder)
+        check_fallback(self.policy, self.rule_texts)
+        others = find_origins(self, rules_from, load)
         inputs = StudyInputs(
             self.environment,
             self.policy,
             self.policy_name,
             policy_options or {},
-            self.fingerprint,
+            look.fingerprint,
             self.seed,
-            self.settings,
+            self.nominal_settings,
             self.names,
             self.relation_texts,
             self.rule_texts,
@@ -178,10 +291,15 @@ class Study:
             features,
         )
         self._kept = self._folder.claim(inputs.identity(), inputs.about(), inputs.write)
-        self.fingerprint = self._kept[BEHAVIOUR]  # on another machine it differs in the last digits
-        self.others = OtherPolicies(self, typed=typed)
-        self.other_rules = OtherRules(self, others, typed=typed)
-        self._results: dict[str, Any] = {}
+        self._read_budgets()
+        self.others = OtherPolicies(self, load)
+        self.other_rules = OtherRules(self, others, load)
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _PREPARED or "_waiting" not in self.__dict__:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        self._prepare(**self.__dict__.pop("_waiting"))
+        return getattr(self, name)
 
     @classmethod
     def open(
@@ -194,25 +312,31 @@ class Study:
         engine: Engine | None = None,
         progress: Progress | None = None,
     ) -> Self:
-        """Open the study that a folder holds; everything that it was made with is there.
+        """Open the study that a folder holds. Policy and environment are loaded when something needs them.
 
         Parameters
         ----------
         folder
             The folder.
         policy
-            The policy, for studies of a policy that is no file and no network; the folder cannot hold it.
+            The policy, for studies of a policy that is neither a file nor a network; the folder cannot hold it.
         trust
-            Whether to import what the folder names: factories of environments, wrappers, policies that are code. A
+            Whether to run code that the folder names: environment factories, wrappers, policies that are code. A
             folder from somebody else can name any code.
         most_failed
-            The share of episodes that may fail from now on; None leaves it as it is.
+            Largest share of failed episodes from now on; None leaves it as it is.
         engine, progress
             As for `Study`.
         """
         name, arguments = read_inputs(StudyFolder(folder), policy=policy, trust=trust, most_failed=most_failed)
-        study = cls(folder, engine=engine, progress=progress, **arguments)
-        study.policy_name = name
+        study = cls.__new__(cls)
+        study._begin(folder, arguments.pop("seed"), arguments.pop("settings"), engine, progress)
+        study.policy_name, study.named_environment = name, arguments["environment"]
+        study._kept = study._folder.read()
+        study._read_budgets()
+        study.__dict__["_waiting"] = arguments  # what `_prepare` takes, when something first needs it
+        if most_failed is not None:
+            study.policy  # noqa: B018 (loading it writes the new share)
         return study
 
     @staticmethod
@@ -225,6 +349,20 @@ class Study:
         """Where everything is kept."""
         return self._folder.path
 
+    def change_budgets(self, settings: StudySettings) -> None:
+        """Use other budgets for the steps to come; the folder keeps them."""
+        self.settings = settings
+        write_json(self._budgets_file, settings.to_dict(), self.key)
+
+    @property
+    def _budgets_file(self) -> Path:
+        return self.folder / "budgets.json"
+
+    def _read_budgets(self) -> None:
+        if self._budgets_file.exists():
+            data = read_json(self._budgets_file, self.key, "delete it to use the budgets of the settings again")
+            self.settings = StudySettings.from_dict(data, str(self._budgets_file))
+
     @property
     def is_played(self) -> bool:
         """Whether episodes of the evaluation have been played."""
@@ -234,6 +372,28 @@ class Study:
     def versions(self) -> dict[str, str]:
         """The versions of Python and packages that the study was made with."""
         return dict(self._kept["about"]["versions"])
+
+    @property
+    def fingerprint(self) -> str:
+        """A text that changes when policy or environment behave differently."""
+        return str(self._kept[BEHAVIOUR])
+
+    def facts(self) -> dict[str, object]:
+        """Return what a notebook shows."""
+        done = [name for name in STEPS if self.has(name)]
+        is_finished = {"evaluation", "improvement", "references"} <= set(done)
+        return {
+            **({"verdict": self.conclusion.headline} if is_finished else {}),
+            "environment": self.named_environment.name,
+            "policy": self.policy_name or "an object",
+            "folder": self.folder,
+            "done": ", ".join(done) or "nothing yet",
+        }
+
+    def __repr__(self) -> str:
+        done = sum(self.has(name) for name in STEPS)
+        policy = self.policy_name or "an object"
+        return f"<Study: {policy} in {self.named_environment.name}, folder {self.folder}, {done} steps done>"
 
     # --- What makes the study ----------------------------------------------------------------------------------------
 
@@ -251,6 +411,24 @@ class Study:
         """Names of features and actions."""
         return self.experiences.space
 
+    def _with_kept_discovery(self, relations: RelationsArgument) -> RelationsArgument:
+        """Return the relations, with the file of those that this study discovered before instead of "discover"."""
+        given = [relations] if isinstance(relations, (str, Path)) else relations
+        kept = sorted((self.folder / "relations").glob(f"??-{DISCOVERED}.toml"))
+        if given is None or DISCOVER not in given or not kept:
+            return relations
+        return [kept[0] if entry == DISCOVER else entry for entry in given]
+
+    def discovered_behind(self, rule_set: RuleSet) -> tuple[str, ...]:
+        """Return the names of discovered relations that map a rule of the set to another one."""
+        rules = set(rule_set.rules)
+        discovered = [relation for relation in self.relations if relation.name.endswith(LABEL)]
+        return tuple(
+            name
+            for name, group in by_name(discovered).items()
+            if any((set(generalise(rule, group).rule_set.rules) - {rule}) & rules for rule in rules)
+        )
+
     @cached_property
     def relations(self) -> tuple[MetamorphicRelation, ...]:
         """The metamorphic relations."""
@@ -267,18 +445,60 @@ class Study:
         return tuple(parse_rule(text, self.space) for text in self._veto_texts)
 
     @property
-    def learns_from_mistakes(self) -> bool:
+    def uses_mistakes(self) -> bool:
         """Whether rule sets that are tested come from single decisions, too."""
         return "mistakes" in source_names(self.settings.sources)
 
     def looks_for_mistakes(self) -> bool:
         """Whether a whole run looks for mistakes: the settings say always, or it is fast."""
         when = self.settings.mistakes.when
-        return when == "always" or (when == "fast" and copies_rows(self.environment))
+        if self.settings.evaluation.method == "unpaired":
+            return False  # a decision cannot be visited again
+        return when == "always" or (when == "fast" and can_copy_rows(self.environment))
 
-    def way_of_branching(self) -> FoundWay:
+    def branching_method(self) -> BranchingMethod:
         """Return how the environment is brought to a decision."""
-        return find_way(self.environment, time_limit=self.settings.time_limit or None)
+        return find_branching_method(self.environment, time_limit=self.settings.time_limit or None)
+
+    def add_rules(self, rules: Sequence[str | Rule]) -> tuple[str, ...]:
+        """Add rules of the user's own; return those that are new.
+
+        Steps that depend on them are done again by the next run, which plays only what has not been played yet.
+        """
+        with self._folder.lock():
+            new = tuple(text for text in self._texts_of(rules) if text not in self.rule_texts)
+            if new:
+                self._kept = self._folder.with_rules(new)
+                self.rule_texts += new
+                self._forget({"generalisations"})
+        return new
+
+    def _forget(self, stale: set[str]) -> None:
+        """Delete the results of steps, and of all steps that need them."""
+        for name, step in STEPS.items():
+            if name in stale or stale & set(step.needed_by(self)):
+                stale = stale | {name}
+                (self.folder / step.file).unlink(missing_ok=True)
+                self._results.pop(name, None)
+        self.__dict__.pop("weaknesses", None)
+
+    def continue_testing(self, episodes: int) -> Continuation | None:
+        """Test rule sets that are not confirmed yet on new seeds, with about as many episodes; save what they show.
+
+        Returns None where no undecided rule set changes enough episodes for a test. If some are confirmed, the steps
+        after the evaluation are done again by the next run, on seeds of their own.
+        """
+        step = STEPS["evaluation"]
+        with self._folder.lock():
+            run = self.runner("confirmation")
+            found = continue_evaluation(self.setup(), self.evaluation, seed=self.seed, episodes=episodes, run=run)
+            if found is self.evaluation:
+                return None
+            latest = found.continuations[-1]
+            self._forget({"improvement", "explanations"} if latest.confirmed else {"summary"})
+            step.save(self, self.folder / step.file, found)
+            self._results["evaluation"] = found
+        return latest
 
     # --- Playing -----------------------------------------------------------------------------------------------------
 
@@ -293,7 +513,7 @@ class Study:
         cuts.
         """
         space = self.space if (self.folder / "experiences.npz").exists() else cut_choices(self.given_space)
-        return with_choices(on_rows(self.policy, self.environment), space)
+        return adapt_policy(self.policy, self.environment, space)
 
     def setup(self, treatments: Sequence[Any] = ()) -> Setup:
         """Return what units of work share: policy, environment, and what they are guided with."""
@@ -327,13 +547,10 @@ class Study:
             progress=self.progress,
         )
 
-    def play_rule_sets(self, rule_sets: Sequence[RuleSet], seeds: Sequence[int]) -> PlayedBlocks:
-        """Play the policy alone and guided by each of some rule sets on the same seeds; the folder is not touched."""
-        of = (1 + len(rule_sets)) * len(seeds)
-        return play_on_same_seeds(self.setup(rule_sets), seeds, self.runner("comparison", of=of, keep=False))
-
     def guided_policy(self, seed: int = 0) -> GuidedPolicy:
         """Return the policy with the composition that `improve` found; without any rule where none helped."""
+        from legible.guidance import GuidedPolicy  # noqa: PLC0415 (it needs PyTorch)
+
         return GuidedPolicy(
             self.policy,
             self.improvement.composition,
@@ -341,7 +558,7 @@ class Study:
             precedence=self.settings.play.precedence,
             enforce=self.settings.play.enforce,
             seed=seed,
-            features=feature_map_of(self.environment),
+            features=find_feature_map(self.environment),
         )
 
     # --- Steps -------------------------------------------------------------------------------------------------------
@@ -355,7 +572,9 @@ class Study:
         if name not in self._results:
             step, path = STEPS[name], self.folder / STEPS[name].file
             if not path.exists():
-                raise NotDoneError(f"{self.folder}: {step.missing} yet; 'legible run {self.folder}' does that.")
+                raise StepMissingError(
+                    f"{self.folder}: {step.missing} yet; 'legible run {self.folder}{step.command}' does that."
+                )
             self._results[name] = step.load(self, path)
         return self._results[name]
 
@@ -374,26 +593,26 @@ class Study:
             step.export(self, result)
         return result
 
-    def run(self, *, baselines: bool = False, others: Mapping[str, str | Path | Policy] | None = None) -> Improvement:
+    def run(self, others: Mapping[str, str | Path | Policy] | None = None) -> Improvement:
         """Do everything up to the guided policy and its explanation.
 
         The guided policy is saved as ``guided.safetensors`` if there is one. `legible.write_report` writes the report.
 
         Parameters
         ----------
-        baselines
-            Whether the paper's baselines are played, too.
         others
             Other policies (or their paths) by name that are references, too.
         """
         with self.engine:
+            self.judge_own_rules()
             improvement = self.improve()
             self.play_references(others)
+            self.probe_time_limit()
             self.explain()
+            self.summarise()
             if self.looks_for_mistakes():
                 self.find_mistakes()
-            for kind in BASELINES if baselines else ():
-                self.play_baseline(kind)
+            self.explain_failures()
         return improvement
 
     def collect(self) -> Experiences:
@@ -402,8 +621,26 @@ class Study:
 
     @property
     def experiences(self) -> Experiences:
-        """What the policy saw and did."""
+        """The recorded episodes of the policy."""
         return cast("Experiences", self.read("experiences"))
+
+    def look_first(self) -> FirstFacts:
+        """Play the policy and simple baselines; refuses an environment whose seeds are not reproducible."""
+        return cast("FirstFacts", self.do("first facts"))
+
+    @property
+    def first_facts(self) -> FirstFacts:
+        """Facts from the first episodes: scores, how episodes end, baselines, the smallest effect of interest."""
+        return cast("FirstFacts", self.read("first facts"))
+
+    def judge_own_rules(self) -> OwnRules:
+        """Test the user's own rules on seeds of their own."""
+        return cast("OwnRules", self.do("own rules"))
+
+    @property
+    def own_rules(self) -> OwnRules:
+        """The verdicts on the user's own rules."""
+        return cast("OwnRules", self.read("own rules"))
 
     def mine(self) -> Mining:
         """Step 1: mine rules from what the policy does; collects experiences first."""
@@ -458,14 +695,22 @@ class Study:
             self.improve()
             with self._folder.lock():
                 self.others.add(others)
-                (self.folder / STEPS["references"].file).unlink(missing_ok=True)
-            self._results.pop("references", None)
+                self._forget({"references"})
         return cast("References", self.do("references"))
 
     @property
     def references(self) -> References:
-        """How random play, constant choices and other policies do, compared with the policy and the guided policy."""
+        """Random play, constant choices and other policies, compared with the policy and the guided policy."""
         return cast("References", self.read("references"))
+
+    def probe_time_limit(self) -> TimeLimitProbe:
+        """Play on some episodes that reached the time limit, to see how they would have ended."""
+        return cast("TimeLimitProbe", self.do("time limit"))
+
+    @property
+    def time_limit_probe(self) -> TimeLimitProbe:
+        """Endings of episodes that reach the time limit, if they are played on."""
+        return cast("TimeLimitProbe", self.read("time limit"))
 
     @property
     def other_policies(self) -> dict[str, str]:
@@ -473,7 +718,7 @@ class Study:
         return self.others.sources
 
     def explain(self) -> tuple[WeaknessExplanation, ...]:
-        """Put the most telling weaknesses into words, with what each of their rules adds (see `leaves_rules_out`)."""
+        """Explain the strongest weaknesses, with the contribution of each rule (see `can_leave_rules_out`)."""
         return cast("tuple[WeaknessExplanation, ...]", self.do("explanations"))
 
     @property
@@ -481,39 +726,49 @@ class Study:
         """The most telling weaknesses in words."""
         return cast("tuple[WeaknessExplanation, ...]", self.read("explanations"))
 
+    def summarise(self) -> Summary:
+        """Compute what `Study.summary` returns, and keep it."""
+        return cast("Summary", self.do("summary"))
+
     def find_mistakes(self) -> Mistakes:
-        """Look for single decisions in which another choice is better beyond doubt; independent of all other steps."""
+        """Look for single decisions in which another choice is significantly better; independent of all other steps."""
         return cast("Mistakes", self.do("mistakes"))
 
     @property
     def mistakes(self) -> Mistakes:
-        """Single decisions in which another choice is better beyond doubt."""
+        """Single decisions in which another choice is significantly better."""
         return cast("Mistakes", self.read("mistakes"))
+
+    def explain_failures(self) -> Failures:
+        """Learn what predicts failure, until when it can be avoided, and the causes of mistakes in the policy."""
+        return cast("Failures", self.do("failures"))
+
+    @property
+    def failures(self) -> Failures:
+        """What predicts failure, until when it can be avoided, and the causes of mistakes in the policy."""
+        return cast("Failures", self.read("failures"))
 
     @property
     def decisions(self) -> Experiences:
         """The recorded episodes whose decisions were looked at."""
         return cast("Experiences", self.read("decisions"))
 
-    def play_baseline(self, kind: str) -> Evaluation:
-        """Evaluate one of the paper's baselines: "block" or "enforce" (random testing), or "rules" (random rules)."""
-        check_baseline(kind)
-        return cast("Evaluation", self.do(f"baseline {kind}"))
-
-    @property
-    def baselines(self) -> dict[str, Evaluation]:
-        """The baselines that have been evaluated so far."""
-        return {kind: self.read(f"baseline {kind}") for kind in BASELINES if self.has(f"baseline {kind}")}
-
     # --- What follows from them --------------------------------------------------------------------------------------
 
     @cached_property
     def weaknesses(self) -> tuple[WeaknessGroup, ...]:
-        """What looks like a weakness, the strongest first; rule sets that change the same states are one."""
+        """Suspected and confirmed weaknesses, the strongest first; rule sets that change the same states are merged."""
+        if self.has("summary"):
+            return self.summary.weaknesses
         return group_weaknesses(self.evaluation, self.experiences)
 
     @property
-    def leaves_rules_out(self) -> bool:
+    def summary(self) -> Summary:
+        """Weaknesses, facts about deployment and figures; composition and references must be known."""
+        return cast("Summary", self.read("summary")) if self.has("summary") else summarise(self)
+
+    @property
+    def can_leave_rules_out(self) -> bool:
         """Whether explanations play rule sets without each of their rules: unless that takes longer than evaluating.
 
         Rule sets of environments with many exchangeable things, such as vehicles, are large.
@@ -527,30 +782,45 @@ class Study:
     @property
     def conclusion(self) -> Conclusion:
         """The whole study in a few sentences; composition and references must be known."""
-        solved = self.environment.solved_from
-        return conclude(self.evaluation, self.improvement, self.references, self.weaknesses, solved)
-
-    @property
-    def deployment(self) -> Deployment:
-        """What a person wants to know before the guided policy is used."""
-        return weigh_deployment(
+        clause = describe_endings(self.endings)
+        remarks = [f"{capitalise(clause)}.", self.time_limit_probe.sentence() if self.has("time limit") else ""]
+        remarks += [one.sentence() for one in self.evaluation.continuations]
+        failures = self.failures.summary(self.space) if self.has("failures") else []
+        return conclude(
+            self.evaluation,
             self.improvement,
-            environment=self.environment.name,
-            play=self.settings.play,
-            success=success_words(self.environment),
-            solved=self.environment.solved_from,
+            self.references,
+            self.weaknesses,
+            self.named_environment.solved_from,
+            self.deployment,
+            [*(remark for remark in remarks if len(remark) > 1), *failures],
         )
 
     @property
-    def outlook(self) -> Outlook | None:
-        """What could have been seen where nothing is confirmed, and what to try next; None where guidance helps."""
+    def ledger(self) -> Ledger | None:
+        """Where the gain of the guided policy comes from; None without a guided policy."""
+        return self.summary.ledger
+
+    @property
+    def endings(self) -> tuple[EndingShare, ...]:
+        """How the episodes end on held-out seeds, unguided and guided; empty in folders of older versions."""
+        return self.summary.endings
+
+    @property
+    def deployment(self) -> Deployment:
+        """Facts to know before the guided policy is used."""
+        return self.summary.deployment
+
+    @property
+    def next_steps(self) -> NextSteps | None:
+        """Detectable effects and suggestions where guidance does not help; None where it helps."""
         if is_repair(self.improvement, self.references):
             return None
         best = self.references.best_plain
-        return look_ahead(
+        return suggest_next_steps(
             self.evaluation,
             self.settings,
-            has_relations=bool(self.relations),
+            has_relations=bool(self._kept["relations"]),
             has_mistakes=self.has("mistakes"),
             folder=str(self.folder),
             is_bad=self.conclusion.is_bad,

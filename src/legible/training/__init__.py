@@ -1,10 +1,10 @@
 """Training with Stable-Baselines3, alone or guided by rules.
 
-- `sb3`, `sb3_checkpoint`, `sb3_rules`: train a policy; stop and go on; follow rules.
+- `sb3`, `sb3_checkpoint`, `sb3_rules`: train a policy; stop and resume; follow rules.
 - `sb3_export`: policies as zip files of Stable-Baselines3.
 - `starting`: a trained policy to begin with; `rules`: rules that guide a training and fade out.
 - `hyperparameters`, `presets`: the settings of each algorithm, and good ones by environment.
-- `measuring`: how a policy plays after its training.
+- `measuring`: evaluation of a policy after its training.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`TrainingError`: the one error of trainings that cannot be done as asked."""
+"""`TrainingError`: the error of all trainings and exports."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from legible.errors import LegibleError
 
 
 class TrainingError(LegibleError):
-    """A training that cannot be done or gone on with, or a policy that cannot be exported."""
+    """A training that cannot be started or resumed, or a policy that cannot be exported."""

@@ -1,18 +1,19 @@
-"""How a policy plays after its training.
+"""Evaluation of a policy after its training.
 
 - `measure_policy`: plays episodes greedily, the same ones for every policy; `PolicyEvaluation`: the result.
-- `action_names`: what an environment calls its actions.
+- `action_names`: the names of an environment's actions.
 """
 
 from __future__ import annotations
 
 import math
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
-from legible.environments import EnvironmentSpec, feature_space_of
+from legible.environments import EnvironmentSpec, feature_space_of, find_masks
 from legible.play import PolicyChooser, episode_seeds, make_slots, play_episodes
 from legible.play.acting import ActingChooser
 from legible.play.slots import make_space_slots
@@ -25,7 +26,7 @@ _ACTING_SLOTS = 10
 
 
 def action_names(environment: EnvironmentSpec) -> tuple[str, ...]:
-    """What an environment calls its actions."""
+    """Return the names of an environment's actions."""
     env = environment.make()
     names = tuple(action.name for action in feature_space_of(env).actions)
     env.close()
@@ -34,7 +35,7 @@ def action_names(environment: EnvironmentSpec) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class PolicyEvaluation:
-    """How a policy plays greedily: returns of whole episodes."""
+    """Returns and success rate of a policy that plays greedily."""
 
     episodes: int
     mean_return: float
@@ -42,7 +43,7 @@ class PolicyEvaluation:
     success_rate: float | None
 
     def as_json(self) -> dict[str, Any]:
-        """As plain data."""
+        """Return the evaluation as plain data."""
         return asdict(self)
 
 
@@ -51,7 +52,9 @@ def measure_policy(
 ) -> PolicyEvaluation:
     """Play episodes greedily, the same ones for every policy."""
     seeds = episode_seeds(_EVALUATION_SEED, 0, n_episodes)
-    if acting(policy).kind == "none":
+    with closing(environment.make()) as env:
+        is_masked = find_masks(env) is not None
+    if acting(policy).kind == "none" or is_masked:
         space_slots = make_space_slots(environment, min(_ACTING_SLOTS, n_episodes))
         played = play_episodes(space_slots, ActingChooser(policy, space_slots, seeds), seeds)
         space_slots.close()

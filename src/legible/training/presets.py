@@ -1,11 +1,11 @@
-"""Hyperparameters by environment: those that a domain's record names, or sensible ones.
+"""Hyperparameters by environment: those of its domain, or sensible defaults.
 
-- `preset`: how a policy for an environment is trained, a `Preset`.
-- `ALGORITHMS`, `fitting_algorithms`: the algorithms, and those for a space of actions.
+- `preset`: hyperparameters and steps for an environment, a `Preset`.
+- `ALGORITHMS`, `fitting_algorithms`: the algorithms, and those for an action space.
 - `short_name`: the name of an environment without namespace and version.
 
-Continuous tasks have settings in the manner of the RL Zoo's, and two budgets: a short one after which a policy does
-something sensible, and a longer one after which it is good.
+Continuous tasks have settings similar to the RL Zoo's, and two budgets: a short one after which a policy acts sensibly,
+and a longer one after which it is good.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from legible.training.hyperparameters import (
     Td3Settings,
 )
 
-# Elsewhere: Stable-Baselines3's defaults, but for a buffer that fits into memory and an earlier, steadier start.
+# Stable-Baselines3's defaults, except for a buffer that fits into memory and an earlier, steadier start.
 DEFAULT_DQN = DqnSettings(buffer_size=100_000, learning_starts=1000, target_update_interval=1000)
 DEFAULT_PPO = PpoSettings(n_steps=512, n_envs=4)
 
@@ -37,31 +37,17 @@ AnySettings: TypeAlias = DqnSettings | PpoSettings | SacSettings | Td3Settings
 
 @dataclass(frozen=True)
 class Preset:
-    """How a policy for an environment is trained.
-
-    Parameters
-    ----------
-    settings
-        The hyperparameters.
-    total_steps
-        Environment steps of a training.
-    reward_scale
-        What rewards are multiplied by while training.
-    long_steps
-        Environment steps of a longer training, where one is worth it.
-    normalised
-        Whether observations and rewards are normalised while training.
-    """
+    """Hyperparameters and length of a training."""
 
     settings: AnySettings
-    total_steps: int
-    reward_scale: float = 1.0
-    long_steps: int | None = None
-    normalised: bool = False
+    total_steps: int  # environment steps of a training
+    reward_scale: float = 1.0  # factor on rewards while training
+    long_steps: int | None = None  # environment steps of a longer training, where it is worthwhile
+    normalised: bool = False  # whether observations and rewards are normalised while training
 
 
 def short_name(env_id: str) -> str:
-    """The name of an environment without namespace and version.
+    """Return the name of an environment without namespace and version.
 
     >>> short_name("legible/PacmanSmallNC-v0")
     'PacmanSmallNC'
@@ -72,7 +58,7 @@ def short_name(env_id: str) -> str:
 
 
 def fitting_algorithms(action_space: spaces.Space[Any]) -> tuple[Algorithm, ...]:
-    """The algorithms that can train on a space of actions, the one that is taken by default first.
+    """Return the algorithms that can train on an action space, the default first.
 
     >>> fitting_algorithms(spaces.Discrete(2)), fitting_algorithms(spaces.Box(-1, 1, (2,)))
     (('dqn', 'ppo'), ('sac', 'td3', 'ppo'))
@@ -89,16 +75,9 @@ def fitting_algorithms(action_space: spaces.Space[Any]) -> tuple[Algorithm, ...]
 
 
 def preset(env_id: str, algorithm: Algorithm, *, continuous: bool = False) -> Preset:
-    """How the paper trained policies for an environment, or a sensible way where it did not.
+    """Return the paper's preset for an environment, or a sensible one where the paper has none.
 
-    Parameters
-    ----------
-    env_id
-        The environment's id.
-    algorithm
-        The algorithm; SAC and TD3 are for continuous actions only.
-    continuous
-        Whether actions are continuous.
+    SAC and TD3 are for continuous actions only; for PPO, `continuous` says whether actions are.
 
     Examples
     --------
@@ -128,7 +107,7 @@ def preset(env_id: str, algorithm: Algorithm, *, continuous: bool = False) -> Pr
 # --- Well-known tasks ------------------------------------------------------------------------------------------------
 
 _DISCRETE: Mapping[str, Mapping[Algorithm, Preset]] = {
-    # The goal is found by chance, seldom: what was found must be learned from soon, and often.
+    # Exploration rarely reaches the goal, so the policy must learn from it soon and often.
     "mountaincar": {
         "dqn": Preset(
             DqnSettings(
@@ -152,7 +131,7 @@ _DISCRETE: Mapping[str, Mapping[Algorithm, Preset]] = {
             PpoSettings(n_steps=1024, n_epochs=4, gamma=0.999, gae_lambda=0.98, ent_coef=0.01, n_envs=16), 500_000
         ),
     },
-    # A step tells nothing but its state: large steps of learning, and exploration for most of the training.
+    # States share no features: large learning rate, and exploration for most of the training.
     "frozenlake": {
         "dqn": Preset(
             DqnSettings(
@@ -186,7 +165,7 @@ _CONTINUOUS: Mapping[str, Mapping[Algorithm, Preset]] = {
             long_steps=300_000,
         ),
     },
-    # The reward lies far away and every push costs: only exploration that keeps its direction finds it.
+    # The reward is far away and every push costs: only exploration that keeps its direction finds it.
     "mountaincar": {
         "sac": Preset(
             SacSettings(

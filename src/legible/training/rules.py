@@ -1,15 +1,15 @@
-"""Rules in training: what they leave, how they fade out, and the loss that holds them.
+"""Rules in training: allowed choices, fading, and the margin loss.
 
-- `TrainingRules`: the rules, of a guided policy, a study's folder or a text file (`read_rules`).
-- `RuleSettings`: how fast they fade out, and whether a margin loss holds them.
-- `RuleMasks`: which choices the rules allow in the states of a batch.
-- `guided_shift`: what is added to the logits of a policy so that it follows the rules in a share of its actions.
-- `margin_loss`, `margin_gradient`: how far forbidden choices score above where they should.
+- `TrainingRules`: the rules of a guided policy, a study's folder or a text file (`read_rules`).
+- `RuleSettings`: the schedule by which they fade out, and their margin loss.
+- `RuleMasks`: the choices that the rules allow in the states of a batch.
+- `guided_shift`: a shift of logits with which a policy follows the rules in a share of its actions.
+- `margin_loss`, `margin_gradient`: a penalty on high scores of forbidden choices.
 
-All that an algorithm asks of rules is which choices they *allow* in a state (Algorithm 1): the enforced one where
-positive rules agree on one, else all that no negative rule blocks, else all. So enforcing and blocking are one case:
-the margin loss ``max(0, max over forbidden (score + margin) − max over allowed score)`` is that of DQfD where a choice
-is enforced, and puts a blocked choice a margin below the best one else.
+Algorithms only ask which choices the rules *allow* in a state (Algorithm 1): the enforced one where positive rules
+agree on one, else all that no negative rule blocks, else all. So enforcing and blocking are one case: the margin loss
+``max(0, max over forbidden (score + margin) − max over allowed score)`` is that of DQfD where a choice is enforced, and
+otherwise puts a blocked choice a margin below the best one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numba import njit
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -31,16 +30,18 @@ from legible.errors import LegibleError
 from legible.features import FeatureSpace, is_cut
 from legible.guidance import GuidedPolicy
 from legible.guidance.kernel import guide_row
-from legible.rules import CompiledRules, Rule, RuleSet, parse_rule
+from legible.imports import njit
+from legible.policies.protocol import MASKED
+from legible.rules import CompiledRules, RuleSet, parse_rule
 from legible.settings import Enforce, Precedence
 from legible.training.errors import TrainingError
 
-_LEAST_SHIFT = -1e4  # stands for −∞: probabilities are zero, and zero times it is zero
+LEAST_SHIFT = -1e4  # stands for −∞: probabilities are zero, and zero times it is zero
 _MOST_TEXT_BYTES = 1_000_000
 
 
 class RuleLayer(NamedTuple):
-    """Rules that guide together, and which win where they conflict."""
+    """Rules that guide together, and their precedence where they conflict."""
 
     rules: RuleSet
     precedence: Precedence
@@ -48,14 +49,14 @@ class RuleLayer(NamedTuple):
 
 @dataclass(frozen=True)
 class RuleSettings:
-    """How rules fade out of a training.
+    """Settings of rules in a training.
 
     Parameters
     ----------
     fade
-        The share of the training over which guidance falls, in a straight line, from 1 to 0.
+        The share of the training over which guidance falls linearly from 1 to 0.
     margin
-        How far below the best choice that rules allow those that they forbid must score; None for no such loss. Scores
+        The distance by which forbidden choices must score below the best allowed one; None for no such loss. Scores
         are Q-values for DQN, logits for PPO, and depths in a region, in spreads of the dimension, for SAC and TD3.
     margin_weight
         Weight of that loss; it fades out with the rules.
@@ -75,12 +76,12 @@ class RuleSettings:
         if not 0.0 < self.fade <= 1.0:
             raise TrainingError(f"rules fade out over a share of the training above 0, at most 1, not {self.fade}.")
         if self.margin is not None and not 0.0 <= self.margin < np.inf:
-            raise TrainingError(f"the margin is a number that is not below 0, not {self.margin}.")
+            raise TrainingError(f"the margin must be at least 0, got {self.margin}.")
         if not 0.0 <= self.margin_weight < np.inf:
-            raise TrainingError(f"the weight of the margin loss is not below 0, not {self.margin_weight}.")
+            raise TrainingError(f"the weight of the margin loss must be at least 0, got {self.margin_weight}.")
 
     def share(self, done: float) -> float:
-        """How much rules have to say after this share of the training: 1 at first, 0 when they have faded out."""
+        """Return the share of guidance after a share of the training: 1 at first, 0 after the rules have faded out."""
         return max(0.0, 1.0 - done / self.fade)
 
 
@@ -95,7 +96,7 @@ class TrainingRules:
     space
         Names of features and actions, with the regions of continuous ones.
     enforce
-        What a continuous action becomes that rules move into another region.
+        The value of a continuous action that rules move into another region.
     """
 
     layers: tuple[RuleLayer, ...]
@@ -103,25 +104,21 @@ class TrainingRules:
     enforce: Enforce = "typical"
 
     def __post_init__(self) -> None:
-        for layer in self.layers:
-            for rule in layer.rules.rules:
-                rule.check(self.space)
-                self._check_seen(rule)
+        for rule in (rule for layer in self.layers for rule in layer.rules.rules):
+            rule.check(self.space)
+            # Derived features have a memory, which a replay buffer lacks.
+            derived = [feature for feature in rule.features if feature >= self.space.n_own]
+            if derived:
+                raise TrainingError(
+                    f"the rule {rule.text(self.space)!r} uses {self.space[derived[0]].name!r}, which is derived; rules "
+                    "in training see the observation only."
+                )
         if not is_cut(self.space):
-            raise TrainingError("continuous actions must be cut into regions before rules can speak of them.")
-
-    def _check_seen(self, rule: Rule) -> None:
-        """Refuse features that are not of the observation: they have a memory, which a replay buffer has not."""
-        beyond = [feature for feature in rule.features if feature >= self.space.n_own]
-        if beyond:
-            raise TrainingError(
-                f"the rule {rule.text(self.space)!r} speaks of {self.space[beyond[0]].name!r}, which is derived; rules "
-                "in training see the observation only."
-            )
+            raise TrainingError("continuous actions must be cut into regions before rules can use them.")
 
     @classmethod
     def of(cls, guided: GuidedPolicy) -> TrainingRules:
-        """The rules of a guided policy."""
+        """Return the rules of a guided policy."""
         layers: list[RuleLayer] = []
         policy = guided
         while True:
@@ -133,22 +130,22 @@ class TrainingRules:
 
     @property
     def n_rules(self) -> int:
-        """How many rules there are."""
+        """The number of rules."""
         return sum(len(layer.rules) for layer in self.layers)
 
     def description(self) -> dict[str, Any]:
-        """The rules as plain data: what tells a training with them from others."""
+        """Return the rules as plain data, for the description of a training."""
         layers = [{"rules": layer.rules.text(self.space), "precedence": layer.precedence} for layer in self.layers]
         return {"layers": layers, **({} if self.space.is_discrete else {"enforce": self.enforce})}
 
 
 class RuleMasks:
-    """Which choices rules allow, for policies side by side with rules of their own each.
+    """The choices that rules allow, for several policies with the same numbers of features and choices.
 
     Parameters
     ----------
     rules
-        The rules of every policy, which have the same numbers of features and choices.
+        The rules of each policy.
 
     Examples
     --------
@@ -167,16 +164,19 @@ class RuleMasks:
         self.starts = rules[0].space.group_starts
         self.n_policies, self.n_choices = len(rules), int(self.starts[-1])
 
-    def allowed(self, observations: NDArray[np.float32]) -> NDArray[np.bool_]:
-        """Return ``bool[n, choices]`` for observations ``[n, features]``, of which all policies have as many.
+    def allowed(self, observations: NDArray[np.float32], masks: NDArray[np.bool_] | None = None) -> NDArray[np.bool_]:
+        """Return ``bool[n, choices]`` for observations ``[n, features]``, the same number for each policy.
 
-        Where everything is blocked, rules have no say, and everything is allowed.
+        Where rules block everything that the action `masks` ``bool[n, choices]`` allow, all of that is allowed.
         """
         rows = np.ascontiguousarray(observations, np.float32).reshape(len(observations), -1)
-        found = np.empty((len(rows), self.n_choices), np.bool_)
+        allowed = np.empty((len(rows), self.n_choices), np.bool_)
         each = len(rows) // self.n_policies
-        _mark_allowed(self._compiled, self._first_layers, self._negative_first, each, rows, self.starts, found)
-        return found
+        possible = np.ones_like(allowed) if masks is None else np.ascontiguousarray(masks, np.bool_)
+        _mark_allowed(
+            self._compiled, self._first_layers, self._negative_first, each, rows, self.starts, possible, allowed
+        )
+        return allowed
 
 
 @njit(cache=True, nogil=True)
@@ -187,43 +187,34 @@ def _mark_allowed(
     rows_each: int,
     observations: NDArray[np.float32],
     starts: NDArray[np.int64],
+    possible: NDArray[np.bool_],
     allowed: NDArray[np.bool_],
 ) -> None:
-    """Fill `allowed`; row i is one of policy i // rows_each, whose layers of rules are applied one after the other."""
+    """Fill `allowed`; row i belongs to policy i // rows_each, whose layers of rules are applied one after the other."""
     n_choices = allowed.shape[1]
     marks = np.empty((2, n_choices), np.bool_)
     scores = np.empty(n_choices, np.float64)
     for i in range(observations.shape[0]):
         policy = i // rows_each
-        scores[:] = 0.0
+        for a in range(n_choices):
+            scores[a] = 0.0 if possible[i, a] else MASKED
         for layer in range(first_layers[policy], first_layers[policy + 1]):
             guide_row(rules, layer, observations[i], negative_first[layer], scores, starts, marks)
         for g in range(starts.size - 1):
-            left = scores[starts[g] : starts[g + 1]].max() > -np.inf
+            left = scores[starts[g] : starts[g + 1]].max() > MASKED
             for a in range(starts[g], starts[g + 1]):
-                allowed[i, a] = scores[a] > -np.inf or not left
+                allowed[i, a] = scores[a] > MASKED or (possible[i, a] and not left)
 
 
-# --- What algorithms do with them ------------------------------------------------------------------------------------
+# --- Guidance and losses ---------------------------------------------------------------------------------------------
 
 
 def guided_shift(logits: Tensor, allowed: Tensor, share: Tensor, starts: Sequence[int]) -> Tensor:
-    """Return what is added to logits ``[…, choices]`` so that forbidden choices keep 1 − share of their probability.
+    """Return the shift of logits ``[…, choices]`` that leaves forbidden choices 1 − share of their probability.
 
-    The policy with these logits is the one that acts *and* the one that PPO improves, so what is learnt from is always
-    its own; as the share falls to zero it becomes the network's policy. The allowed choices keep their proportions, and
-    so do the forbidden ones.
-
-    Parameters
-    ----------
-    logits
-        Of the network, all groups side by side.
-    allowed
-        ``bool[…, choices]``.
-    share
-        One number from 0 to 1.
-    starts
-        Where the choices of each group begin, and where the last ones end.
+    The policy with shifted logits is the one that acts *and* the one that PPO improves, so it learns from its own
+    actions; as the share falls to zero it becomes the network's policy. The allowed choices keep their proportions, and
+    so do the forbidden ones. `starts` holds the first choice of each group and the end of the last one.
     """
     parts = []
     left = (1.0 - share).log()
@@ -231,14 +222,14 @@ def guided_shift(logits: Tensor, allowed: Tensor, share: Tensor, starts: Sequenc
         free = allowed[..., first:last]
         logs = logits[..., first:last].log_softmax(dim=-1)
         good = logs.masked_fill(~free, -torch.inf).logsumexp(dim=-1, keepdim=True)
-        # Of a forbidden probability b the share (1 − share) is left, and 1 − b grows to what is missing.
+        # A forbidden probability b falls to (1 − share) · b, and 1 − b grows accordingly.
         kept = left + good - torch.logaddexp(share.log(), left + good)
-        parts.append(torch.where(free, torch.zeros_like(logs), kept.clamp(min=_LEAST_SHIFT)))
+        parts.append(torch.where(free, torch.zeros_like(logs), kept.clamp(min=LEAST_SHIFT)))
     return torch.cat(parts, dim=-1)
 
 
 def margin_loss(scores: Tensor, allowed: Tensor, margin: float, starts: Sequence[int]) -> Tensor:
-    """Return, for every row of scores ``[…, choices]``, how much forbidden choices score too high, groups added up.
+    """Return the margin loss of every row of scores ``[…, choices]``, summed over groups.
 
     >>> scores, allowed = torch.tensor([[1.0, 3.0, 2.0]]), torch.tensor([[True, False, True]])
     >>> margin_loss(scores, allowed, 0.5, (0, 3)).tolist()  # 3 + 0.5 − 2
@@ -254,26 +245,26 @@ def margin_loss(scores: Tensor, allowed: Tensor, margin: float, starts: Sequence
 
 
 def margin_gradient(scores: Tensor, allowed: Tensor, margin: float) -> Tensor:
-    """Return the gradient of `margin_loss` of every row with respect to its scores, of one group of choices."""
+    """Return the gradient of every row's `margin_loss` with respect to its scores, for one group of choices."""
     forbidden, worst = scores.masked_fill(allowed, -torch.inf).max(dim=-1, keepdim=True)
     best, chosen = scores.masked_fill(~allowed, -torch.inf).max(dim=-1, keepdim=True)
     slopes = (forbidden + margin > best).to(scores.dtype)
     return torch.zeros_like(scores).scatter_(-1, worst, slopes).scatter_add_(-1, chosen, -slopes)
 
 
-# --- Reading them ----------------------------------------------------------------------------------------------------
+# --- Reading ---------------------------------------------------------------------------------------------------------
 
 
 def read_rules(
     source: str | Path, environment: EnvironmentSpec, names: str | Path | FeatureSpace | None = None
 ) -> TrainingRules:
-    """Read the rules of a training, and check that they are of its environment.
+    """Read the rules of a training, and check that they belong to its environment.
 
     Parameters
     ----------
     source
-        The folder of a study, whose composition is taken; the file of a guided policy; or a text file with a rule a
-        line, in names (empty lines and those that begin with # are passed over).
+        The folder of a study, for its composition; the file of a guided policy; or a text file with one rule per line
+        (empty lines and those that begin with # are ignored).
     environment
         The environment of the training.
     names
@@ -283,10 +274,18 @@ def read_rules(
     env = environment.make()
     try:
         if path.is_dir() or path.suffix == ".safetensors":
-            rules = TrainingRules.of(GuidedPolicy.load(_guided_file(path) if path.is_dir() else path))
+            file = path / "guided.safetensors" if path.is_dir() else path
+            if path.is_dir() and not file.is_file():
+                if not (path / "study.json").is_file():
+                    raise TrainingError(f"{path}: holds no study; 'legible run ENV POLICY --out {path}' makes one.")
+                raise TrainingError(
+                    f"{path}: this study has no guided policy. Either it is not finished ('legible run {path}' "
+                    "continues it), or its composition is empty, and there is nothing to train with."
+                )
+            rules = TrainingRules.of(GuidedPolicy.load(file))
             _check_names(rules.space, env, f"{source}", environment.name)
         else:
-            rules = _rules_of_text(path, env, names)
+            rules = _read_text(path, env, names)
     finally:
         env.close()
     if not rules.n_rules:
@@ -294,48 +293,36 @@ def read_rules(
     return rules
 
 
-def _guided_file(folder: Path) -> Path:
-    file = folder / "guided.safetensors"
-    if file.is_file():
-        return file
-    if not (folder / "study.json").is_file():
-        raise TrainingError(f"{folder}: holds no study; 'legible run ENV POLICY --out {folder}' makes one.")
-    raise TrainingError(
-        f"{folder}: this study has no guided policy: either it is not finished ('legible run {folder}' goes on with "
-        "it), or its composition is empty, and there is nothing to train with."
-    )
-
-
-def _check_names(space: FeatureSpace, env: Env, source: str, environment: str) -> None:
-    """Refuse rules whose names are those of another environment."""
+def _check_names(theirs: FeatureSpace, env: Env, source: str, environment: str) -> None:
+    """Raise for rules whose names belong to another environment."""
     here = resolve_names(env)
-    own, theirs = here.space, space
+    own = here.space
     groups = (tuple(group.name for group in each.groups) for each in (own, theirs))
     actions = (own.action_names, theirs.action_names) if own.is_discrete else tuple(groups)
     for what, ours, others in (("features", own.own.names, theirs.own.names), ("actions", *actions)):
         if len(ours) != len(others):
             raise TrainingError(
-                f"{source}: its rules are of another environment: they know {len(others)} {what}, but {environment} "
+                f"{source}: its rules belong to another environment: they have {len(others)} {what}, but {environment} "
                 f"has {len(ours)}."
             )
         different = [(a, b) for a, b in zip(ours, others, strict=True) if a != b]
         if different and here.is_named:
             raise TrainingError(
-                f"{source}: its rules are of another environment: among their {what} is {different[0][1]!r} where "
+                f"{source}: its rules belong to another environment: among their {what} is {different[0][1]!r} where "
                 f"{environment} has {different[0][0]!r}."
             )
 
 
-def _rules_of_text(path: Path, env: Env, names: str | Path | FeatureSpace | None) -> TrainingRules:
+def _read_text(path: Path, env: Env, names: str | Path | FeatureSpace | None) -> TrainingRules:
     space = resolve_names(env, names).space
     if not is_cut(space):
         raise TrainingError(
-            f"{path}: rules of continuous actions need regions, which a study finds; give its folder or its "
+            f"{path}: rules on continuous actions need the regions of a study; give its folder or its "
             "guided.safetensors instead of a text."
         )
     try:
         if path.stat().st_size > _MOST_TEXT_BYTES:
-            raise TrainingError(f"{path}: this is far too large for a text of rules.")
+            raise TrainingError(f"{path}: is too large for a text of rules ({_MOST_TEXT_BYTES} bytes at most).")
         lines = path.read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
         raise TrainingError(f"{path}: no such file or folder with rules.") from None

@@ -1,8 +1,8 @@
-"""One policy with Stable-Baselines3: training with presets, checkpoints and resuming.
+"""Training of one policy with Stable-Baselines3: presets, checkpoints and resuming.
 
-- `train`: trains, goes on where a stopped training left off, writes a ``.zip`` and a ``.safetensors`` file. It can
-  begin with a trained policy (the paper's extended training), and rules can guide it.
-- `sb3_arguments`: hyperparameters as Stable-Baselines3's arguments; `ARGUMENT_NAMES`: what it calls them.
+- `train`: trains, resumes a stopped training, writes a ``.zip`` and a ``.safetensors`` file. It can begin with a
+  trained policy (the paper's extended training), and rules can guide it.
+- `sb3_arguments`: hyperparameters as Stable-Baselines3's arguments; `ARGUMENT_NAMES`: their names.
 """
 
 from __future__ import annotations
@@ -12,27 +12,21 @@ import json
 import math
 import os
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
 from torch import nn
 
-from legible.environments import EnvironmentSpec
+from legible.environments import EnvironmentSpec, MaskReader, feature_space_of, find_masks
+from legible.features import FeatureSpace
 from legible.imports import needs_extra
 from legible.play import environment_for, one_thread
-from legible.policies import (
-    NetworkPolicy,
-    Normalisation,
-    Policy,
-    load_policy,
-    save_normalisation,
-    save_policy,
-)
+from legible.policies import NetworkPolicy, Normalisation, Policy, load_policy, save_normalisation, save_policy
 from legible.policies.vec_normalize import normalisation_of_vec_normalize
 from legible.streams import check_seed
 from legible.training.errors import TrainingError
@@ -51,67 +45,54 @@ with needs_extra("sb3", "training and exporting policies with Stable-Baselines3"
     from stable_baselines3.common.running_mean_std import RunningMeanStd
     from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecNormalize
 
-# Settings that are no arguments of models: they shape networks, environments and noise.
-_OTHERS = {"hidden", "n_envs", "log_std_init", "activation", "ortho_init", "action_noise", "correlated_noise"}
-# By the class of the settings: what is trained, and the names of its arguments.
-_KINDS: dict[type[AnySettings], tuple[type[Model], tuple[str, ...]]] = {
-    settings: (model, tuple(field.name for field in dataclasses.fields(settings) if field.name not in _OTHERS))
-    for settings, model in (
-        (DqnSettings, DQN),
-        (PpoSettings, PPO),
-        (ContinuousPpoSettings, PPO),
-        (SacSettings, SAC),
-        (Td3Settings, TD3),
-    )
+# Settings of networks, environments and noise, which are no arguments of models.
+_OTHER_SETTINGS = {"hidden", "n_envs", "log_std_init", "activation", "ortho_init", "action_noise", "correlated_noise"}
+_MODELS: dict[type[AnySettings], type[Model]] = {
+    DqnSettings: DQN,
+    PpoSettings: PPO,
+    ContinuousPpoSettings: PPO,
+    SacSettings: SAC,
+    Td3Settings: TD3,
 }
+
+
+def _argument_names(settings: type[AnySettings]) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(settings) if field.name not in _OTHER_SETTINGS)
+
+
 ARGUMENT_NAMES: dict[Algorithm, tuple[type[Any], tuple[str, ...]]] = {
-    "dqn": _KINDS[DqnSettings],
-    "ppo": _KINDS[PpoSettings],
-    "sac": _KINDS[SacSettings],
-    "td3": _KINDS[Td3Settings],
+    "dqn": (DQN, _argument_names(DqnSettings)),
+    "ppo": (PPO, _argument_names(PpoSettings)),
+    "sac": (SAC, _argument_names(SacSettings)),
+    "td3": (TD3, _argument_names(Td3Settings)),
 }
-"""By algorithm: what is trained, and the names of its arguments."""
+"""By algorithm: the class of the model, and the names of its arguments."""
 _ACTING_EPISODES = 50  # policies without scores play one observation at a time
-_CRITIC_SHARE = 0.05  # of the training, in which critics that begin anew learn alone
-_ENTROPY_WEIGHT = 0.1  # of SAC at the start of an extended training where the policy's file does not tell it
+_CRITIC_SHARE = 0.05  # share of the training in which new critics learn alone
+_ENTROPY_WEIGHT = 0.1  # of SAC at the start of an extended training where the policy's file does not hold it
 
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """What came out of a training.
-
-    Parameters
-    ----------
-    zip, safetensors
-        The files.
-    steps
-        Environment steps that were taken.
-    evaluation
-        How the policy plays.
-    normalisation
-        The file with what observations were normalised with, if they were.
-    before
-        How the policy played with which the training began, if there was one; in the same episodes.
-    """
+    """The files of a training, and the evaluation of its policy."""
 
     zip: Path
     safetensors: Path
-    steps: int
+    steps: int  # environment steps taken
     evaluation: PolicyEvaluation
-    normalisation: Path | None = None
-    before: PolicyEvaluation | None = None
+    normalisation: Path | None = None  # the file with the normalisation of observations
+    before: PolicyEvaluation | None = None  # of the policy with which the training began, in the same episodes
 
 
 def sb3_arguments(settings: AnySettings) -> dict[str, Any]:
-    """The hyperparameters as arguments of ``DQN``, ``PPO``, ``SAC`` or ``TD3``, with the networks' shape among them.
+    """Return hyperparameters as arguments of ``DQN``, ``PPO``, ``SAC`` or ``TD3``, including the networks' shape.
 
     >>> from legible_envs.pacman.training import PACMAN_DQN
     >>> arguments = sb3_arguments(PACMAN_DQN)
     >>> arguments["gradient_steps"], arguments["policy_kwargs"]["net_arch"]
     (-1, [256, 256])
     """
-    _, names = _KINDS[type(settings)]
-    arguments = {name: getattr(settings, name) for name in names}
+    arguments = {name: getattr(settings, name) for name in _argument_names(type(settings))}
     arguments["policy_kwargs"] = {"net_arch": list(settings.hidden), "activation_fn": nn.ReLU}
     if isinstance(settings, ContinuousPpoSettings | SacSettings):
         arguments["policy_kwargs"]["log_std_init"] = settings.log_std_init
@@ -141,9 +122,9 @@ def train(
 ) -> TrainingResult:
     """Train one policy with Stable-Baselines3.
 
-    A training that was stopped goes on from its last checkpoint when it is called again with the same arguments; the
-    episodes under way and the state of the random generators are lost, everything else is kept. The checkpoint is a
-    folder beside the output, and is removed at the end; reading it runs no code that it may hold.
+    A stopped training continues from its last checkpoint when it is called again with the same arguments; only the
+    current episodes and the state of the random generators are lost. The checkpoint is a folder next to the output,
+    which is removed at the end; reading it runs no code from it.
 
     Parameters
     ----------
@@ -157,73 +138,79 @@ def train(
     seed
         Seed of the networks, the exploration and the environments.
     out
-        Where to, without or with a suffix: ``out.zip`` and ``out.safetensors`` are written; what observations were
-        normalised with, if they were, goes into ``out.normalisation.npz``, too, for the zip.
+        The output, with or without a suffix: ``out.zip`` and ``out.safetensors`` are written. The normalisation of
+        observations, if there is one, is also written to ``out.normalisation.npz``, for the zip.
     start
-        The trained policy with which the training begins; by default networks are fresh. Without rules that is the
-        paper's extended training: weights are taken, Adam and the replay buffer begin anew, and exploration as the
-        preset has it. Where critics are not in the policy's file, what acts stays as it is for the first twentieth of
-        the training, while new ones learn.
+        The trained policy with which the training begins; by default networks are new. Without rules this is the
+        paper's extended training: the weights are those of the policy, Adam and the replay buffer are new, and
+        exploration follows the preset. Where the policy's file holds no critics, the actor is frozen for the first
+        twentieth of the training, while new critics learn.
     rules
         Rules that guide exploration (`legible.training.rules`), for DQN, SAC, TD3, and PPO unless actions are
         continuous.
     rule_settings
-        How they fade out, and whether a margin loss holds them.
+        The schedule by which rules fade out, and their margin loss.
     settings
         Hyperparameters; by default the preset's.
     reward_scale
-        What rewards are multiplied by while training; by default the preset's.
+        Factor on rewards while training; by default the preset's.
     long
-        Take the preset's longer training, where it has one.
+        Whether to use the preset's longer training, where it has one.
     device
-        Where PyTorch computes; for networks this small the CPU is fastest.
+        PyTorch's device; for networks this small the CPU is fastest.
     checkpoint_steps
         Environment steps between two checkpoints.
     n_episodes
         Episodes on which the finished policy is measured; by default 250, and 50 where it has no scores.
     on_progress
-        Called now and then with the steps taken and the steps in all.
-
-    Returns
-    -------
-    TrainingResult
-        The files, and how the policy plays.
+        Called from time to time with the steps taken and the total steps.
     """
     spec = env if isinstance(env, EnvironmentSpec) else EnvironmentSpec(env)
     if start is not None:
-        start = (
-            start
-            if isinstance(start, StartingPoint)
-            else read_start(Path(start) if isinstance(start, os.PathLike) else start, algo)
-        )
+        if not isinstance(start, StartingPoint):
+            start = read_start(Path(start) if isinstance(start, os.PathLike) else start, algo)
         if start.had_rules and rules is None:
             raise TrainingError(
-                f"{start.name}: is a guided policy. Give its rules as well (--rules {start.name}), or begin with the "
-                "network that it was made from."
+                f"{start.name} is a guided policy. Give its rules as well (--rules {start.name}), or begin with its "
+                "network."
             )
         spec, algo = environment_for(start.policy, spec), start.algorithm
     algo, continuous = choose_algorithm(spec, algo)
-    plan = _preset_with(preset(spec.name, algo, continuous=continuous), algo, steps, settings, reward_scale, long=long)
+    plan = preset(spec.name, algo, continuous=continuous)
+    if settings is not None and not issubclass(_MODELS[type(settings)], _MODELS[type(plan.settings)]):
+        raise TrainingError(f"{type(settings).__name__} are no hyperparameters of {algo}.")
+    plan = _change_preset(plan, steps, settings, reward_scale, long=long)
     guidance = None if rules is None else (rules, rule_settings or RuleSettings())
+    if _has_masks(spec):
+        if algo != "ppo":
+            raise TrainingError(
+                f"{spec.name}: its actions are masked, and {algo} would learn from masked ones; use ppo (--algo)."
+            )
+        guidance = guidance or (TrainingRules((), _space_of(spec)), RuleSettings())
     path = Path(out)
     stem = path.with_suffix("") if path.suffix in (".zip", ".safetensors") else path
     stem.parent.mkdir(parents=True, exist_ok=True)
-    environments = _environments(spec, plan, start)
+    environments = _make_environments(spec, plan, start)
     try:
+        description = _description(spec, algo, plan, check_seed(seed))
         if start is not None:
             start.check(environments.observation_space, environments.action_space, spec.name)
-        description = {**_description(spec, algo, plan, check_seed(seed)), **_beginning(start, guidance)}
+            description |= {"training": "extended", "from": start.description()}
+        if guidance is not None and rules is not None:
+            description |= {"training": "rules", "rules": {**guidance[0].description(), **asdict(guidance[1])}}
         checkpoint = TrainingCheckpoint(stem, description)
         model = _new_model(environments, plan, seed, device, start, guided=rules is not None)
         if guidance is not None:
             guide_model(model, *guidance, plan.total_steps, seed)
         if start is not None and not start.has_critic:
-            let_critic_learn_first(model, _critic_steps(plan))
+            share, own = round(_CRITIC_SHARE * plan.total_steps), plan.settings
+            waiting = max(share, own.rollout) if isinstance(own, PpoSettings) else own.learning_starts + share
+            let_critic_learn_first(model, waiting)
         checkpoint.restore(model)
         remaining = plan.total_steps - model.num_timesteps
         if remaining > 0:
             callback = _ProgressCallback(checkpoint, checkpoint_steps, plan.total_steps, on_progress)
-            # Networks this small gain nothing from several threads, which on a busy machine wait for each other.
+            # Several threads do not speed up networks this small, and wait for each other on a busy machine.
             with one_thread() if device == "cpu" else nullcontext():
                 model.learn(remaining, callback=callback, reset_num_timesteps=False)
         trained = _finish(model, spec, description, stem, n_episodes, None if start is None else start.policy)
@@ -233,30 +220,15 @@ def train(
     return trained
 
 
-def _beginning(start: StartingPoint | None, guidance: tuple[TrainingRules, RuleSettings] | None) -> dict[str, Any]:
-    """What a training began with and what guided it, as plain data; nothing for one from scratch without rules."""
-    began = {} if start is None else {"training": "extended", "from": start.description()}
-    if guidance is None:
-        return began
-    rules, settings = guidance
-    return {**began, "training": "rules", "rules": {**rules.description(), **asdict(settings)}}
-
-
-def _critic_steps(plan: Preset) -> int:
-    """For how many steps what acts waits for critics that begin anew: a twentieth, or a rollout."""
-    settings, share = plan.settings, round(_CRITIC_SHARE * plan.total_steps)
-    return max(share, settings.rollout) if isinstance(settings, PpoSettings) else settings.learning_starts + share
-
-
 def choose_algorithm(spec: EnvironmentSpec, algo: Algorithm | None) -> tuple[Algorithm, bool]:
-    """The algorithm, checked against the environment's spaces, and whether its actions are continuous."""
+    """Return the algorithm, by default the first that fits the environment, and whether actions are continuous."""
     env = spec.make()
     space, shown = env.action_space, env.observation_space
     env.close()
     if not isinstance(shown, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
         raise TrainingError(
-            f"{spec.name}: its observations are a {type(shown).__name__}, and networks here read one row of numbers; a "
-            "wrapper can make them that (--wrap gymnasium.wrappers:FlattenObservation)."
+            f"{spec.name}: its observations are a {type(shown).__name__}, but training needs one row of numbers; "
+            "flatten them with --wrap gymnasium.wrappers:FlattenObservation."
         )
     fitting = fitting_algorithms(space)
     if not fitting:
@@ -270,35 +242,34 @@ def choose_algorithm(spec: EnvironmentSpec, algo: Algorithm | None) -> tuple[Alg
     return algo or fitting[0], isinstance(space, spaces.Box)
 
 
-def _preset_with(
-    plan: Preset,
-    algo: Algorithm,
-    steps: int | None,
-    settings: AnySettings | None,
-    reward_scale: float | None,
-    *,
-    long: bool,
+def _change_preset(
+    plan: Preset, steps: int | None, settings: AnySettings | None, reward_scale: float | None, *, long: bool
 ) -> Preset:
-    if settings is not None:
-        if not issubclass(_KINDS[type(settings)][0], _KINDS[type(plan.settings)][0]):
-            raise TrainingError(f"{type(settings).__name__} are no hyperparameters of {algo}.")
-        plan = dataclasses.replace(plan, settings=settings)
-    if long:
-        if steps is not None:
-            raise TrainingError("say either how many steps or that the training is to be long, not both.")
-        steps = plan.long_steps or plan.total_steps
-    if steps is not None:
-        if steps < 1:
-            raise TrainingError(f"a training takes at least one step, got {steps}.")
-        plan = dataclasses.replace(plan, total_steps=steps)
-    return plan if reward_scale is None else dataclasses.replace(plan, reward_scale=reward_scale)
+    if long and steps is not None:
+        raise TrainingError("give either the number of steps or --long, not both.")
+    if steps is not None and steps < 1:
+        raise TrainingError(f"a training takes at least one step, got {steps}.")
+    return dataclasses.replace(
+        plan,
+        settings=settings or plan.settings,
+        total_steps=steps or (plan.long_steps if long else None) or plan.total_steps,
+        reward_scale=plan.reward_scale if reward_scale is None else reward_scale,
+    )
 
 
-def _environments(spec: EnvironmentSpec, plan: Preset, start: StartingPoint | None) -> VecEnv:
+def _make_environments(spec: EnvironmentSpec, plan: Preset, start: StartingPoint | None) -> VecEnv:
+    """Make the training environments.
+
+    Training from scratch learns the statistics of observations; continued training keeps those of the starting policy
+    fixed, or uses none if it has none.
+    """
     scale = plan.reward_scale
 
     def make() -> gymnasium.Env[Any, Any]:
-        env = spec.make()
+        env: gymnasium.Env[Any, Any] = spec.make()
+        reader = find_masks(env)
+        if reader is not None and reader.source != "method":  # MaskablePPO can only call a method
+            env = _MaskMemory(env, reader)
         if scale == 1.0:
             return env
         return gymnasium.wrappers.TransformReward(env, lambda reward: scale * float(reward))
@@ -308,7 +279,7 @@ def _environments(spec: EnvironmentSpec, plan: Preset, start: StartingPoint | No
     if start is None:
         return VecNormalize(environments, gamma=gamma) if plan.normalised else environments
     known = start.normalisation
-    if known is None:
+    if known is None:  # the policy was trained on raw observations and rewards
         return environments
     wrapper = VecNormalize(
         environments, norm_reward=plan.normalised, clip_obs=known.clip, epsilon=known.epsilon, gamma=gamma
@@ -319,8 +290,41 @@ def _environments(spec: EnvironmentSpec, plan: Preset, start: StartingPoint | No
     return wrapper
 
 
+class _MaskMemory(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """An environment that has ``action_masks()`` although its masks are in infos or observations."""
+
+    def __init__(self, env: gymnasium.Env[Any, Any], reader: MaskReader) -> None:
+        super().__init__(env)
+        self._reader = reader
+        self._mask: Any = np.ones(reader.width, np.bool_)
+
+    def action_masks(self) -> Any:
+        return self._mask
+
+    def reset(self, **options: Any) -> Any:
+        observation, info = self.env.reset(**options)
+        self._mask = self._reader.read(observation, info, self.env)
+        return observation, info
+
+    def step(self, action: Any) -> Any:
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        if not (terminated or truncated):
+            self._mask = self._reader.read(observation, info, self.env)
+        return observation, reward, terminated, truncated, info
+
+
+def _has_masks(spec: EnvironmentSpec) -> bool:
+    with closing(spec.make()) as env:
+        return find_masks(env) is not None
+
+
+def _space_of(spec: EnvironmentSpec) -> FeatureSpace:
+    with closing(spec.make()) as env:
+        return feature_space_of(env)
+
+
 class _FixedStatistics(RunningMeanStd):
-    """Statistics of observations that a network was trained with; they stay as they are."""
+    """Constant statistics of the observations that a network was trained with."""
 
     def update(self, arr: Any) -> None:
         pass
@@ -330,7 +334,7 @@ def _new_model(
     environments: VecEnv, plan: Preset, seed: int, device: str, start: StartingPoint | None, *, guided: bool
 ) -> Model:
     settings = plan.settings
-    kind: type[Any] = _KINDS[type(settings)][0]
+    kind: type[Any] = _MODELS[type(settings)]
     arguments = sb3_arguments(settings)
     if isinstance(settings, Td3Settings):
         n = environments.action_space.shape or (1,)
@@ -351,25 +355,21 @@ def _new_model(
 
 
 def _description(spec: EnvironmentSpec, algo: str, plan: Preset, seed: int) -> dict[str, Any]:
-    """What must be the same for a checkpoint to be gone on with."""
-    written: dict[str, Any] = json.loads(
-        json.dumps(
-            {
-                "environment": {"id": spec.name, "arguments": dict(spec.arguments)},
-                "algorithm": algo,
-                "hyperparameters": asdict(plan.settings),
-                "reward_scale": plan.reward_scale,
-                "steps": plan.total_steps,
-                "seed": seed,
-                **({"normalised": True} if plan.normalised else {}),
-            }
-        )
-    )
-    return written
+    """Return the description of a training as JSON data; a checkpoint resumes only the same training."""
+    description = {
+        "environment": {"id": spec.name, "arguments": dict(spec.arguments)},
+        "algorithm": algo,
+        "hyperparameters": asdict(plan.settings),
+        "reward_scale": plan.reward_scale,
+        "steps": plan.total_steps,
+        "seed": seed,
+        **({"normalised": True} if plan.normalised else {}),
+    }
+    return cast("dict[str, Any]", json.loads(json.dumps(description)))
 
 
 class _ProgressCallback(BaseCallback):
-    """Saves checkpoints and tells how far the training is."""
+    """A callback that saves checkpoints and reports progress."""
 
     def __init__(
         self, checkpoint: TrainingCheckpoint, every: int, total: int, on_progress: Callable[[int, int], None] | None
@@ -385,16 +385,13 @@ class _ProgressCallback(BaseCallback):
         return True
 
     def _on_rollout_start(self) -> None:
-        # Between rollouts the model is whole: the updates of the last one are done.
+        # Between rollouts, all updates of the last one are done.
         if self.num_timesteps >= self._next:
             self._checkpoint.save(self.model)  # type: ignore[arg-type]
-            self._next = (self.num_timesteps // self._every + 1) * self._every
-        self._tell()
+            self._on_training_start()
+        self._on_training_end()
 
     def _on_training_end(self) -> None:
-        self._tell()
-
-    def _tell(self) -> None:
         if self._on_progress is not None:
             self._on_progress(min(self.num_timesteps, self._total), self._total)
 
@@ -407,12 +404,18 @@ def _finish(
     n_episodes: int | None,
     before: Policy | None,
 ) -> TrainingResult:
-    """Write the files and measure the policy that they hold, and the one that the training began with."""
+    """Write the files, and measure the trained policy and the one that the training began with."""
     zip_file = stem.with_name(f"{stem.name}.zip")
     part = stem.with_name(f"{stem.name}.part.zip")
     model.save(part)
     part.replace(zip_file)
-    normalisation = _save_normalisation(model, stem)
+    normalisation, wrapper = stem.with_name(f"{stem.name}.normalisation.npz"), model.get_vec_normalize_env()
+    if wrapper is None:
+        normalisation.unlink(missing_ok=True)  # of an earlier policy of the same name
+    else:
+        statistics = normalisation_of_vec_normalize(wrapper)
+        assert isinstance(statistics, Normalisation)  # observations are rows of numbers
+        save_normalisation(statistics, normalisation)
     policy = load_policy(model)
     if not isinstance(policy, NetworkPolicy):
         policy = load_policy(zip_file)  # without Stable-Baselines3
@@ -425,20 +428,10 @@ def _finish(
         "trainer": "stable-baselines3",
     }
     known: Any = {"action_names": action_names(spec), "env_id": spec.name}
-    # Measuring can take long, so what was trained is kept before.
+    # Measuring can take long, so the policy is saved before.
     file = save_policy(policy, stem.with_name(f"{stem.name}.safetensors"), metadata=metadata, **known)
     evaluation = measure_policy(policy, spec, n_episodes or usual)
     save_policy(policy, file, metadata={**metadata, "evaluation": evaluation.as_json()}, **known)
     began = None if before is None else measure_policy(before, spec, n_episodes or usual)
-    return TrainingResult(zip_file, file, model.num_timesteps, evaluation, normalisation, began)
-
-
-def _save_normalisation(model: Model, stem: Path) -> Path | None:
-    """Write what observations were normalised with; that of an earlier policy of the same name must not stay."""
-    file, wrapper = stem.with_name(f"{stem.name}.normalisation.npz"), model.get_vec_normalize_env()
-    if wrapper is None:
-        file.unlink(missing_ok=True)
-        return None
-    statistics = normalisation_of_vec_normalize(wrapper)
-    assert isinstance(statistics, Normalisation)  # observations are rows of numbers
-    return save_normalisation(statistics, file)
+    written = None if wrapper is None else normalisation
+    return TrainingResult(zip_file, file, model.num_timesteps, evaluation, written, began)

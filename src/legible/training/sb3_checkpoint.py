@@ -1,12 +1,13 @@
 """Checkpoints of a training with Stable-Baselines3: written whole or not at all, read without running code.
 
-- `TrainingCheckpoint`: the folder with the model, its replay buffer and what it is a checkpoint of.
-- `Model`: the models that are trained.
+- `TrainingCheckpoint`: the folder with the model, its replay buffer and the description of the training.
+- `Model`: the classes of models.
 """
 
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -22,13 +23,13 @@ with needs_extra("sb3", "training and exporting policies with Stable-Baselines3"
     from stable_baselines3.common.running_mean_std import RunningMeanStd
 
 Model: TypeAlias = DQN | PPO | SAC | TD3
-# What a model counts while it learns, beside its parameters.
+# Counters of a model that are not among its parameters.
 _COUNTERS = ("num_timesteps", "_n_updates", "_n_calls", "_episode_num", "exploration_rate")
 _REPLAY = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")
 
 
 class TrainingCheckpoint:
-    """A folder with the model, its replay buffer and what it is a checkpoint of."""
+    """A folder with the model, its replay buffer and the description of the training."""
 
     def __init__(self, stem: Path, description: dict[str, Any]) -> None:
         self._folder = stem.with_name(f"{stem.name}.checkpoint")
@@ -64,9 +65,9 @@ class TrainingCheckpoint:
                 old.unlink()
 
     def restore(self, model: Model) -> None:
-        """Bring a new model to where the checkpoint is, if there is one.
+        """Restore a new model to the checkpoint, if there is one.
 
-        Only numbers are read: Stable-Baselines3's loader of whole models would run code that the zip holds.
+        Only numbers are read: Stable-Baselines3's loader of whole models would run code from the zip.
         """
         written = self._folder / "checkpoint.json"
         if not written.is_file():
@@ -98,7 +99,7 @@ class TrainingCheckpoint:
                 kept = document["statistics"][name]
                 found.mean, found.var = (np.array(kept[part], np.float64) for part in ("mean", "var"))
                 found.count = float(kept["count"])
-        except Exception as error:  # what a damaged file raises depends on where the damage is
+        except Exception as error:  # a damaged file can raise any error
             raise self._damaged(zip_file, error) from error
         for name, value in counters.items():
             setattr(model, name, value)
@@ -108,11 +109,8 @@ class TrainingCheckpoint:
 
     def remove(self) -> None:
         """Remove the checkpoint."""
-        if not self._folder.is_dir():
-            return
-        for file in self._folder.iterdir():
-            file.unlink()
-        self._folder.rmdir()
+        if self._folder.is_dir():
+            shutil.rmtree(self._folder)
 
 
 def _replay_buffer(model: Model) -> ReplayBuffer | None:
@@ -120,14 +118,14 @@ def _replay_buffer(model: Model) -> ReplayBuffer | None:
 
 
 def set_entropy_weight(model: Model, weight: float | None) -> None:
-    """Set it, where there is one and it is known."""
+    """Set the logarithm of SAC's weight of the entropy, where the model has one and it is known."""
     if isinstance(model, SAC) and model.log_ent_coef is not None and weight is not None:
         with torch.no_grad():
             model.log_ent_coef.fill_(weight)
 
 
 def _statistics(model: Model) -> dict[str, RunningMeanStd]:
-    """What observations and returns are normalised with, where they are."""
+    """Return the statistics of observations and returns, where they are normalised."""
     wrapper = model.get_vec_normalize_env()
     if wrapper is None:
         return {}

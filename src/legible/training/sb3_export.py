@@ -1,7 +1,7 @@
 """Policies as zip files of Stable-Baselines3.
 
 - `export_sb3`: a feed-forward network as a zip that ``DQN.load``, ``PPO.load``, ``SAC.load`` or ``TD3.load`` accepts.
-- `check_exported`: whether it can be written so.
+- `check_exported`: raises for policies that cannot be exported.
 """
 
 from __future__ import annotations
@@ -25,25 +25,18 @@ from legible.training.sb3 import ARGUMENT_NAMES
 from legible.training.sb3_checkpoint import Model
 from legible.training.starting import read_start
 
-_COMPARED = 64  # states in which a model must do what the policy does
+_COMPARED = 64  # states in which the model's actions must equal the policy's
 
 
 def export_sb3(
     policy_path: str | os.PathLike[str] | NetworkPolicy | ActorPolicy, zip_path: str | os.PathLike[str]
 ) -> Path:
-    """Write a policy as a zip that Stable-Baselines3 loads.
+    """Write a policy, or that of a file, as a zip that Stable-Baselines3 loads.
 
-    ``DQN.load`` takes Q-values, ``PPO.load`` log-probabilities and continuous actions that are cut off at their bounds,
-    ``SAC.load`` and ``TD3.load`` those that are stretched to them, with and without noise. The spaces are those of the
-    policy's environment where it can be made, else plain ones of the right size. Policies hold what acts only, so
-    critics in the zip are fresh ones: it plays the same, but training it further begins with ignorant critics.
-
-    Parameters
-    ----------
-    policy_path
-        The policy, or its file.
-    zip_path
-        Where to; the name must end in ``.zip``.
+    ``DQN.load`` takes Q-values, ``PPO.load`` log-probabilities and continuous actions that are clipped to their bounds,
+    ``SAC.load`` and ``TD3.load`` those that are scaled to them, with and without noise. The spaces are those of the
+    policy's environment where it can be made, else plain ones of the right size. Policies hold no critics, so those in
+    the zip are new: the model plays the same, but further training begins with untrained critics.
     """
     target = Path(zip_path)
     if target.suffix != ".zip":
@@ -53,8 +46,8 @@ def export_sb3(
     name = "the policy" if own else str(policy_path)
     if hasattr(policy, "network"):
         raise TrainingError(
-            f"{name}: a guided policy has rules, which a zip of Stable-Baselines3 cannot hold. Play it with legible "
-            "('legible play'), make a network of it ('legible distil'), or export the network that it was made from."
+            f"{name}: a guided policy has rules, which a zip of Stable-Baselines3 cannot hold. Play it with 'legible "
+            "play', turn it into a network with 'legible distil', or export its own network."
         )
     if not isinstance(policy, NetworkPolicy | ActorPolicy):
         raise TrainingError(f"{name}: only plain networks can be exported, not a {type(policy).__name__}.")
@@ -71,12 +64,12 @@ def export_sb3(
 
 
 def check_exported(policy: Policy) -> None:
-    """Raise unless a policy can be written as a zip, but for how it normalises observations."""
+    """Raise unless a policy can be written as a zip, ignoring its normalisation of observations."""
     _model_of(replace(policy, normalisation=None) if isinstance(policy, NetworkPolicy | ActorPolicy) else policy)
 
 
 class _SpacesOnly(gymnasium.Env[Any, Any]):
-    """An environment that has spaces and nothing else: what a model of Stable-Baselines3 needs to be built."""
+    """An environment with spaces and nothing else, from which a model of Stable-Baselines3 can be made."""
 
     def __init__(self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> None:
         self.observation_space, self.action_space = observation_space, action_space
@@ -87,14 +80,16 @@ def _model_of(policy: Policy) -> Model:
     policy = start.policy
     assert isinstance(policy, NetworkPolicy | ActorPolicy)
     kind, names = ARGUMENT_NAMES[start.algorithm]
-    seed = policy.metadata.get("seed")
+    seed, written = policy.metadata.get("seed"), policy.metadata.get("hyperparameters")
+    if not isinstance(written, Mapping):
+        written = {"buffer_size": 1}
     model: Model = kind(
         "MlpPolicy",
         _SpacesOnly(*_spaces_of(policy)),
         seed=seed if isinstance(seed, int) else None,
         device="cpu",
         policy_kwargs=dict(start.architecture),
-        **_known_hyperparameters(policy.metadata, names),
+        **{name: written[name] for name in names if name in written},
     )
     start.fill(model.policy)
     if isinstance(policy, ActorPolicy):
@@ -103,20 +98,12 @@ def _model_of(policy: Policy) -> Model:
         states = np.stack([np.asarray(space.sample()) for _ in range(_COMPARED)])
         theirs, _ = model.predict(states, deterministic=True)
         if not np.allclose(theirs, policy.predict(states)[0], rtol=1e-4, atol=1e-5):
-            raise TrainingError("the policy: Stable-Baselines3 has no network that does what this one does.")
+            raise TrainingError("the policy: Stable-Baselines3 has no network with the same actions.")
     return model
 
 
-def _known_hyperparameters(metadata: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    """Those that the policy was trained with, where its metadata tell, so that training can go on."""
-    written = metadata.get("hyperparameters")
-    if not isinstance(written, Mapping):
-        return {"buffer_size": 1} if "buffer_size" in names else {}
-    return {name: written[name] for name in names if name in written}
-
-
 def _spaces_of(policy: NetworkPolicy | ActorPolicy) -> tuple[spaces.Space[Any], spaces.Space[Any]]:
-    """The spaces of the policy, those of its environment, or plain ones of the same size."""
+    """Return the spaces of the policy, those of its environment, or plain ones of the same size."""
     if isinstance(policy, ActorPolicy):
         return policy.observation_space, policy.action_space
     written = policy.metadata.get("environment")

@@ -1,19 +1,20 @@
-"""Rules in trainings with Stable-Baselines3, and critics that begin anew.
+"""Rules in trainings with Stable-Baselines3, and training of new critics.
 
-- `guided_class`: the class of a model that can act by rules; `guide_model` gives it the rules.
-- `ActsByRules`: DQN, SAC and TD3 learn from whatever was done, so rules simply act. Every episode draws at its
-  beginning whether it is guided, with the probability that rules still have; what was done is what is stored.
+- `guided_class`: the class of a model that can follow rules; `guide_model` gives it the rules.
+- `ActsByRules`: DQN, SAC and TD3 learn from any action, so rules simply act. At its beginning, every episode is guided
+  with a probability that falls during the training; the action taken is the one stored.
 - `PolicyGuide`: PPO learns from its own actions only, so the guided policy *is* the policy that acts and that is
-  improved: its logits are shifted where rules forbid something (`legible.training.rules.guided_shift`).
-- `MarginLoss`: before a step of the optimiser, adds the gradient of the loss that holds the rules.
-- `let_critic_learn_first`: where only what acts was there to begin with, it waits until critics know it.
+  improved: its logits are shifted where rules forbid something (`legible.training.rules.guided_shift`), and where the
+  environment's action masks do.
+- `MarginLoss`: adds the gradient of the margin loss before a step of the optimiser.
+- `let_critic_learn_first`: freezes an actor without critics until new critics have learnt.
 
-All of it hangs on models from outside (their classes, hooks and buffers), so that the zips are those of plain models.
+Classes, hooks and buffers of the models are replaced from outside, so that the zips are those of plain models.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,10 +23,10 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from legible.features import ActionGroup, choices_of, move_to, scores_of
+from legible.features import choices_of, move_to, scores_of
 from legible.imports import needs_extra
 from legible.training.errors import TrainingError
-from legible.training.rules import RuleMasks, RuleSettings, TrainingRules, guided_shift, margin_loss
+from legible.training.rules import LEAST_SHIFT, RuleMasks, RuleSettings, TrainingRules, guided_shift, margin_loss
 from legible.training.sb3_checkpoint import Model
 
 with needs_extra("sb3", "training policies with Stable-Baselines3"):
@@ -36,57 +37,52 @@ with needs_extra("sb3", "training policies with Stable-Baselines3"):
     from stable_baselines3.common.vec_env import VecNormalize
 
 OffPolicyModel: TypeAlias = DQN | SAC | TD3
-_STREAM = 0x52554C45  # tells the random numbers of guidance from all others of a seed
+_STREAM = 0x52554C45  # separates the random numbers of guidance from all others of a seed
 
 
 class ModelRules:
-    """Rules as a model in training sees them.
-
-    Parameters
-    ----------
-    model
-        The model.
-    rules, settings
-        The rules, and how they fade out.
-    total_steps
-        Environment steps of the training.
-    """
+    """Rules, their schedule, and the choices that they allow a model in training."""
 
     def __init__(self, model: Model, rules: TrainingRules, settings: RuleSettings, total_steps: int) -> None:
         self._model, self._total_steps = model, total_steps
         self.rules, self.settings = rules, settings
         self.masks = RuleMasks([rules])
+        env = model.env
+        self.is_masked = env is not None and bool(env.has_attr("action_masks"))
 
     @property
     def share(self) -> float:
-        """How much the rules have to say now."""
+        """The current share of guidance."""
         return self.settings.share(self._model.num_timesteps / self._total_steps)
 
     def allowed_now(self) -> NDArray[np.bool_]:
-        """Which choices they allow in the states in which the model is to act."""
+        """Return the choices that the rules allow in the states in which the model acts next."""
         wrapper = self._model.get_vec_normalize_env()
         shown: Any = self._model._last_obs if wrapper is None else wrapper.get_original_obs()
-        return self.masks.allowed(np.asarray(shown))
+        return self.masks.allowed(np.asarray(shown), self.possible_now())
 
-    def allowed(self, observations: NDArray[Any]) -> Tensor:
-        """Which choices they allow in states, as the environment shows them."""
-        return torch.from_numpy(self.masks.allowed(observations)).to(self._model.device)
+    def possible_now(self) -> NDArray[np.bool_] | None:
+        """Return the choices that the environments allow in these states; None if they do not mask actions."""
+        if not self.is_masked:
+            return None
+        assert self._model.env is not None
+        return np.stack([np.ravel(mask).astype(np.bool_) for mask in self._model.env.env_method("action_masks")])
 
 
 def guided_class(kind: type[Model]) -> type[Model]:
-    """The class of a model that can act by rules."""
+    """Return the class of a model that can follow rules."""
     classes: dict[type[Model], type[Model]] = {DQN: GuidedDQN, SAC: GuidedSAC, TD3: GuidedTD3}
     return classes.get(kind, kind)
 
 
 def guide_model(model: Model, rules: TrainingRules, settings: RuleSettings, total_steps: int, seed: int) -> None:
-    """Let rules guide a model, made of a `guided_class`, while it learns."""
+    """Let rules guide a model of a `guided_class` while it learns."""
     own = ModelRules(model, rules, settings, total_steps)
     if isinstance(model, PPO):
         if not isinstance(model.action_space, spaces.Discrete | spaces.MultiDiscrete):
             raise TrainingError(
-                f"ppo cannot train with rules on the actions {model.action_space}: moving what it draws would make it "
-                "learn from actions that are not its own. Use sac or td3 (--algo), or leave the rules out."
+                f"ppo cannot train with rules on the actions {model.action_space}: it would learn from actions that "
+                "are not its own. Use sac or td3 (--algo), or leave the rules out."
             )
         PolicyGuide(model, own)
         return
@@ -105,52 +101,40 @@ def guide_model(model: Model, rules: TrainingRules, settings: RuleSettings, tota
         _hold_rules(model, own, buffer)
 
 
-# --- Acting by rules: DQN, SAC, TD3 ----------------------------------------------------------------------------------
+# --- Rules that act: DQN, SAC, TD3 -----------------------------------------------------------------------------------
 
 
 class BehaviourGuide:
-    """Has the last word on the actions of guided episodes.
-
-    Parameters
-    ----------
-    model
-        The model that acts.
-    rules
-        The rules.
-    seed
-        Of the draws which episodes are guided.
+    """Rules that replace actions in guided episodes, which `seed` draws.
 
     Attributes
     ----------
     steps, guided, changed
-        How many actions were taken, how many of them in guided episodes, and how many the rules changed.
+        The numbers of all actions, of those in guided episodes, and of those that the rules changed.
     """
 
     def __init__(self, model: OffPolicyModel, rules: ModelRules, seed: int) -> None:
-        self._model, self._rules = model, rules
-        # A training that was stopped goes on with other draws than it began with.
-        self._rng_of: Callable[[], np.random.Generator] = lambda: np.random.default_rng(
-            (_STREAM, seed, model.num_timesteps)
-        )
+        self._model, self._rules, self._seed = model, rules, seed
         self._rng: np.random.Generator | None = None
         self._begins = np.ones(model.n_envs, np.bool_)
         self._is_guided = np.zeros(model.n_envs, np.bool_)
         self.steps = self.guided = self.changed = 0
 
     def episodes_ended(self, dones: NDArray[np.bool_]) -> None:
-        """Remember where episodes begin."""
+        """Record which environments begin an episode."""
         self._begins = np.asarray(dones, np.bool_).copy()
 
     def act(self, actions: NDArray[Any]) -> NDArray[Any]:
-        """Return what is done when the model wants these actions, which are those of its environments.
+        """Return the guided actions for the model's own, one for each environment.
 
-        What rules allow is done as it is; else the best choice that they allow, by the model's own scores.
+        An allowed action is kept; another is replaced by the best allowed choice, by the model's own scores.
         """
         share = self._rules.share
         self.steps += len(actions)
         if share <= 0.0:
             return actions
-        self._rng = self._rng or self._rng_of()
+        # A resumed training continues with other draws than it began with.
+        self._rng = self._rng or np.random.default_rng((_STREAM, self._seed, self._model.num_timesteps))
         drawn = self._rng.random(len(actions)) < share
         self._is_guided = np.where(self._begins, drawn, self._is_guided)
         self.guided += int(self._is_guided.sum())
@@ -161,40 +145,37 @@ class BehaviourGuide:
         if not wrong.any():
             return actions
         self.changed += int(wrong.any(axis=1).sum())
-        scores = np.where(allowed, self._scores(groups, rows), -np.inf)
+        if isinstance(self._model, DQN):
+            shown, _ = self._model.policy.obs_to_tensor(self._model._last_obs)  # type: ignore[arg-type]
+            with torch.no_grad():
+                own: NDArray[np.floating[Any]] = self._model.q_net(shown).cpu().numpy()
+        else:
+            own = scores_of(groups, rows)
+        scores = np.where(allowed, own, -np.inf)
         best = np.stack([group.first + scores[:, group.choices].argmax(axis=1) for group in groups], axis=1)
         moved = move_to(groups, rows, np.where(wrong, best, chosen), self._rules.rules.enforce)
         return moved.reshape(actions.shape)
 
-    def _scores(self, groups: tuple[ActionGroup, ...], rows: NDArray[Any]) -> NDArray[np.floating[Any]]:
-        """Q-values, or how deep continuous actions lie in each region."""
-        if not isinstance(self._model, DQN):
-            return scores_of(groups, rows)
-        shown, _ = self._model.policy.obs_to_tensor(self._model._last_obs)  # type: ignore[arg-type]
-        with torch.no_grad():
-            found: NDArray[np.float32] = self._model.q_net(shown).cpu().numpy()
-        return found
-
 
 class ActsByRules(OffPolicyAlgorithm):
-    """Acts by rules in guided episodes; what was done is what is stored."""
+    """An algorithm that follows rules in guided episodes and stores the actions taken."""
 
     guide: BehaviourGuide | None = None
 
     def _sample_action(
         self, learning_starts: int, action_noise: Any = None, n_envs: int = 1
     ) -> tuple[NDArray[Any], NDArray[Any]]:
-        wanted, stored = super()._sample_action(learning_starts, action_noise, n_envs)
-        done = wanted if self.guide is None else self.guide.act(wanted)
-        if done is wanted:
-            return wanted, stored
+        own, stored = super()._sample_action(learning_starts, action_noise, n_envs)
+        taken = own if self.guide is None else self.guide.act(own)
+        if taken is own:
+            return own, stored
         if not isinstance(self.action_space, spaces.Box):
-            return done, done
-        # What was not moved is stored to the bit as it would have been.
-        moved = (done != wanted).reshape(len(done), -1).any(axis=1)
+            return taken, taken
+        # Unchanged actions are stored to the bit as without rules.
+        moved = (taken != own).reshape(len(taken), -1).any(axis=1)
         stored = np.array(stored)
-        stored[moved] = self.policy.scale_action(done[moved])
-        return done, stored
+        stored[moved] = self.policy.scale_action(taken[moved])
+        return taken, stored
 
     def _store_transition(
         self,
@@ -214,19 +195,19 @@ class ActsByRules(OffPolicyAlgorithm):
 
 
 class GuidedDQN(ActsByRules, DQN):
-    """DQN that acts by rules in guided episodes."""
+    """DQN that follows rules in guided episodes."""
 
 
 class GuidedSAC(ActsByRules, SAC):
-    """SAC that acts by rules in guided episodes."""
+    """SAC that follows rules in guided episodes."""
 
 
 class GuidedTD3(ActsByRules, TD3):
-    """TD3 that acts by rules in guided episodes."""
+    """TD3 that follows rules in guided episodes."""
 
 
 class _RememberingReplay(ReplayBuffer):
-    """Remembers the observations of the last batch, as the environment showed them and as the model sees them."""
+    """A replay buffer that keeps the observations of the last batch, original and normalised."""
 
     original: NDArray[Any]
     shown: Tensor
@@ -245,11 +226,11 @@ class _RememberingReplay(ReplayBuffer):
         return plain
 
 
-# --- The policy that acts is the one that is improved: PPO -----------------------------------------------------------
+# --- A guided policy that learns: PPO --------------------------------------------------------------------------------
 
 
 class _RememberingRollout(RolloutBuffer):
-    """Remembers which steps of the rollout the last batch is made of, and says when a rollout begins."""
+    """A rollout buffer that keeps the places of the last batch, and calls `begin` with every rollout."""
 
     places: NDArray[np.int64]
     begin: Callable[[], None] | None = None
@@ -265,10 +246,10 @@ class _RememberingRollout(RolloutBuffer):
 
 
 class PolicyGuide:
-    """Shifts the logits of a model's policy where rules forbid choices, while it acts and while it learns from that.
+    """Rules that shift the logits of a model's policy for forbidden choices, while it acts and while it learns.
 
-    What the shift is in a state is decided when the model acts there, and stays so while it learns from it; how much
-    rules have to say is decided when a rollout begins.
+    The shift of a state is computed when the model acts there and kept while it learns from it; the share of guidance
+    is that at the beginning of the rollout.
     """
 
     def __init__(self, model: PPO, rules: ModelRules) -> None:
@@ -277,6 +258,7 @@ class PolicyGuide:
         net = model.policy.action_net
         if not isinstance(net, nn.Linear) or net.out_features != rules.masks.n_choices:
             raise TrainingError(f"rules of {rules.masks.n_choices} choices do not fit the policy's network.")
+        # The same buffer, which also remembers which rules applied, and calls `_begin_rollout` before each rollout.
         old = model.rollout_buffer
         self._rollout = _RememberingRollout(
             model.n_steps,
@@ -287,40 +269,47 @@ class PolicyGuide:
             gae_lambda=old.gae_lambda,
             n_envs=model.n_envs,
         )
-        self._rollout.begin = self._begin
+        self._rollout.begin = self._begin_rollout
         model.rollout_buffer = self._rollout
-        self._net, self._is_shifted = net, True
-        self._begin()
-        net.register_forward_hook(self._shifted)
+        self._net, self._is_shifted = net, True  # whether `_shift_logits` applies the rules
+        self._begin_rollout()
+        net.register_forward_hook(self._shift_logits)
         if rules.settings.margin is not None:
-            MarginLoss(rules, model.policy.optimizer, self._own_logits, self._batch, model.max_grad_norm)
+            # It hooks itself into the optimiser's step.
+            MarginLoss(rules, model.policy.optimizer, self._compute_own_logits, self._last_batch, model.max_grad_norm)
 
-    def _begin(self) -> None:
+    def _begin_rollout(self) -> None:
         self._share = torch.tensor(self._rules.share, device=self._model.device)
         self._allowed: list[Tensor] = []
         self._shifts: list[Tensor] = []
         self._flat: tuple[Tensor, Tensor] | None = None
 
-    def _shifted(self, _: nn.Module, __: Any, logits: Tensor) -> Tensor | None:
-        if not self._is_shifted or float(self._share) <= 0.0:
+    def _shift_logits(self, _: nn.Module, __: Any, logits: Tensor) -> Tensor | None:
+        if not self._is_shifted or (float(self._share) <= 0.0 and not self._rules.is_masked):
             return None
         if self._model.policy.training:
-            return logits + self._all()[1][self._rollout.places]
+            return logits + self._flatten()[1][self._rollout.places]
         allowed = torch.from_numpy(self._rules.allowed_now()).to(logits.device)
-        shift = guided_shift(logits, allowed, self._share, self._starts)
+        possible = self._rules.possible_now()
+        if possible is None:
+            shift = guided_shift(logits, allowed, self._share, self._starts)
+        else:
+            mask = torch.from_numpy(possible).to(logits.device)
+            shift = torch.where(mask, 0.0, LEAST_SHIFT)
+            shift = shift + guided_shift(logits + shift, allowed | ~mask, self._share, self._starts)
         self._allowed.append(allowed)
         self._shifts.append(shift)
         return logits + shift
 
-    def _all(self) -> tuple[Tensor, Tensor]:
-        """What was allowed and how logits were shifted, for all steps in the order of the rollout buffer's batches."""
+    def _flatten(self) -> tuple[Tensor, Tensor]:
+        """Return the allowed choices and the shifts of all steps, in the order of the rollout buffer's batches."""
         if self._flat is None:
             allowed, shifts = (torch.stack(part).transpose(0, 1) for part in (self._allowed, self._shifts))
             self._flat = allowed.flatten(0, 1), shifts.flatten(0, 1)
         return self._flat
 
-    def _own_logits(self, shown: Tensor) -> Tensor:
-        """The logits without any shift."""
+    def _compute_own_logits(self, shown: Tensor) -> Tensor:
+        """Return the logits without any shift."""
         policy = self._model.policy
         features = policy.extract_features(shown, policy.pi_features_extractor)
         assert isinstance(features, Tensor)
@@ -329,29 +318,19 @@ class PolicyGuide:
         self._is_shifted = True
         return logits
 
-    def _batch(self) -> tuple[Tensor, Tensor]:
+    def _last_batch(self) -> tuple[Tensor, Tensor]:
         places = self._rollout.places
-        return self._rollout.to_torch(self._rollout.observations[places]), self._all()[0][places]
+        return self._rollout.to_torch(self._rollout.observations[places]), self._flatten()[0][places]
 
 
-# --- Losses and waiting ----------------------------------------------------------------------------------------------
+# --- Margin loss and frozen actors -----------------------------------------------------------------------------------
 
 
 class MarginLoss:
-    """Adds the gradient of the margin loss to those of an optimiser, right before it makes a step.
+    """The margin loss, whose gradient is added to those of an optimiser right before its step.
 
-    Parameters
-    ----------
-    rules
-        The rules.
-    optimiser
-        The optimiser.
-    scores
-        From observations, as the model sees them, to the scores of all choices.
-    batch
-        The observations of the batch that is being learnt from, and which choices are allowed there.
-    max_norm
-        What all gradients are clipped to afterwards, as the model clips its own; None where it does not.
+    The loss is that of the `scores` of the current `batch` of observations and allowed choices. With `max_norm`, all
+    gradients are clipped afterwards.
     """
 
     def __init__(
@@ -385,7 +364,7 @@ def _hold_rules(model: OffPolicyModel, rules: ModelRules, buffer: _RememberingRe
     """Add the margin loss to that of the network that acts."""
 
     def batch() -> tuple[Tensor, Tensor]:
-        return buffer.shown, rules.allowed(buffer.original)
+        return buffer.shown, torch.from_numpy(rules.masks.allowed(buffer.original)).to(model.device)
 
     if isinstance(model, DQN):
         MarginLoss(rules, model.policy.optimizer, model.q_net, batch, model.max_grad_norm)
@@ -398,25 +377,21 @@ def _hold_rules(model: OffPolicyModel, rules: ModelRules, buffer: _RememberingRe
 
     def depths(shown: Tensor) -> Tensor:
         actions = model.actor(shown, **arguments).flatten(1)  # between −1 and 1
-        return region_scores(rules.rules.space.groups, low + 0.5 * (actions + 1.0) * (high - low))
+        actions = low + 0.5 * (actions + 1.0) * (high - low)
+        parts = []  # as `legible.features.Regions.scores`, but with gradients
+        for number, group in enumerate(rules.rules.space.groups):
+            assert group.regions is not None
+            cuts = group.regions.cuts or ()
+            lows, highs = (actions.new_tensor(ends) for ends in ((-torch.inf, *cuts), (*cuts, torch.inf)))
+            column = actions[:, number : number + 1]
+            parts.append(torch.minimum(column - lows, highs - column) / group.regions.spread)
+        return torch.cat(parts, dim=1)
 
     MarginLoss(rules, model.actor.optimizer, depths, batch)
 
 
-def region_scores(groups: Sequence[ActionGroup], actions: Tensor) -> Tensor:
-    """Return what `legible.features.Regions.scores` does, for actions ``[n, groups]`` that gradients flow through."""
-    parts = []
-    for number, group in enumerate(groups):
-        assert group.regions is not None
-        cuts = group.regions.cuts or ()
-        lows, highs = (actions.new_tensor(ends) for ends in ((-torch.inf, *cuts), (*cuts, torch.inf)))
-        column = actions[:, number : number + 1]
-        parts.append(torch.minimum(column - lows, highs - column) / group.regions.spread)
-    return torch.cat(parts, dim=1)
-
-
 def let_critic_learn_first(model: Model, steps: int) -> None:
-    """Let what acts stay as it is for some environment steps, while its critics learn."""
+    """Freeze the actor for some environment steps, while its critics learn."""
     if isinstance(model, DQN):
         return
     if isinstance(model, PPO):
@@ -427,9 +402,9 @@ def let_critic_learn_first(model: Model, steps: int) -> None:
     else:
         acting, optimiser = list(model.actor.parameters()), model.actor.optimizer
 
-    def wait(_: torch.optim.Optimizer, __: Any, ___: Any) -> None:
+    def freeze(_: torch.optim.Optimizer, __: Any, ___: Any) -> None:
         if model.num_timesteps <= steps:
             for parameter in acting:
                 parameter.grad = None
 
-    optimiser.register_step_pre_hook(wait)
+    optimiser.register_step_pre_hook(freeze)

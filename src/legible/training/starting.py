@@ -1,12 +1,12 @@
-"""Where a training begins: the weights of a trained policy, under the names that Stable-Baselines3 gives them.
+"""Trained policies with which a training begins, with the names of Stable-Baselines3 for their weights.
 
-- `StartingPoint`, `read_start`: a policy of any file that legible reads, if an algorithm can go on with its network.
+- `StartingPoint`, `read_start`: a policy of any file that legible reads, if an algorithm can train its network.
 - `environment_of_start`: the environment that such a policy was trained in.
 - `activation_class_of`: the activation between the layers of a network, as PyTorch's class.
 
-Zips of Stable-Baselines3 hold critics, too; other files hold only what acts, so that critics begin anew (`has_critic`).
-Observations go on being normalised as the policy's were, with statistics that stay as they are. Adam and the replay
-buffer begin anew in any case: this is the paper's extended training.
+Zips of Stable-Baselines3 hold critics, too; other files hold the actor only, so that critics are new (`has_critic`).
+Observations are normalised with the policy's statistics, which stay constant. Adam and the replay buffer are always
+new: this is the paper's extended training.
 """
 
 from __future__ import annotations
@@ -37,56 +37,31 @@ from legible.policies.unpacking import check_member
 from legible.training.errors import TrainingError
 from legible.training.presets import Algorithm
 
-_Layers = Sequence[tuple[Tensor, Tensor]]
 _ENTROPY = "pytorch_variables.pth"
-# By algorithm: what stands before the layers that act, before those of a critic, and the names of the last layers.
-_CRITICS: Mapping[Algorithm, str] = {"ppo": "mlp_extractor.value_net", "sac": "critic.qf0", "td3": "critic.qf0"}
 
 
 @dataclass(frozen=True, eq=False)
 class StartingPoint:
-    """A trained policy from which a training begins.
+    """A trained policy with which a training begins."""
 
-    Parameters
-    ----------
-    name
-        What it was named by.
-    policy
-        The policy, without rules.
-    algorithm
-        What can go on with it.
-    tensors
-        Its weights by Stable-Baselines3's names.
-    architecture
-        The arguments of Stable-Baselines3's policy that make networks of its shape.
-    has_critic
-        Whether critics are among the weights, or there are none.
-    use_sde
-        Whether its exploration depends on the state (gSDE).
-    log_entropy_weight
-        The logarithm of the weight that SAC gave to the entropy, where it is known.
-    had_rules
-        Whether it is the network of a guided policy.
-    """
-
-    name: str
-    policy: Policy
-    algorithm: Algorithm
-    tensors: Mapping[str, Tensor]
-    architecture: Mapping[str, Any]
-    has_critic: bool
-    use_sde: bool = False
-    log_entropy_weight: float | None = None
-    had_rules: bool = False
+    name: str  # path or address, for messages
+    policy: Policy  # without rules
+    algorithm: Algorithm  # the one that can train it
+    tensors: Mapping[str, Tensor]  # weights by Stable-Baselines3's names
+    architecture: Mapping[str, Any]  # arguments of Stable-Baselines3's policy for networks of its shape
+    has_critic: bool  # whether the weights include critics, or the algorithm has none
+    use_sde: bool = False  # whether its exploration depends on the state (gSDE)
+    log_entropy_weight: float | None = None  # logarithm of SAC's weight of the entropy, where it is known
+    had_rules: bool = False  # whether it is the network of a guided policy
 
     @property
     def normalisation(self) -> Normalisation | None:
-        """What its observations are normalised with."""
+        """The normalisation of its observations, if there is one."""
         found = getattr(self.policy, "normalisation", None)
         return found if isinstance(found, Normalisation) else None
 
     def description(self) -> dict[str, str]:
-        """What tells a training from here from others."""
+        """Return its name and the digest of its weights, for the description of a training."""
         digest = hashlib.sha256()
         for name, tensor in sorted(self.tensors.items()):
             digest.update(name.encode() + np.ascontiguousarray(tensor.numpy()).tobytes())
@@ -97,15 +72,15 @@ class StartingPoint:
         width = ObservationEncoder.of(observation_space).width
         if self.policy.n_features != width:
             raise TrainingError(
-                f"{self.name}: reads {self.policy.n_features} features, but {environment} shows {width}: they do not "
-                "belong together."
+                f"{self.name}: reads {self.policy.n_features} features, but {environment} has {width}; give the "
+                "policy's own environment."
             )
         own, taken = acting(self.policy).action_space, choice_sizes(action_space)
         if type(own) is not type(action_space) or choice_sizes(own) != taken or own.shape != action_space.shape:
             raise TrainingError(f"{self.name}: its actions are {own}, those of {environment} are {action_space}.")
 
     def fill(self, policy: nn.Module) -> None:
-        """Give a policy of Stable-Baselines3 these weights; what they do not tell stays as it is."""
+        """Copy these weights into a policy of Stable-Baselines3; its other weights stay unchanged."""
         try:
             policy.load_state_dict({**policy.state_dict(), **self.tensors})
         except RuntimeError as error:
@@ -116,16 +91,16 @@ class StartingPoint:
 def read_start(
     source: str | Path | Policy, algorithm: Algorithm | None = None, normalisation: str | None = None
 ) -> StartingPoint:
-    """Read the policy from which a training begins.
+    """Read the policy with which a training begins.
 
     Parameters
     ----------
     source
-        A policy, or its path or address, as for `legible.load_policy`. Of a guided policy its network is taken.
+        A policy, or its path or address, as for `legible.load_policy`. Of a guided policy the network is read.
     algorithm
-        What is to go on with it; by default what made it, or its like: DQN for Q-values, PPO for log-probabilities.
+        The algorithm that trains it; by default its own or a similar one: DQN for Q-values, PPO for log-probabilities.
     normalisation
-        The file with what its observations are normalised with, or "none"; by default what lies beside it.
+        The file with the normalisation of its observations, or "none"; by default the file next to it.
     """
     name = str(source) if isinstance(source, (str, Path)) else f"a {type(source).__name__}"
     policy = load_policy(source, normalisation=normalisation) if isinstance(source, (str, Path)) else source
@@ -133,9 +108,9 @@ def read_start(
     policy = policy.network if isinstance(policy, GuidedPolicy) else policy
     own = _algorithm_of(policy, name)
     if algorithm not in (None, own):
-        raise TrainingError(f"{name}: is a policy of {own}, and {algorithm} cannot begin with its network.")
-    full = _zip_tensors(source, policy, own)
-    tensors = full or _named_tensors(policy, own, name)
+        raise TrainingError(f"{name}: is a policy of {own}; {algorithm} cannot train its network.")
+    full = _read_zip(source, policy, own)
+    tensors = full or _name_tensors(policy, own, name)
     critics = {match[1] for key in tensors if (match := re.match(r"critic\.qf(\d+)\.", key))}
     return StartingPoint(
         name,
@@ -143,7 +118,7 @@ def read_start(
         own,
         tensors,
         {
-            "net_arch": _widths(tensors, own, name),
+            "net_arch": _hidden_widths(tensors, own, name),
             "activation_fn": activation_class_of(policy, name),
             **({"n_critics": len(critics)} if critics else {}),
         },
@@ -155,7 +130,7 @@ def read_start(
 
 
 def environment_of_start(start: StartingPoint) -> EnvironmentSpec:
-    """The environment that a policy says it was trained in, unless making it would import what the file chose."""
+    """Return the environment that a policy was trained in; raise if making it would import code that a file names."""
     written = getattr(start.policy, "metadata", {}).get("environment")
     env_id = getattr(start.policy, "env_id", None)
     arguments = written.get("arguments", {}) if isinstance(written, Mapping) else {}
@@ -166,19 +141,17 @@ def environment_of_start(start: StartingPoint) -> EnvironmentSpec:
     return spec
 
 
-# --- What a policy is ------------------------------------------------------------------------------------------------
+# --- Kinds of policies -----------------------------------------------------------------------------------------------
 
 
 def _algorithm_of(policy: Policy, name: str) -> Algorithm:
     if isinstance(policy, NetworkPolicy):
         return "dqn" if policy.kind == "values" else "ppo"
     if not isinstance(policy, ActorPolicy):
-        raise TrainingError(
-            f"{name}: is no feed-forward network that training could go on with, but a {type(policy).__name__}."
-        )
+        raise TrainingError(f"{name}: is a {type(policy).__name__}, not a feed-forward network that can be trained.")
     if policy.recurrent or not isinstance(policy.extractor, Flatten):
         what = "remembers earlier observations" if policy.recurrent else "reads pictures or dictionaries"
-        raise TrainingError(f"{name}: {what}; training goes on with plain feed-forward networks only.")
+        raise TrainingError(f"{name}: {what}; only plain feed-forward networks can be trained.")
     match policy.head:
         case Categories():
             return "ppo"
@@ -186,11 +159,11 @@ def _algorithm_of(policy: Policy, name: str) -> Algorithm:
             return "sac" if policy.squashed else "ppo"
         case Certain():
             return "td3"
-    raise TrainingError(f"{name}: training cannot go on with a network whose actions are {policy.action_space}.")
+    raise TrainingError(f"{name}: a network with the actions {policy.action_space} cannot be trained.")
 
 
 def activation_class_of(policy: Policy, name: str) -> type[nn.Module]:
-    """The class of the activation between the layers; Stable-Baselines3 has one for all of them."""
+    """Return the class of the activation between the layers; Stable-Baselines3 has one for all of them."""
     if isinstance(policy, NetworkPolicy):
         if policy.layers[-1].activation.name != "identity":
             raise TrainingError(f"{name}: its last layer has an activation, {policy.layers[-1].activation}.")
@@ -204,29 +177,28 @@ def activation_class_of(policy: Policy, name: str) -> type[nn.Module]:
         raise TrainingError(
             f"{name}: its hidden layers have different activations ({', '.join(sorted(map(str, used)))})."
         )
-    return _class_of(used.pop(), name) if used else nn.ReLU
-
-
-def _class_of(wanted: Activation, name: str) -> type[nn.Module]:
-    """The class of an activation without parameters of its own."""
-    for found in vars(nn).values():
-        if isinstance(found, type) and issubclass(found, nn.Module):
+    if not used:
+        return nn.ReLU
+    wanted = used.pop()
+    for kind in vars(nn).values():
+        if isinstance(kind, type) and issubclass(kind, nn.Module):
             with suppress(LegibleError):  # not every module is an activation without parameters
-                if Activation.of(found) == wanted:
-                    return found
-    raise TrainingError(
-        f"{name}: the activation {wanted} has parameters of its own, which Stable-Baselines3 cannot have."
-    )
+                if Activation.of(kind) == wanted:
+                    return kind
+    raise TrainingError(f"{name}: the activation {wanted} has parameters, which Stable-Baselines3 does not support.")
 
 
-# --- Its weights -----------------------------------------------------------------------------------------------------
+# --- Weights ---------------------------------------------------------------------------------------------------------
 
 
-def _zip_tensors(source: str | Path | Policy, policy: Policy, algorithm: Algorithm) -> dict[str, Tensor]:
-    """All tensors of a zip of Stable-Baselines3, critics among them; nothing for other files."""
+def _read_zip(source: str | Path | Policy, policy: Policy, algorithm: Algorithm) -> dict[str, Tensor]:
+    """Return all tensors of a zip of Stable-Baselines3, including critics; nothing for other files and for DQN.
+
+    DQN's target network begins as a copy of the other, as in any extended training.
+    """
     if not isinstance(source, (str, Path)) or Path(source).suffix != ".zip" or not Path(source).is_file():
         return {}
-    if algorithm == "dqn":  # the target network begins as the other, as in any extended training
+    if algorithm == "dqn":
         return {}
     written = str(getattr(policy, "metadata", {}).get("algorithm", "")).lower()
     tensors = read_tensors(Path(source))
@@ -235,44 +207,45 @@ def _zip_tensors(source: str | Path | Policy, policy: Policy, algorithm: Algorit
     return tensors
 
 
-def _named_tensors(policy: Policy, algorithm: Algorithm, name: str) -> dict[str, Tensor]:
-    """The weights that act, as Stable-Baselines3 names them."""
+def _name_tensors(policy: Policy, algorithm: Algorithm, name: str) -> dict[str, Tensor]:
+    """Return the actor's weights by Stable-Baselines3's names."""
     if isinstance(policy, NetworkPolicy):
         layers = [(torch.tensor(layer.weight), torch.tensor(layer.bias)) for layer in policy.layers]
         if algorithm == "dqn":
-            return {**_named("q_net.q_net", layers), **_named("q_net_target.q_net", layers)}
-        return {**_named("mlp_extractor.policy_net", layers[:-1]), **_last("action_net", layers[-1])}
+            return {**_sequence("q_net.q_net", layers), **_sequence("q_net_target.q_net", layers)}
+        return {**_sequence("mlp_extractor.policy_net", layers[:-1]), **_layer("action_net", *layers[-1])}
     assert isinstance(policy, ActorPolicy)
     head, body = policy.head, _linear_layers(policy.body)
     if isinstance(head, Certain):
         layers = body + _linear_layers(head.net)
-        return {**_named("actor.mu", layers), **_named("actor_target.mu", layers)}
+        return {**_sequence("actor.mu", layers), **_sequence("actor_target.mu", layers)}
     if isinstance(head, Categories):
-        return {**_named("mlp_extractor.policy_net", body), **_last("action_net", *_linear_layers(head.net))}
+        (last,) = _linear_layers(head.net)
+        return {**_sequence("mlp_extractor.policy_net", body), **_layer("action_net", *last)}
     assert isinstance(head, Gaussian)
     if head.state_dependent:
         raise TrainingError(f"{name}: its exploration depends on the state (gSDE); begin with its .zip.")
-    mean = _linear_layers(head.mean)
+    (mean,) = _linear_layers(head.mean)
     if head.log_std_net is None:
-        own = {**_named("mlp_extractor.policy_net", body), **_last("action_net", *mean)}
+        own = {**_sequence("mlp_extractor.policy_net", body), **_layer("action_net", *mean)}
         return {**own, "log_std": head.get_buffer("log_std").clone()}
-    spread = _linear_layers(head.log_std_net)
-    return {**_named("actor.latent_pi", body), **_last("actor.mu", *mean), **_last("actor.log_std", *spread)}
+    (spread,) = _linear_layers(head.log_std_net)
+    return {**_sequence("actor.latent_pi", body), **_layer("actor.mu", *mean), **_layer("actor.log_std", *spread)}
 
 
 def _linear_layers(module: nn.Module) -> list[tuple[Tensor, Tensor]]:
-    found = [each for each in module.modules() if isinstance(each, nn.Linear)]
-    return [(each.weight.detach().clone(), each.bias.detach().clone()) for each in found]
+    linear = [each for each in module.modules() if isinstance(each, nn.Linear)]
+    return [(each.weight.detach().clone(), each.bias.detach().clone()) for each in linear]
 
 
-def _named(prefix: str, layers: _Layers) -> dict[str, Tensor]:
-    """Layers of a sequence of modules, with an activation after each."""
-    parts = (_last(f"{prefix}.{2 * place}", layer) for place, layer in enumerate(layers))
+def _sequence(prefix: str, layers: Sequence[tuple[Tensor, Tensor]]) -> dict[str, Tensor]:
+    """Return the tensors of a sequence of modules, with an activation after each layer."""
+    parts = (_layer(f"{prefix}.{2 * place}", *layer) for place, layer in enumerate(layers))
     return {key: tensor for part in parts for key, tensor in part.items()}
 
 
-def _last(name: str, layer: tuple[Tensor, Tensor]) -> dict[str, Tensor]:
-    return {f"{name}.weight": layer[0], f"{name}.bias": layer[1]}
+def _layer(name: str, weight: Tensor, bias: Tensor) -> dict[str, Tensor]:
+    return {f"{name}.weight": weight, f"{name}.bias": bias}
 
 
 def _log_entropy_weight(path: Path) -> float | None:
@@ -284,28 +257,31 @@ def _log_entropy_weight(path: Path) -> float | None:
     return None if found is None or found.numel() != 1 or not bool(found.detach().isfinite()) else float(found.detach())
 
 
-# --- The shape of its networks ---------------------------------------------------------------------------------------
+# --- Shapes of networks ----------------------------------------------------------------------------------------------
 
 
-def _widths(tensors: Mapping[str, Tensor], algorithm: Algorithm, name: str) -> list[int] | dict[str, list[int]]:
-    """The hidden layers, as Stable-Baselines3's ``net_arch``."""
-    if algorithm == "dqn":
-        return _outputs(tensors, "q_net.q_net", name)[:-1]
-    prefix = {"ppo": "mlp_extractor.policy_net", "sac": "actor.latent_pi", "td3": "actor.mu"}[algorithm]
-    acting = _outputs(tensors, prefix, name)
-    acting = acting[:-1] if algorithm == "td3" else acting
-    critic = _outputs(tensors, _CRITICS[algorithm], name) or acting
-    if algorithm == "ppo":
-        return {"pi": acting, "vf": critic}
-    return {"pi": acting, "qf": critic[:-1] if any(key.startswith("critic.") for key in tensors) else acting}
+def _hidden_widths(tensors: Mapping[str, Tensor], algorithm: Algorithm, name: str) -> list[int] | dict[str, list[int]]:
+    """Return the widths of the hidden layers, as Stable-Baselines3's ``net_arch``."""
+    match algorithm:
+        case "dqn":
+            return _widths(tensors, "q_net.q_net", name)[:-1]
+        case "ppo":
+            actor = _widths(tensors, "mlp_extractor.policy_net", name)
+            return {"pi": actor, "vf": _widths(tensors, "mlp_extractor.value_net", name) or actor}
+        case "sac":
+            actor = _widths(tensors, "actor.latent_pi", name)
+        case "td3":
+            actor = _widths(tensors, "actor.mu", name)[:-1]
+    critic = _widths(tensors, "critic.qf0", name) or actor
+    return {"pi": actor, "qf": critic[:-1] if any(key.startswith("critic.") for key in tensors) else actor}
 
 
-def _outputs(tensors: Mapping[str, Tensor], prefix: str, name: str) -> list[int]:
-    found = {
+def _widths(tensors: Mapping[str, Tensor], prefix: str, name: str) -> list[int]:
+    widths = {
         int(match[1]): tensor.shape[0]
         for key, tensor in tensors.items()
         if (match := re.fullmatch(rf"{re.escape(prefix)}\.(\d+)\.weight", key)) and tensor.ndim == 2
     }
-    if sorted(found) != [2 * place for place in range(len(found))]:
+    if sorted(widths) != [2 * place for place in range(len(widths))]:
         raise TrainingError(f"{name}: {prefix} is more than layers with activations between them.")
-    return [found[place] for place in sorted(found)]
+    return [widths[place] for place in sorted(widths)]

@@ -1,4 +1,4 @@
-"""Collisions, compiled: who touches whom, or will within a frame, and how they are shoved apart.
+"""Collisions, compiled: find vehicles that touch, or will within a frame, and push them apart.
 
 - `collide`: all collisions of a frame.
 - `rectangles_meet`: two rectangles, of which one moves.
@@ -143,7 +143,7 @@ def rectangles_meet(
     one: tuple[float, float, float, float],
     other: tuple[float, float, float, float],
 ) -> tuple[bool, bool, float, float]:
-    """Whether two rectangles touch, whether they will when one has moved, and the least shove of one that parts them.
+    """Return whether two rectangles touch, whether they will after one has moved, and the smallest push to part them.
 
     Parameters
     ----------

@@ -107,27 +107,18 @@ def settings_of(scenario: str, config: Mapping[str, Any] | None = None, *, prese
         raise HighwayError(
             f"scenario {scenario!r} is not known; use one of {', '.join(SCENARIOS)}.{did_you_mean(scenario, SCENARIOS)}"
         )
-    merged = _over_preset(scenario, _preset(scenario, preset), config or {})
-    return _checked(scenario, merged)
-
-
-def _preset(scenario: str, preset: str) -> dict[str, Any]:
-    defaults = HIGHWAY_ENV_DEFAULTS[scenario]
-    if preset == "highway-env":
-        return dict(defaults)
+    if preset not in PRESETS:
+        raise HighwayError(f"preset {preset!r} is not known; use one of {', '.join(PRESETS)}.")
+    known = dict(HIGHWAY_ENV_DEFAULTS[scenario])
     if preset == "authors":
-        return {**defaults, **{key: value for key, value in AUTHORS_CONFIGURATION.items() if key in defaults}}
-    raise HighwayError(f"preset {preset!r} is not known; use one of {', '.join(PRESETS)}.")
-
-
-def _over_preset(scenario: str, preset: dict[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
-    merged = dict(preset)
-    for key, value in config.items():
-        if key in preset:
+        known |= {key: value for key, value in AUTHORS_CONFIGURATION.items() if key in known}
+    merged = dict(known)
+    for key, value in (config or {}).items():
+        if key in known:
             merged[key] = value
         elif key not in _WINDOW_KEYS:
-            _check_only_value(scenario, key, value, preset)
-    return merged
+            _check_only_value(scenario, key, value, known)
+    return _checked(scenario, merged)
 
 
 def _check_only_value(scenario: str, key: str, value: object, known: Mapping[str, Any]) -> None:

@@ -61,5 +61,6 @@ DOMAIN = Domain(
         "(legible|farama)/Intersection|intersection": "ego has arrived without a crash",
         ".*": "ego has not crashed by its end",
     },
+    endings="legible_envs.highway.endings:read_ending",
     training="legible_envs.highway.training:highway_preset",
 )

@@ -1,7 +1,7 @@
 """Traffic a frame at a time, compiled.
 
-A frame is as in highway-env: every vehicle decides in turn (what one has decided the next one sees), now and then the
-rules of the road are enforced, then all move, then collisions are found. Nobody moves while others decide, so one order
+A frame is as in highway-env: vehicles decide in turn (each sees the decisions made before it), now and then the rules
+of the road are enforced, then all move, then collisions are found. No vehicle moves while others decide, so one order
 along x serves for the neighbours of all and for the collisions before.
 
 - `simulate_frames`: some frames of an episode.
@@ -104,7 +104,7 @@ def _sort_by_x(motion: NDArray[np.float64], count: int, scratch: Scratch) -> Non
 
 @compiled
 def nearest_speed(target_speeds: NDArray[np.float64], speed: float) -> int:
-    """Which of evenly spaced target speeds is the closest."""
+    """Return the index of the closest of evenly spaced target speeds."""
     last = len(target_speeds) - 1
     share = (speed - target_speeds[0]) / (target_speeds[last] - target_speeds[0])
     return int(min(max(np.rint(share * last), 0.0), float(last)))

@@ -28,7 +28,7 @@ from legible_envs.highway.state import EGO, SPEED
 
 
 class _HighwayDrawing(Drawing):
-    """What an episode of driving looks like."""
+    """The parts of a driving episode that people see: pictures, text, positions."""
 
     error = HighwayError
     an_episode = "an episode"
@@ -40,7 +40,7 @@ class _HighwayDrawing(Drawing):
         return self.episodes.road_map
 
     def scene(self, i: int) -> Traffic:
-        """Return where everybody is in episode i."""
+        """Return the positions of all vehicles in episode i."""
         return Traffic.of(self.episodes.world, i)
 
     def to_text(self, scene: Traffic) -> str:
@@ -89,7 +89,7 @@ class HighwayEnv(_HighwayDrawing, ArrayEnv[HighwayState]):
 
     @property
     def traffic(self) -> Traffic:
-        """Where everybody is."""
+        """The positions of all vehicles."""
         return self.scene(0)
 
     def step(self, action: Any) -> tuple[NDArray[np.float32], float, bool, bool, dict[str, Any]]:
@@ -153,7 +153,7 @@ class HighwayVectorEnv(_HighwayDrawing, ArrayVectorEnv[HighwayState]):
         super().__init__(self.episodes, num_envs, render_mode, autoreset_mode, copy)
 
     def traffic(self, i: int) -> Traffic:
-        """Where everybody is in episode i."""
+        """Return the positions of all vehicles in episode i."""
         return self.scene(i)
 
     def step(

@@ -95,7 +95,7 @@ class Episodes:
         self.feature_space = self._features()
         self.world = new_world(n, settings.capacity)
         self.world.keys[:] = np.random.SeedSequence().generate_state(n, np.uint64)
-        # Nobody drives before the first reset.
+        # No vehicle drives before the first reset.
         self.world.episode[:, STATUS] = TERMINATED
         self.observations = np.zeros((n, len(self.feature_space)), np.float32)
         self.rewards = np.zeros(n, np.float64)
@@ -148,17 +148,17 @@ class Episodes:
 
     @property
     def terminated(self) -> NDArray[np.bool_]:
-        """Which episodes ended by themselves."""
+        """Flags of the episodes that terminated."""
         return (self.world.episode[:, STATUS] & TERMINATED) != 0
 
     @property
     def truncated(self) -> NDArray[np.bool_]:
-        """Which episodes ran out of time."""
+        """Flags of the episodes that ran out of time."""
         return (self.world.episode[:, STATUS] & TRUNCATED) != 0
 
     @property
     def over(self) -> NDArray[np.bool_]:
-        """Which episodes are over, or have never begun."""
+        """Flags of the episodes that are over or have not begun."""
         return self.world.episode[:, STATUS] != RUNNING
 
     def crashed(self) -> NDArray[np.bool_]:
@@ -167,7 +167,7 @@ class Episodes:
         return self.world.marks[rows, CRASHED, self.world.episode[:, EGO]] != 0
 
     def succeeded(self) -> NDArray[np.bool_]:
-        """Which episodes, of those that are over, ended well: without a crash and, at the intersection, on arrival."""
+        """Flags of finished episodes that ended well: without a crash and, at the intersection, on arrival."""
         if self.settings.kind != INTERSECTION:
             return ~self.crashed()
         rows = np.arange(len(self.rewards))

@@ -35,8 +35,8 @@ SCENARIOS = {
 
 PRESETS: dict[str, Mapping[str, Any]] = {"authors": AUTHORS_CONFIGURATION, "highway-env": {}}
 
-# The intersection sets these on the class of all drivers, and nobody sets them back: whoever drives in the same process
-# afterwards would drive differently.
+# The intersection sets these on the class of all drivers and does not restore them: other environments of the process
+# would then drive differently.
 _DRIVERS = {"DISTANCE_WANTED": 10.0, "COMFORT_ACC_MAX": 3.0, "COMFORT_ACC_MIN": -5.0}
 _DRIVERS_AT_INTERSECTION = {"DISTANCE_WANTED": 7.0, "COMFORT_ACC_MAX": 6.0, "COMFORT_ACC_MIN": -3.0}
 
@@ -76,10 +76,18 @@ class FaramaEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
         preset: str = "authors",
         render_mode: str | None = None,
     ) -> None:
-        environment = _scenario_class(scenario)
+        if scenario not in SCENARIOS:
+            hint = did_you_mean(scenario, SCENARIOS) or f" The scenarios are {', '.join(SCENARIOS)}."
+            raise HighwayError(f"highway-env has no scenario {scenario!r} that is known here.{hint}")
+        optional_package("highway_env", "highway", "Farama's driving scenarios")
+        module, _, name = SCENARIOS[scenario].partition(":")
+        environment = getattr(importlib.import_module(module), name)
         if preset not in PRESETS:
             raise HighwayError(f"preset {preset!r} is not known; use one of {', '.join(PRESETS)}.")
-        _check_keys(config or {}, {**environment.default_config(), **AUTHORS_CONFIGURATION}, scenario)
+        known = {**environment.default_config(), **AUTHORS_CONFIGURATION}
+        for key in config or {}:
+            if key not in known:
+                raise HighwayError(f"{scenario}: there is no setting {key!r}.{did_you_mean(key, known)}")
         self.scenario = scenario
         self.render_mode = render_mode
         self._drivers = _DRIVERS_AT_INTERSECTION if scenario == "intersection" else _DRIVERS
@@ -138,21 +146,6 @@ class FaramaEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
             setattr(drivers, name, value)
 
 
-def _scenario_class(scenario: str) -> Any:
-    if scenario not in SCENARIOS:
-        hint = did_you_mean(scenario, SCENARIOS) or f" The scenarios are {', '.join(SCENARIOS)}."
-        raise HighwayError(f"highway-env has no scenario {scenario!r} that is known here.{hint}")
-    module, _, name = SCENARIOS[scenario].partition(":")
-    optional_package("highway_env", "highway", "Farama's driving scenarios")
-    return getattr(importlib.import_module(module), name)
-
-
-def _check_keys(config: Mapping[str, Any], known: Mapping[str, Any], scenario: str) -> None:
-    for key in config:
-        if key not in known:
-            raise HighwayError(f"{scenario}: there is no setting {key!r}.{did_you_mean(key, known)}")
-
-
 def farama_features(env: gymnasium.Env[Any, Any]) -> FeatureSpace | None:
     """Return names and words for an environment of highway-env's, or None where it has no table of vehicles to name.
 
@@ -167,18 +160,14 @@ def farama_features(env: gymnasium.Env[Any, Any]) -> FeatureSpace | None:
     moves: Any = getattr(inner, "action_type", None)
     if type(seen).__name__ != "KinematicObservation" or type(moves).__name__ != "DiscreteMetaAction":
         return None
+    # A slip road's bow counts as straight; a circle's direction is no vector.
+    directions = [np.atleast_1d(getattr(lane, "direction", 0.0)) for lane in inner.road.network.lanes_list()]
     return highway_features(
         seen.vehicles_count,
         seen.features,
         tuple(Action(name, WORDS_OF_ACTIONS[name]) for _, name in sorted(moves.actions.items())),
         absolute=seen.absolute,
-        straight=_is_straight(inner.road.network),
-        # What normalises is known once something was observed, which making the environment has done.
+        straight=all(direction.size == 2 and abs(direction[1]) < 1e-9 for direction in directions),
+        # Ranges are known once something was observed, which making the environment has done.
         ranges=(seen.features_range or {}) if seen.normalize else {},
     )
-
-
-def _is_straight(network: Any) -> bool:
-    """Whether all lanes run along x; a slip road's bow counts as straight, and a circle's direction is no vector."""
-    directions = [np.atleast_1d(getattr(lane, "direction", 0.0)) for lane in network.lanes_list()]
-    return all(direction.size == 2 and abs(direction[1]) < 1e-9 for direction in directions)

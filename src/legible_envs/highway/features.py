@@ -15,7 +15,7 @@ COLUMNS = ("presence", "x", "y", "vx", "vy", "cos_h", "sin_h")
 """The columns of the paper's experiments."""
 
 PAPER_CUTS = tuple(round(0.2 * k - 1.0, 1) for k in range(10))
-"""-1.0, -0.8 … 0.8: ten intervals of equal width between -1 and 1; what is cut off at -1 lies in one of its own."""
+"""-1.0, -0.8 … 0.8: ten intervals of equal width between -1 and 1, and one for values that are clipped to -1."""
 
 WORDS_OF_ACTIONS = {
     "LANE_LEFT": "change to the lane on the left",
@@ -28,7 +28,7 @@ ACTIONS = tuple(Action(name, words) for name, words in WORDS_OF_ACTIONS.items())
 """The five actions of all scenarios but the intersection."""
 
 INTERSECTION_ACTIONS = tuple(Action(name, WORDS_OF_ACTIONS[name]) for name in ("SLOWER", "IDLE", "FASTER"))
-"""The three actions of the intersection, where nobody changes lanes."""
+"""The three actions of the intersection, where no vehicle changes lanes."""
 
 # Columns that lie between -1 and 1 whatever the settings.
 _ALWAYS_NORMALISED = {"presence", "cos_h", "sin_h", "cos_d", "sin_d"}
@@ -69,7 +69,7 @@ _RELATIVE = {
     ),
 }
 
-# How what lies below and above 0 is told of a vehicle, on a straight road and on one with bends.
+# Words for values below and above 0, on a straight road and on one with bends.
 _SIDES = {
     ("x", True): ("behind", "ahead"),
     ("x", False): ("west of ego", "east of ego"),
@@ -100,7 +100,7 @@ def highway_features(
     rows
         Vehicles in the observation, ego among them.
     columns
-        What is seen of each.
+        Columns of each row.
     actions
         The environment's actions.
     absolute
@@ -140,7 +140,8 @@ def _highway_features(
         who = "ego" if n == 0 else f"vehicle {n}"
         for column in columns:
             if column == "presence":
-                features.append(_presence(row, who))
+                yes, no = f"{who} is there", f"there is no {who}"
+                features.append(Feature(f"{row}.presence", "categorical", words=yes, values={1: yes, 0: no}, group=who))
                 continue
             relative = n > 0 and not absolute and column in _RELATIVE
             words = (_RELATIVE if relative else _ABSOLUTE)[column][0 if straight else 1]
@@ -161,13 +162,8 @@ def _highway_features(
     return FeatureSpace(tuple(features), actions)
 
 
-def _presence(row: str, who: str) -> Feature:
-    yes, no = f"{who} is there", f"there is no {who}"
-    return Feature(f"{row}.presence", "categorical", words=yes, values={1: yes, 0: no}, group=who)
-
-
 def _scale(column: str, ends: tuple[float, ...] | None) -> tuple[str, float | None, str]:
-    """What the numbers stand for: a unit, how many of it 1 is, and a remark where 0 is not the middle."""
+    """Return the unit of a number, the size of 1 in that unit, and a remark where 0 is not the middle."""
     unit = _UNITS.get(column, "")
     if not unit or ends is None:
         return unit, None, ""

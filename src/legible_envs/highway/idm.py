@@ -1,4 +1,4 @@
-"""How other vehicles than ego drive, compiled: IDM along the lane, MOBIL across lanes.
+"""The driving of other vehicles than ego, compiled: IDM along the lane, MOBIL across lanes.
 
 - `decide`: lane, steering and acceleration of one vehicle for the next frame.
 - `free_acceleration`, `interaction`, `desired_gap`: the terms of IDM.
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from legible_envs.highway.compiled import compiled, inlined
-from legible_envs.highway.neighbours import NOBODY, neighbours
+from legible_envs.highway.neighbours import NO_VEHICLE, neighbours
 from legible_envs.highway.roads import LANES, NUMBER, ROAD, SPEED_LIMIT, Roads, is_reachable, longitudinal_of
 from legible_envs.highway.scratch import Scratch
 from legible_envs.highway.state import (
@@ -106,8 +106,8 @@ def interaction(
     i: int,
     front: int,
 ) -> float:
-    """How much IDM brakes vehicle i for what is in front: nothing (-1), a vehicle, or (from `count` on) an obstacle."""
-    if front == NOBODY:
+    """Return how hard IDM brakes vehicle i for `front`: none (-1), a vehicle, or (from `count` on) an obstacle."""
+    if front == NO_VEHICLE:
         return 0.0
     x, y, vx, vy = 0.0, 0.0, 0.0, 0.0
     if front < count:
@@ -158,7 +158,7 @@ def _choose_lane(
 def _is_contested(
     roads: Roads, driving: Driving, motion: NDArray[np.float64], marks: NDArray[np.int32], count: int, i: int
 ) -> bool:
-    """Whether another vehicle, close in front, is changing to the same lane as vehicle i."""
+    """Return whether another vehicle, close in front, is changing to the same lane as vehicle i."""
     lane, target = marks[LANE, i], marks[TARGET_LANE, i]
     for j in range(count):
         if j == i or marks[TARGET_LANE, j] != target or marks[LANE, j] == target:
@@ -185,7 +185,7 @@ def should_change(
     """MOBIL: whether changing to a lane is safe for the one behind there and better for vehicle i (politeness is 0)."""
     exponent = motion[EXPONENT, i]
     preceding, following = neighbours(roads, motion, count, i, lane, scratch)
-    if following != NOBODY and following < count:
+    if following != NO_VEHICLE and following < count:
         braking = free_acceleration(roads, driving, motion, marks, following, exponent) - interaction(
             roads, driving, motion, marks, count, following, i
         )

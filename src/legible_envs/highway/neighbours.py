@@ -1,4 +1,4 @@
-"""Who is in front of a vehicle on a lane, and who behind: `neighbours`, compiled.
+"""The vehicles in front of and behind a vehicle on a lane: `neighbours`, compiled.
 
 On parallel lanes they are looked up in the order along x instead of among all, with the same outcome.
 """
@@ -28,7 +28,7 @@ from legible_envs.highway.roads import (
 from legible_envs.highway.scratch import Scratch
 from legible_envs.highway.state import LENGTH, X, Y
 
-NOBODY = -1
+NO_VEHICLE = -1
 
 # Beyond a lane's half width, how far off a vehicle still counts as a neighbour on it.
 _NEIGHBOUR_MARGIN = 1.0
@@ -39,7 +39,7 @@ _SLACK = 1e-9
 def neighbours(
     roads: Roads, motion: NDArray[np.float64], count: int, i: int, lane: int, scratch: Scratch
 ) -> tuple[int, int]:
-    """Who is in front of vehicle i on a lane, and who behind: -1 for nobody; from `count` on, obstacles."""
+    """Return the vehicles in front of and behind vehicle i on a lane: -1 for none; from `count` on, obstacles."""
     if roads.parallel:
         return _neighbours_in_order(roads, motion, count, i, lane, scratch)
     return _neighbours_among_all(roads, motion, count, i, lane)
@@ -57,7 +57,7 @@ def _neighbours_in_order(
     level = scratch.rank[i]
     while level > 0 and motion[X, order[level - 1]] == x:
         level -= 1
-    front, nearest = NOBODY, np.inf
+    front, nearest = NO_VEHICLE, np.inf
     for k in range(level, count):
         j = order[k]
         if motion[X, j] > nearest:
@@ -65,13 +65,13 @@ def _neighbours_in_order(
         # Of several equally far ahead the last in the list counts.
         if j != i and abs(motion[Y, j] - middle) <= reach and start <= motion[X, j] < end and j > front:
             front, nearest = j, motion[X, j]
-    rear, nearest = NOBODY, -np.inf
+    rear, nearest = NO_VEHICLE, -np.inf
     for k in range(level - 1, -1, -1):
         j = order[k]
         if motion[X, j] < nearest:
             break
         # Of several equally far behind the first.
-        if abs(motion[Y, j] - middle) <= reach and start <= motion[X, j] < end and (rear == NOBODY or j < rear):
+        if abs(motion[Y, j] - middle) <= reach and start <= motion[X, j] < end and (rear == NO_VEHICLE or j < rear):
             rear, nearest = j, motion[X, j]
     return front, rear
 
@@ -79,7 +79,7 @@ def _neighbours_in_order(
 @compiled
 def _neighbours_among_all(roads: Roads, motion: NDArray[np.float64], count: int, i: int, lane: int) -> tuple[int, int]:
     s = longitudinal_of(roads, lane, motion[X, i], motion[Y, i])
-    front, rear, s_front, s_rear = NOBODY, NOBODY, np.inf, -np.inf
+    front, rear, s_front, s_rear = NO_VEHICLE, NO_VEHICLE, np.inf, -np.inf
     for j in range(count + len(roads.obstacles)):
         if j == i:
             continue
@@ -101,7 +101,7 @@ def _neighbours_among_all(roads: Roads, motion: NDArray[np.float64], count: int,
 
 @inlined
 def _is_far_aside(roads: Roads, lane: int, x: float, y: float) -> bool:
-    """Whether a position is beside a lane and no neighbour on it, as far as can be said without trigonometry."""
+    """Return whether a position is certainly off a lane, as far as can be said without trigonometry."""
     lanes = roads.lanes
     reach = lanes[lane, LANE_WIDTH] / 2 + _NEIGHBOUR_MARGIN + _SLACK
     dx, dy = x - lanes[lane, START_X], y - lanes[lane, START_Y]

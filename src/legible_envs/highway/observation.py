@@ -1,4 +1,4 @@
-"""What ego sees: a row for itself, then one for each of the vehicles that are nearest along its lane.
+"""The observation of ego: a row for itself, then one for each of the vehicles that are nearest along its lane.
 
 The values, their order and their quirks are those of highway-env's Kinematics observation: ego's own row is never
 relative, distances are measured along ego's present lane whatever the road does there, and rows without a vehicle are
@@ -65,7 +65,7 @@ _SEEN_BEHIND = -2 * LENGTH
 
 
 class Viewing(NamedTuple):
-    """What the observation has to know of the settings."""
+    """The settings that the observation needs."""
 
     rows: int
     columns: NDArray[np.int64]  # codes
@@ -81,7 +81,7 @@ class Viewing(NamedTuple):
 
 
 def takes_time(column: str) -> bool:
-    """Whether a column is about the destination or the place on the lane, which has to be worked out."""
+    """Return whether a column is about the destination or the place on the lane, which has to be computed."""
     return OBSERVABLE.index(column) >= _COS_D
 
 
@@ -124,7 +124,7 @@ def _nearest(
     episode: NDArray[np.int64],
     scratch: Scratch,
 ) -> int:
-    """Fill in `scratch.seen` who gets a row, and return how many. Obstacle k is -1 - k; equals keep their order."""
+    """Fill `scratch.seen` with the vehicles that get a row and return their number; obstacle k is -1 - k."""
     ego = episode[EGO]
     lane = marks[LANE, ego]
     x, y = motion[X, ego], motion[Y, ego]
@@ -217,7 +217,7 @@ def _describe(
 def _towards_destination(
     roads: Roads, motion: NDArray[np.float64], marks: NDArray[np.int32], i: int
 ) -> tuple[float, float]:
-    """The direction to the end of the last road of vehicle i's route, zero without a route."""
+    """Return the direction to the end of the last road of vehicle i's route, zero without a route."""
     length = marks[ROUTE_LENGTH, i]
     if length <= 0:
         return 0.0, 0.0

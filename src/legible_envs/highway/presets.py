@@ -1,4 +1,4 @@
-"""What the settings of a scenario start from, under highway-env's own names.
+"""Default settings of each scenario, under highway-env's own names.
 
 - `HIGHWAY_ENV_DEFAULTS`: highway-env's own; `AUTHORS_CONFIGURATION`: what the paper's authors changed.
 - `PRESETS`: what the two are called.

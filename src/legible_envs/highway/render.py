@@ -1,6 +1,6 @@
 """Pictures of traffic, drawn from state.
 
-- `Traffic`: where everybody is, taken out of a batch.
+- `Traffic`: the positions of all vehicles, copied out of a batch.
 - `Picture`: pixels. The camera follows ego along straight roads and looks at the middle of the others.
 - `to_text`: the same for a terminal.
 - `describe_roads`, `describe_traffic`: plain numbers for JSON, from which a page can draw a replay.
@@ -51,7 +51,7 @@ BEHIND, AHEAD = 30.0, 90.0
 """How far the camera sees along straight roads, from ego."""
 AROUND = 50.0
 """How far the camera sees in all directions where roads bend, from their middle."""
-_MARGIN = 2.0  # metres of grass beside straight roads
+_MARGIN = 2.0  # metres of grass on both sides of straight roads
 _TEXT_BEHIND, _TEXT_AHEAD = 40.0, 120.0
 _TEXT_METRES = 2.5  # a character along straight roads
 _MAP_METRES = (2.0, 4.0)  # a character of a map, which is twice as high as wide
@@ -87,7 +87,7 @@ class Traffic:
 
 
 def is_straight(roads: Roads) -> bool:
-    """Whether all lanes run along x; the bow of a ramp counts as straight."""
+    """Return whether all lanes run along x; the bow of a ramp counts as straight."""
     return bool(np.all((roads.marks[:, KIND] != CIRCULAR) & (np.abs(roads.lanes[:, DIRECTION_Y]) < 1e-9)))
 
 
@@ -133,7 +133,13 @@ class Picture:
 
     def draw(self, traffic: Traffic) -> NDArray[np.uint8]:
         """Return the traffic as ``uint8[height, width, 3]``."""
-        xs, ys = self._grid(traffic)
+        left = top = -AROUND
+        right = bottom = AROUND
+        if self.straight:
+            (top, bottom), x = _height(self.road_map.tables), _camera(traffic)
+            left, right, top, bottom = x - BEHIND, x + AHEAD, top - _MARGIN, bottom + _MARGIN
+        step = 1.0 / self.scale
+        xs, ys = np.arange(left + step / 2, right, step), np.arange(top + step / 2, bottom, step)
         if self.straight:
             frame = self._draw_ground(xs, ys)
         else:
@@ -143,21 +149,11 @@ class Picture:
         for x, y in self.road_map.tables.obstacles:
             self._box(frame, xs, ys, (x, y, 0.0), (state.OBSTACLE_LENGTH, state.OBSTACLE_WIDTH), OBSTACLE)
         for i in sorted(range(len(traffic.x)), key=lambda i: i == traffic.ego):  # ego on top
-            self._vehicle(frame, xs, ys, traffic, i)
+            colour = CRASHED if traffic.crashed[i] else EGO if i == traffic.ego else OTHER
+            place = (float(traffic.x[i]), float(traffic.y[i]), float(traffic.heading[i]))
+            self._box(frame, xs, ys, place, (state.LENGTH, state.WIDTH), colour)
+            self._box(frame, xs, ys, place, (0.8, state.WIDTH - 0.5), WINDOW, ahead=0.9)
         return np.clip(np.rint(frame), 0, 255).astype(np.uint8)
-
-    def _grid(self, traffic: Traffic) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Where the middles of the pixels are."""
-        (left, right), (top, bottom) = self._view(traffic)
-        step = 1.0 / self.scale
-        return np.arange(left + step / 2, right, step), np.arange(top + step / 2, bottom, step)
-
-    def _view(self, traffic: Traffic) -> tuple[tuple[float, float], tuple[float, float]]:
-        if not self.straight:
-            return (-AROUND, AROUND), (-AROUND, AROUND)
-        top, bottom = _height(self.road_map.tables)
-        x = _camera(traffic)
-        return (x - BEHIND, x + AHEAD), (top - _MARGIN, bottom + _MARGIN)
 
     def _draw_ground(self, xs: NDArray[np.float64], ys: NDArray[np.float64]) -> NDArray[np.float32]:
         edge, stripe = _survey(self.road_map.tables, xs, ys)
@@ -195,14 +191,6 @@ class Picture:
         outside = np.maximum(np.abs(along) - size[0] / 2, np.abs(across) - size[1] / 2)
         self._paint(frame[rows, columns], outside.astype(np.float32), colour)
 
-    def _vehicle(
-        self, frame: NDArray[np.float32], xs: NDArray[np.float64], ys: NDArray[np.float64], traffic: Traffic, i: int
-    ) -> None:
-        colour = CRASHED if traffic.crashed[i] else EGO if i == traffic.ego else OTHER
-        place = (float(traffic.x[i]), float(traffic.y[i]), float(traffic.heading[i]))
-        self._box(frame, xs, ys, place, (state.LENGTH, state.WIDTH), colour)
-        self._box(frame, xs, ys, place, (0.8, state.WIDTH - 0.5), WINDOW, ahead=0.9)
-
 
 def _camera(traffic: Traffic) -> float:
     return float(traffic.x[traffic.ego])
@@ -226,7 +214,7 @@ def to_text(road_map: RoadMap, traffic: Traffic) -> str:
 
 
 def _lanes_as_text(roads: Roads, traffic: Traffic) -> str:
-    """A line of text for every lane's width, with ego always in the same column."""
+    """Return a line of text for every lane's width, with ego always in the same column."""
     left = _camera(traffic) - _TEXT_BEHIND
     columns = int((_TEXT_BEHIND + _TEXT_AHEAD) / _TEXT_METRES)
     top, bottom = _height(roads)
@@ -253,7 +241,7 @@ def _lanes_as_text(roads: Roads, traffic: Traffic) -> str:
 
 
 def _map_as_text(roads: Roads, traffic: Traffic) -> str:
-    """A map of the middle, with an arrow for every vehicle."""
+    """Return a map of the middle, with an arrow for every vehicle."""
     wide, high = _MAP_METRES
     xs = np.arange(-_MAP_AROUND + wide / 2, _MAP_AROUND, wide)
     ys = np.arange(-_MAP_AROUND + high / 2, _MAP_AROUND, high)

@@ -1,4 +1,4 @@
-"""What a step is worth and whether the episode is over, in each scenario, as highway-env has it.
+"""Rewards and ends of episodes in each scenario, as highway-env has them.
 
 `judge` is called after the frames of a step have been simulated and the clock has been advanced.
 """
@@ -40,7 +40,7 @@ _HIGHEST_SPEED_INDEX = 2
 
 
 class Rewarding(NamedTuple):
-    """What rewards and ends of episodes have to know of the settings."""
+    """The settings that rewards and ends of episodes need."""
 
     scenario: int
     duration: float
@@ -111,7 +111,7 @@ def judge(
 
 @inlined
 def _share(value: float, low: float, high: float) -> float:
-    """Where a value lies between two others: 0 at the first, 1 at the second."""
+    """Return where a value lies between two others: 0 at the first, 1 at the second."""
     return (value - low) / (high - low)
 
 

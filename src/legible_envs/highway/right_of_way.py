@@ -1,7 +1,7 @@
-"""The rules of the road at an intersection, compiled: who will be in whose way, and who yields.
+"""The rules of the road at an intersection, compiled: which vehicles will be in conflict, and which of them yields.
 
 - `enforce_rules`: what highway-env's regulated road does twice a second.
-- `who_yields`: of two vehicles in conflict.
+- `yielding_vehicle`: of two vehicles in conflict.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _CONFLICT_HALF_LENGTH, _CONFLICT_HALF_WIDTH = 0.75 * LENGTH, 0.45 * WIDTH
 def enforce_rules(
     roads: Roads, motion: NDArray[np.float64], marks: NDArray[np.int32], count: int, ego: int, scratch: Scratch
 ) -> None:
-    """Let those who yielded go on, foresee where everybody will be, and make one of each pair in conflict yield."""
+    """Let yielding vehicles go on, predict all positions, and make one of each pair in conflict yield."""
     for i in range(count):
         if marks[YIELDING, i]:
             motion[TARGET_SPEED, i] = roads.lanes[marks[LANE, i], SPEED_LIMIT]
@@ -57,7 +57,7 @@ def enforce_rules(
     for i in range(count - 1):
         for j in range(i + 1, count):
             if _may_conflict(roads, scratch, i, j):
-                yielding = who_yields(roads, motion, marks, i, j)
+                yielding = yielding_vehicle(roads, motion, marks, i, j)
                 if yielding != ego:
                     motion[TARGET_SPEED, yielding] = 0.0
                     marks[YIELDING, yielding] = 1
@@ -93,7 +93,7 @@ def _foresee(roads: Roads, motion: NDArray[np.float64], marks: NDArray[np.int32]
 
 @compiled
 def _lane_on_route(roads: Roads, marks: NDArray[np.int32], i: int, at: int) -> int:
-    """The lane of a road on vehicle i's route: the one it wants there, else the one with its present number."""
+    """Return the lane of a road on vehicle i's route: the one it wants there, else the one with its present number."""
     number = (
         marks[ROUTE_LANE, i] if at == 0 and marks[ROUTE_LANE, i] != ANY_LANE else roads.marks[marks[LANE, i], NUMBER]
     )
@@ -102,7 +102,7 @@ def _lane_on_route(roads: Roads, marks: NDArray[np.int32], i: int, at: int) -> i
 
 @compiled
 def _may_conflict(roads: Roads, scratch: Scratch, i: int, j: int) -> bool:
-    """Whether two vehicles will be in each other's way."""
+    """Return whether two vehicles will be in each other's way."""
     one, other = scratch.bounds[i], scratch.bounds[j]
     if one[0] - other[1] > LENGTH or other[0] - one[1] > LENGTH:
         return False
@@ -122,7 +122,7 @@ def _may_conflict(roads: Roads, scratch: Scratch, i: int, j: int) -> bool:
 
 @compiled
 def _has_point_inside(dx: float, dy: float, heading: float, other_heading: float) -> bool:
-    """Whether the middle, a corner or the middle of a side of a rectangle at (dx, dy) lies in another at the origin.
+    """Return whether the middle, a corner or a side's middle of a rectangle at (dx, dy) lies in another at the origin.
 
     Points are turned by the other's heading, not back by it: as highway-env does it, wrong in turns.
     """
@@ -141,8 +141,8 @@ def _has_point_inside(dx: float, dy: float, heading: float, other_heading: float
 
 
 @compiled
-def who_yields(roads: Roads, motion: NDArray[np.float64], marks: NDArray[np.int32], i: int, j: int) -> int:
-    """Who of two vehicles in conflict yields: the one without right of way, else the one behind."""
+def yielding_vehicle(roads: Roads, motion: NDArray[np.float64], marks: NDArray[np.int32], i: int, j: int) -> int:
+    """Return which of two vehicles in conflict yields: the one without right of way, else the one behind."""
     one, other = roads.marks[marks[LANE, i], PRIORITY], roads.marks[marks[LANE, j], PRIORITY]
     if one != other:
         return j if one > other else i

@@ -99,15 +99,15 @@ class RoadMap:
     tables: Roads
 
     def lane_number(self, name: Sequence[Any]) -> int:
-        """The number of the lane that highway-env calls (from, to, id)."""
+        """Return the number of the lane that highway-env calls (from, to, id)."""
         return self.lane_names.index((name[0], name[1], int(name[2])))
 
     def road_number(self, name: Sequence[Any]) -> int:
-        """The number of the road that highway-env calls (from, to)."""
+        """Return the number of the road that highway-env calls (from, to)."""
         return self.road_names.index((name[0], name[1]))
 
     def node_number(self, name: str) -> int:
-        """The number of a node."""
+        """Return the number of a node."""
         return self.nodes.index(name)
 
 
@@ -247,7 +247,7 @@ def _shortest_paths(graph: dict[str, dict[str, list[Lane]]], start: str) -> dict
 
 @inlined
 def wrap_to_pi(angle: float) -> float:
-    """The same angle in [-π, π)."""
+    """Return the same angle in [-π, π)."""
     turned = angle + np.pi
     if 0.0 <= turned < _TWO_PI:
         return turned - np.pi
@@ -256,7 +256,7 @@ def wrap_to_pi(angle: float) -> float:
 
 @inlined
 def local_coordinates(roads: Roads, lane: int, x: float, y: float) -> tuple[float, float]:
-    """How far along a lane a position is, and how far to the right of its middle."""
+    """Return how far along a lane a position is, and how far to the right of its middle."""
     lanes = roads.lanes
     dx, dy = x - lanes[lane, START_X], y - lanes[lane, START_Y]
     kind = roads.marks[lane, KIND]
@@ -275,7 +275,7 @@ def local_coordinates(roads: Roads, lane: int, x: float, y: float) -> tuple[floa
 
 @inlined
 def longitudinal_of(roads: Roads, lane: int, x: float, y: float) -> float:
-    """How far along a lane a position is."""
+    """Return how far along a lane a position is."""
     lanes = roads.lanes
     dx, dy = x - lanes[lane, START_X], y - lanes[lane, START_Y]
     if roads.marks[lane, KIND] == CIRCULAR:
@@ -286,7 +286,7 @@ def longitudinal_of(roads: Roads, lane: int, x: float, y: float) -> float:
 
 @compiled
 def position_on(roads: Roads, lane: int, longitudinal: float, lateral: float) -> tuple[float, float]:
-    """The position that has these coordinates on a lane."""
+    """Return the position that has these coordinates on a lane."""
     lanes = roads.lanes
     kind = roads.marks[lane, KIND]
     if kind == CIRCULAR:
@@ -302,7 +302,7 @@ def position_on(roads: Roads, lane: int, longitudinal: float, lateral: float) ->
 
 @inlined
 def heading_at(roads: Roads, lane: int, longitudinal: float) -> float:
-    """Where a lane is heading, so far along."""
+    """Return the heading of a lane at a distance along it."""
     lanes = roads.lanes
     kind = roads.marks[lane, KIND]
     if kind == CIRCULAR:
@@ -323,7 +323,7 @@ def heading_at(roads: Roads, lane: int, longitudinal: float) -> float:
 
 @inlined
 def is_on_lane(roads: Roads, lane: int, longitudinal: float, lateral: float, margin: float) -> bool:
-    """Whether lane coordinates lie on the lane, widened by a margin and lengthened by a vehicle at both ends."""
+    """Return whether lane coordinates lie on the lane, widened by a margin and lengthened by a vehicle at both ends."""
     lanes = roads.lanes
     if not abs(lateral) <= lanes[lane, LANE_WIDTH] / 2 + margin:
         return False
@@ -332,7 +332,7 @@ def is_on_lane(roads: Roads, lane: int, longitudinal: float, lateral: float, mar
 
 @compiled
 def is_reachable(roads: Roads, lane: int, x: float, y: float) -> bool:
-    """Whether a vehicle there may change to the lane."""
+    """Return whether a vehicle at a position may change to the lane."""
     if roads.marks[lane, FORBIDDEN]:
         return False
     longitudinal, lateral = local_coordinates(roads, lane, x, y)
@@ -342,20 +342,20 @@ def is_reachable(roads: Roads, lane: int, x: float, y: float) -> bool:
 
 @inlined
 def is_after_end(roads: Roads, lane: int, x: float, y: float) -> bool:
-    """Whether a vehicle there has come to the end of the lane."""
+    """Return whether a vehicle at a position has reached the end of the lane."""
     return longitudinal_of(roads, lane, x, y) > roads.lanes[lane, LANE_LENGTH] - LENGTH / 2
 
 
 @compiled
 def distance_to_lane(roads: Roads, lane: int, x: float, y: float) -> float:
-    """How far a position is from a lane, sideways and beyond its ends."""
+    """Return the distance of a position from a lane, sideways and beyond its ends."""
     s, r = local_coordinates(roads, lane, x, y)
     return abs(r) + max(s - roads.lanes[lane, LANE_LENGTH], 0.0) + max(0.0 - s, 0.0)
 
 
 @inlined
 def distance_with_heading(roads: Roads, lane: int, x: float, y: float, heading: float) -> float:
-    """How far a position is from a lane, plus the angle (radians) between a heading and the lane's."""
+    """Return the distance of a position from a lane plus the angle (radians) between a heading and the lane's."""
     s, r = local_coordinates(roads, lane, x, y)
     angle = abs(wrap_to_pi(heading - heading_at(roads, lane, s)))
     return abs(r) + max(s - roads.lanes[lane, LANE_LENGTH], 0.0) + max(0.0 - s, 0.0) + angle
@@ -363,7 +363,7 @@ def distance_with_heading(roads: Roads, lane: int, x: float, y: float, heading: 
 
 @inlined
 def _least_distance(roads: Roads, lane: int, x: float, y: float) -> float:
-    """A number that `distance_with_heading` is never below, without trigonometry."""
+    """Return a number that `distance_with_heading` is never below, without trigonometry."""
     lanes = roads.lanes
     dx, dy = x - lanes[lane, START_X], y - lanes[lane, START_Y]
     if roads.marks[lane, KIND] == CIRCULAR:
@@ -375,7 +375,7 @@ def _least_distance(roads: Roads, lane: int, x: float, y: float) -> float:
 
 @compiled
 def closest_lane(roads: Roads, x: float, y: float, heading: float, likely: int) -> int:
-    """The lane with the least `distance_with_heading`, the first of equals; a good guess `likely` saves time."""
+    """Return the lane with the least `distance_with_heading`, the first of equals; a good guess `likely` saves time."""
     return closest_lane_inlined(roads, x, y, heading, likely)
 
 
@@ -395,7 +395,7 @@ def closest_lane_inlined(roads: Roads, x: float, y: float, heading: float, likel
 
 @compiled
 def _lane_of_next_road(roads: Roads, lane: int, road: int, x: float, y: float) -> int:
-    """The lane on which a vehicle goes on: the same number if the roads are equally wide, else the closest."""
+    """Return the lane on which a vehicle goes on: the same number if the roads are equally wide, else the closest."""
     first, count = roads.roads[road, FIRST_LANE], roads.roads[road, LANES]
     if roads.roads[roads.marks[lane, ROAD], LANES] == count:
         return first + roads.marks[lane, NUMBER]
@@ -409,7 +409,7 @@ def _lane_of_next_road(roads: Roads, lane: int, road: int, x: float, y: float) -
 
 @compiled
 def next_lane(roads: Roads, marks: NDArray[np.int32], i: int, lane: int, x: float, y: float) -> int:
-    """The lane that vehicle i takes after `lane`: by its route, whose finished part it drops, else the closest."""
+    """Return the lane after `lane` for vehicle i: by its route, whose finished part it drops, else the closest."""
     road = roads.marks[lane, ROAD]
     node = roads.roads[road, TO]
     wanted, wanted_lane = -1, ANY_LANE

@@ -64,7 +64,7 @@ class RoadScene:
         self._moments.append(row)
 
     def _numbers(self, traffic: Any, observation: NDArray[Any]) -> dict[int, int]:
-        """Which vehicle is in which row of the observation.
+        """Return which vehicle is in which row of the observation.
 
         Distances are cut off at 1: of such a one only the direction is known, and a vehicle has its number only where
         no other one fits as well.
@@ -76,7 +76,7 @@ class RoadScene:
             is_cut = np.abs(seen) >= 1.0
             if not observation[there] or is_cut.all():
                 continue
-            # How far a vehicle is from where the observation has it; beyond the edge is where it has what is cut off.
+            # Distance of a vehicle from its place in the observation; clipped places lie beyond the edge.
             short = np.sign(seen)[:, None] * ((scale * seen)[:, None] - away)
             off = np.hypot(*np.where(is_cut[:, None], np.maximum(short, 0.0), short))
             off[traffic.ego] = np.inf
@@ -86,7 +86,7 @@ class RoadScene:
         return found
 
     def frames(self) -> dict[str, Any]:
-        """One row of numbers a step."""
+        """Return one row of numbers a step."""
         return {"moments": self._moments}
 
 
@@ -107,6 +107,6 @@ def _vehicle_rows(space: FeatureSpace | None) -> dict[int, tuple[int, int, int, 
 
 
 def road_scene(env: Env) -> RoadScene | None:
-    """The scene of an environment that tells its traffic; highway-env's own, which do not, draw pictures."""
-    tells = hasattr(env.unwrapped, "road_map") and hasattr(env.unwrapped, "traffic")
-    return RoadScene(env) if tells else None
+    """Return the scene of an environment that gives its traffic; highway-env's own do not, and draw pictures."""
+    has_traffic = hasattr(env.unwrapped, "road_map") and hasattr(env.unwrapped, "traffic")
+    return RoadScene(env) if has_traffic else None

@@ -21,14 +21,14 @@ class Scratch(NamedTuple):
     partners: NDArray[np.int64]  # [others] with whom one vehicle may collide
     foreseen: NDArray[np.float64]  # [capacity, horizon, 4] where each will be: x, y, lane, longitudinal
     bounds: NDArray[np.float64]  # [capacity, 4] the box around those positions
-    seen: NDArray[np.int64]  # [others] who is in the observation
+    seen: NDArray[np.int64]  # [others] vehicles in the observation
     distances: NDArray[np.float64]  # [others] how far off those are
     records: NDArray[np.float64]  # [2, 16] values of ego and of another
 
 
 @njit(cache=True, nogil=True)
 def new_scratch(capacity: int) -> Scratch:
-    """Make room for an episode with so many vehicles."""
+    """Allocate the arrays for an episode with `capacity` vehicles."""
     others = capacity + MAX_OBSTACLES
     return Scratch(
         np.zeros(capacity, np.int32),

@@ -44,7 +44,7 @@ _LANES_AT_START = {MERGE: 2, INTERSECTION: 1, ROUNDABOUT: 1}
 
 @dataclass(frozen=True)
 class KinematicsObservation:
-    """What ego sees: a row for itself, then one for each of the vehicles nearest along its lane.
+    """The observation of ego: a row for itself, then one for each of the vehicles nearest along its lane.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ class HighwaySettings:
 
     @property
     def is_highway(self) -> bool:
-        """Whether the road is a plain highway."""
+        """True if the road is a plain highway."""
         return self.kind in {HIGHWAY, HIGHWAY_FAST}
 
     @property
@@ -130,16 +130,16 @@ class HighwaySettings:
 
     @property
     def frames(self) -> int:
-        """How many frames are simulated in a step; the clock advances by 1 / policy_frequency all the same."""
+        """Frames simulated in a step; the clock advances by 1 / policy_frequency in any case."""
         return self.simulation_frequency // self.policy_frequency
 
     @property
     def capacity(self) -> int:
-        """How many vehicles, ego among them, can be on the road at once."""
+        """Largest number of vehicles on the road at once, ego included."""
         if self.is_highway:
             return 1 + self.vehicles_count
         if self.kind == INTERSECTION:
-            # Nobody enters within 15 m of another vehicle, and those who wait keep 7 m from centre to centre: four
+            # No vehicle enters within 15 m of another, and those that wait keep 7 m from centre to centre: four
             # roads of 100 m hold 57. In gridlocked episodes of 600 s, 58 were seen at most.
             return 96
         return 5

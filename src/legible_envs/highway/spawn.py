@@ -2,7 +2,7 @@
 
 The distributions are highway-env's, its oddities included: traffic on the highway is put ahead of the foremost vehicle,
 the intersection's first vehicles do not heed the spawn probability and drive three seconds before ego appears, ego
-starts there 5 m ahead of the place that the code names, and whoever is too close to it then is taken off the road.
+starts there 5 m ahead of the place that the code names, and vehicles too close to it are then removed.
 
 A random number is a function of the episode's key and of how many were drawn before; see `legible.streams`.
 """
@@ -65,7 +65,7 @@ _FIRST_PROBABILITY, _ROOM, _ROOM_FOR_EGO, _BEFORE_END = 0.6, 15.0, 20.0, 4 * LEN
 
 
 class Spawning(NamedTuple):
-    """What the kernels that put vehicles onto the road have to know of the settings."""
+    """The settings that the kernels for new vehicles need."""
 
     scenario: int
     vehicles: int  # highway: other vehicles
@@ -149,7 +149,7 @@ def renew_traffic(
     episode: NDArray[np.int64],
     key: np.uint64,
 ) -> None:
-    """After a step: who is leaving the intersection goes, and someone may enter. Nothing happens elsewhere."""
+    """Remove vehicles that leave the intersection after a step, and let one enter at random. Does nothing elsewhere."""
     if spawning.scenario != INTERSECTION:
         return
     _clear_leaving(roads, spawning, motion, marks, episode)
@@ -163,7 +163,7 @@ def renew_traffic(
 
 @compiled
 def _draw(episode: NDArray[np.int64], key: np.uint64) -> float:
-    """The next number in [0, 1)."""
+    """Return the next number in [0, 1)."""
     number = uniform(key, np.uint64(episode[DRAWS]))
     episode[DRAWS] += 1
     return number
@@ -176,13 +176,13 @@ def _draw_between(episode: NDArray[np.int64], key: np.uint64, low: float, high: 
 
 @inlined
 def _draw_below(episode: NDArray[np.int64], key: np.uint64, n: int) -> int:
-    """A whole number from 0 to n - 1."""
+    """Return a whole number from 0 to n - 1."""
     return int(_draw(episode, key) * n)
 
 
 @compiled
 def _draw_normal(episode: NDArray[np.int64], key: np.uint64) -> float:
-    """A number from the standard normal distribution (Box and Muller)."""
+    """Return a number from the standard normal distribution (Box and Muller)."""
     radius = np.sqrt(-2.0 * np.log(1.0 - _draw(episode, key)))
     return radius * np.cos(2.0 * np.pi * _draw(episode, key))
 
@@ -338,7 +338,7 @@ def _start_intersection(
         there = 80.0 * t / attempts
         _try_to_enter(roads, spawning, motion, marks, episode, key, there, 1.0, 1.0, _FIRST_PROBABILITY, straight=False)
     simulate_frames(roads, driving, motion, marks, episode, spawning.warm_up_frames, scratch)
-    # Someone who crosses in front of ego.
+    # A vehicle that crosses in front of ego.
     _try_to_enter(roads, spawning, motion, marks, episode, key, 60.0, 0.1, 0.0, 1.0, straight=True)
     goal = spawning.destination
     if goal < 0:
@@ -385,14 +385,14 @@ def _try_to_enter(
 
 @inlined
 def _distance(motion: NDArray[np.float64], i: int, x: float, y: float) -> float:
-    """How far vehicle i is from a place."""
+    """Return the distance of vehicle i from a place."""
     dx, dy = motion[X, i] - x, motion[Y, i] - y
     return np.sqrt(dx * dx + dy * dy)
 
 
 @compiled
 def _is_taken(motion: NDArray[np.float64], episode: NDArray[np.int64], x: float, y: float) -> bool:
-    """Whether some vehicle is too close to a place for another to enter there."""
+    """Return whether some vehicle is too close to a place for another to enter there."""
     for i in range(episode[COUNT]):  # noqa: SIM110 (a generator cannot be compiled)
         if _distance(motion, i, x, y) < _ROOM:
             return True
@@ -401,7 +401,7 @@ def _is_taken(motion: NDArray[np.float64], episode: NDArray[np.int64], x: float,
 
 @compiled
 def _clear_around_ego(motion: NDArray[np.float64], marks: NDArray[np.int32], episode: NDArray[np.int64]) -> None:
-    """Take off the road whoever is too close to ego."""
+    """Remove vehicles that are too close to ego."""
     ego = episode[EGO]
     x, y = motion[X, ego], motion[Y, ego]
     kept = 0
@@ -420,7 +420,7 @@ def _clear_leaving(
     marks: NDArray[np.int32],
     episode: NDArray[np.int64],
 ) -> None:
-    """Take off the road whoever is near the end of a way out, or has no route."""
+    """Remove vehicles that are near the end of a way out, or have no route."""
     ego = episode[EGO]
     kept = 0
     for i in range(episode[COUNT]):

@@ -3,7 +3,7 @@
 A batch is a `World` of five arrays, episodes first. Of one episode, ``motion[e]`` and ``marks[e]`` are tables with a
 row for every quantity below and a column for every vehicle, so that one quantity of all vehicles lies side by side.
 Only the first ``episode[e, COUNT]`` columns mean anything. Columns are in the order in which highway-env lists the
-vehicles (it decides ties and who acts first); a vehicle that leaves closes the gap.
+vehicles (it decides ties and which acts first); a vehicle that leaves closes the gap.
 
 Everything that the course of an episode depends on is in these arrays: copying them copies the episode.
 """
@@ -20,12 +20,12 @@ from legible_envs.highway.compiled import compiled
 # Scenarios.
 HIGHWAY, HIGHWAY_FAST, MERGE, ROUNDABOUT, INTERSECTION = 0, 1, 2, 3, 4
 
-# What ego can be told to do.
+# Commands for ego.
 LANE_LEFT, IDLE, LANE_RIGHT, FASTER, SLOWER = 0, 1, 2, 3, 4
 
 # Rows of `motion` (float64).
 X, Y, HEADING, SPEED = 0, 1, 2, 3
-# cos and sin of HEADING; whoever sets HEADING sets them too (`place_vehicle` does).
+# cos and sin of HEADING; code that sets HEADING sets them too (`place_vehicle` does).
 COS, SIN = 4, 5
 TARGET_SPEED = 6
 # Seconds since the last thought about changing lanes; the driver's own IDM exponent. Ego uses neither.
@@ -75,7 +75,7 @@ class World(NamedTuple):
 
 
 class Driving(NamedTuple):
-    """What the driving kernels have to know of the settings."""
+    """The settings that the driving kernels need."""
 
     dt: float  # seconds a frame
     frames: int  # frames a policy step
@@ -83,7 +83,7 @@ class Driving(NamedTuple):
     comfort_braking: float  # IDM's b, negative
     distance_wanted: float  # IDM's jam distance, from centre to centre
     target_speeds: NDArray[np.float64]  # what ego's FASTER and SLOWER choose from
-    ego_actions: NDArray[np.int64]  # what each number of the action space tells ego (LANE_LEFT …)
+    ego_actions: NDArray[np.int64]  # the command of each action (LANE_LEFT …)
     only_ego_collides: bool  # others pass through each other (highway-fast)
     regulation_period: int  # frames between two enforcements of the rules of the road; 0: there are none
 

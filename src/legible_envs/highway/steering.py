@@ -33,7 +33,7 @@ def follow_road(roads: Roads, motion: NDArray[np.float64], marks: NDArray[np.int
 
 @inlined
 def not_zero(value: float) -> float:
-    """The value, or one of its sign that can be divided by."""
+    """Return the value, or one of its sign that is safe to divide by."""
     if abs(value) > 1e-2:
         return value
     return 1e-2 if value >= 0 else -1e-2
@@ -41,7 +41,7 @@ def not_zero(value: float) -> float:
 
 @inlined
 def steer(roads: Roads, motion: NDArray[np.float64], i: int, lane: int) -> float:
-    """The sine of the slip angle with which vehicle i steers towards the middle of a lane."""
+    """Return the sine of the slip angle with which vehicle i steers towards the middle of a lane."""
     speed = motion[SPEED, i]
     s, r = local_coordinates(roads, lane, motion[X, i], motion[Y, i])
     reference = heading_at(roads, lane, s + speed * _PURSUIT)

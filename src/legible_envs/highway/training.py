@@ -21,6 +21,6 @@ HIGHWAY_SCENARIOS = ("highway", "merge", "roundabout", "intersection")
 
 
 def highway_preset(env_id: str, algorithm: Algorithm) -> Preset | None:
-    """How the paper trained policies for driving; it has DQN for four of the scenarios."""
+    """Return the paper's training settings for driving; it has DQN for four of the scenarios."""
     fits = algorithm == "dqn" and short_name(env_id).lower().startswith(HIGHWAY_SCENARIOS)
     return Preset(HIGHWAY_DQN, 500_000) if fits else None

@@ -21,10 +21,10 @@ from legible.relations.check.answers import (
     Flags,
     RelationCheck,
     StateComparison,
-    cannot_tell,
     exact_answer,
     expected_observations,
-    told_features,
+    inconclusive_check,
+    known_features,
 )
 from legible.relations.relation import MetamorphicRelation, map_states
 from legible_envs.pacman import PacmanEnv
@@ -58,7 +58,8 @@ class PacmanChecker:
     def __init__(self, inputs: CheckInputs, env: PacmanEnv) -> None:
         self.inputs, self.settings = inputs, env.settings
         inputs.report(0.0, "playing")
-        self.games = sample_games(env.settings, inputs.episodes or 128, inputs.states, inputs.seed)
+        seed = inputs.seed + inputs.first
+        self.games = sample_games(env.settings, inputs.episodes or 128, inputs.states, seed)
         self.n_ghosts = len(self.games.maze.ghosts)
         self._images: dict[Symmetry, Games] = {}
 
@@ -68,7 +69,7 @@ class PacmanChecker:
         _, defined = map_states(relation, self.games.observations)
         rows = np.flatnonzero(defined)
         if len(rows) < FEWEST_STATES:
-            return cannot_tell(relation, space, self.method, len(rows), "too few states have an image")
+            return inconclusive_check(relation, space, self.method, len(rows), "too few states have an image")
         symmetry = self._read(relation, group)
         games, images = fork(self.games, rows), fork(self._image(symmetry), rows)
         comparison, observation_agrees, step_agrees = _compare_pacman(
@@ -106,7 +107,7 @@ class PacmanChecker:
         # States come in the order of play; the first ones alone look much alike.
         n = len(self.games.agents)
         sample = fork(self.games, np.arange(0, n, max(n // 256, 1)))
-        told = told_features(relation, len(self.inputs.space))
+        known = known_features(relation, len(self.inputs.space))
         expected, _ = map_states(relation, sample.observations)
         targets: dict[tuple[int, bool], Games] = {}
 
@@ -117,7 +118,7 @@ class PacmanChecker:
                 settings = image_settings(self.settings, sample, symmetry)
                 targets[plane] = Games(len(sample.agents), settings)
             carry(sample, symmetry, targets[plane])
-            return float((targets[plane].observations == expected)[:, told].mean())
+            return float((targets[plane].observations == expected)[:, known].mean())
 
         return max(fits_group or fits_alone or every, key=fit)
 
@@ -127,9 +128,9 @@ def _compare_pacman(
 ) -> tuple[StateComparison, Flags, Flags]:
     """Compare observations and one round; also says where the observation and where the round agrees."""
     played = play_matched(games, images, symmetry, relation.action, relation.image_action, seed)
-    told = told_features(relation, len(space))
-    now = _compare_observations(relation, games, images, told)
-    after = _compare_observations(relation, played.after, played.image_after, told)
+    known = known_features(relation, len(space))
+    now = _compare_observations(relation, games, images, known)
+    after = _compare_observations(relation, played.after, played.image_after, known)
     extra = (
         (played.after.rewards, played.image_after.rewards),
         (played.after.status, played.image_after.status),
@@ -149,7 +150,7 @@ def _compare_pacman(
         ],
         expected=np.hstack([now.expected, after.expected, expected]),
         found=np.hstack([now.found, after.found, found]),
-        compared=np.hstack([told, told, [True, True, False]]),
+        compared=np.hstack([known, known, [True, True, False]]),
         differs=np.hstack([now.differs, next_differs]),
         causes=_name_causes(now, after, next_differs, played, symmetry),
     )
@@ -158,7 +159,7 @@ def _compare_pacman(
 
 @dataclass(frozen=True)
 class _ObservationComparison:
-    """Observations of images beside images of observations; `tied` marks differences that a tie explains."""
+    """Observations of images and images of observations; `tied` marks differences that a tie explains."""
 
     expected: Observations
     found: Observations
@@ -167,25 +168,25 @@ class _ObservationComparison:
 
 
 def _compare_observations(
-    relation: MetamorphicRelation, games: Games, images: Games, told: Flags
+    relation: MetamorphicRelation, games: Games, images: Games, known: Flags
 ) -> _ObservationComparison:
     found = images.observations
     expected = expected_observations(relation, games.observations, found)
-    differs = (np.abs(expected - found) > _ROUNDING) & told
+    differs = (np.abs(expected - found) > _ROUNDING) & known
     tied = np.zeros_like(differs)
     rows = np.flatnonzero(differs.any(axis=1))
     if rows.size:
-        tied[rows] = _explained_by_ties(relation, fork(games, rows), found[rows], told)
+        tied[rows] = _explained_by_ties(relation, fork(games, rows), found[rows], known)
     return _ObservationComparison(expected, found, differs, tied & differs)
 
 
-def _explained_by_ties(relation: MetamorphicRelation, games: Games, found: Observations, told: Flags) -> Flags:
+def _explained_by_ties(relation: MetamorphicRelation, games: Games, found: Observations, known: Flags) -> Flags:
     """Mark columns that agree once a tie between first steps is broken in another way."""
     explained = np.zeros(found.shape, np.bool_)
     tied = tied_steps(games)
     image_of = {fr.feature: fr.image_feature for fr in relation.features}
     for target, columns in enumerate(path_columns(len(games.maze.ghosts))):
-        concerned = [c for c in (image_of.get(int(c), int(c)) for c in columns) if told[c]]
+        concerned = [c for c in (image_of.get(int(c), int(c)) for c in columns) if known[c]]
         for direction in range(4):
             rows = np.flatnonzero(tied[:, target, direction])
             if not rows.size or not concerned:
@@ -225,7 +226,7 @@ def _name_causes(
 
 
 def _what_ghosts_touch(played: Round, ghosts: Flags, symmetry: Symmetry, width: int) -> Flags:
-    """Mark what may differ when these ghosts stand elsewhere: what is seen of them, and what they may do to Pac-Man."""
+    """Mark the features that may differ when these ghosts stand elsewhere: their own, and their effects on Pac-Man."""
     touched = np.zeros((len(ghosts), width), np.bool_)
     for g, flags in enumerate(symmetry.columns(ghosts.shape[1], ghosts).T):
         touched[np.ix_(flags, ghost_columns(g))] = True

@@ -46,5 +46,7 @@ DOMAIN = Domain(
     scene="legible_envs.pacman.scene:PacmanScene",
     checker="legible_envs.pacman.checker:PacmanChecker",
     success={".*": "PAC-Man has eaten all food before a ghost catches it or time is up"},
+    endings="legible_envs.pacman.env:read_ending",
+    terms="legible_envs.pacman.env:read_terms",
     training="legible_envs.pacman.training:pacman_preset",
 )

@@ -17,6 +17,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
+from legible.environments import LastStep
 from legible.environments.array_envs import RENDER_MODES, ArrayEnv, ArrayVectorEnv, Drawing, SavedRows
 from legible_envs.pacman import kernel
 from legible_envs.pacman.games import Games, PacmanError, PacmanSettings, PacmanState
@@ -27,7 +28,7 @@ FRAMES_PER_SECOND = 8
 
 
 class _PacmanDrawing(Drawing):
-    """What a game is called, and what it looks like."""
+    """The parts of a game that people see: its name, pictures and text."""
 
     error = PacmanError
     an_episode = "a game"
@@ -146,3 +147,35 @@ class PacmanVectorEnv(_PacmanDrawing, ArrayVectorEnv[PacmanState]):
                 infos = self.restart_now(over, infos)
         self._over = np.zeros_like(over) if self.autoreset_mode is AutoresetMode.SAME_STEP else over
         return self.observations(), rewards, terminated, truncated, infos
+
+
+def read_ending(last: LastStep) -> str | None:
+    """Return how a game ended: won, caught by which ghost, or out of time; None while it is not over."""
+    games: Games = last.env.games
+    agents = games.agents[last.row]
+    if agents[kernel.STATUS] == kernel.WON:
+        return "success: it eats all food"
+    if agents[kernel.STATUS] == kernel.CUT_OFF:
+        return "time limit: time runs out with food left"
+    x, y = 2 * games.tables.x[agents[kernel.PACMAN]], 2 * games.tables.y[agents[kernel.PACMAN]]
+    for number, ghost in enumerate(agents[kernel.GHOSTS :].reshape(-1, kernel.GHOST_COLUMNS)):
+        gap = abs(ghost[kernel.X] - x) + abs(ghost[kernel.Y] - y)
+        if agents[kernel.STATUS] == kernel.LOST and ghost[kernel.TIMER] == 0 and gap <= kernel.CONTACT:
+            return f"failure: ghost {number} catches it"
+    return None
+
+
+def read_terms(last: LastStep, total: float, steps: int) -> dict[str, float]:
+    """Return the parts of the score of a game: food, steps, winning, being caught, and the rest."""
+    games: Games = last.env.games
+    agents = games.agents[last.row]
+    eaten = games.food_at_start - int(agents[kernel.FOOD_LEFT])
+    status = agents[kernel.STATUS]
+    terms = {
+        "food": kernel.FOOD_SCORE * eaten,
+        "steps": -kernel.STEP_COST * steps,
+        "winning": kernel.WIN_SCORE * bool(status == kernel.WON),
+        "being caught": -kernel.LOSE_COST * bool(status == kernel.LOST),
+    }
+    rest = "ghosts eaten and illegal moves" if games.rules.illegal_move_penalty else "ghosts eaten"
+    return {**terms, rest: total - sum(terms.values())}

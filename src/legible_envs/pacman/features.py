@@ -36,7 +36,7 @@ def _number(name: str, words: str, group: str) -> Feature:
 
 
 def _first_step(prefix: str, to: str, group: str) -> Iterator[Feature]:
-    """One-hot first step of the shortest path."""
+    """Yield the features of a one-hot first step of the shortest path."""
     for direction in DIRECTIONS:
         path = f"path to {to} starts {direction}"
         yield _flag(f"{prefix}.{direction}", f"the {path}", f"the {path.replace('starts', 'does not start')}", group)

@@ -25,7 +25,7 @@ class PacmanError(LegibleError):
 
 @dataclass(frozen=True)
 class GhostState:
-    """Where a ghost is (in cells; half cells while it is scared), where it is heading, how long it stays scared."""
+    """The position of a ghost (in cells; half cells while scared), its heading and its remaining scared time."""
 
     x: float
     y: float
@@ -87,7 +87,7 @@ class PacmanSettings:
         return maze if self.capsules else maze.without_capsules()
 
     def rules(self) -> kernel.Rules:
-        """The numbers that the kernel needs."""
+        """Return the numbers that the kernel needs."""
         return kernel.Rules(float(self.attack), float(self.flee), float(self.illegal_move_penalty), int(self.step_cap))
 
 
@@ -100,7 +100,9 @@ class Games:
         self.rules = settings.rules()
         self.feature_space: FeatureSpace = pacman_features(len(self.maze.ghosts))
         self.capsules = np.array(sorted(self._cell(c) for c in self.maze.capsules), np.int16)
-        self._start_agents, self._start_pellets = self._rows(self._start())
+        ghosts = tuple(GhostState(float(x), float(y)) for x, y in self.maze.ghosts)
+        start = PacmanState(self.maze.pacman, ghosts, self.maze.food, self.maze.capsules)
+        self._start_agents, self._start_pellets = self._rows(start)
         self.agents = np.tile(self._start_agents, (n, 1))
         self.pellets = np.tile(self._start_pellets, (n, 1))
         self.keys: NDArray[np.uint64] = np.random.SeedSequence().generate_state(n, np.uint64).astype(np.uint64)
@@ -114,11 +116,6 @@ class Games:
         if number < 0:
             raise PacmanError(f"{cell} is a wall or lies outside the maze.")
         return number
-
-    def _start(self) -> PacmanState:
-        maze = self.maze
-        ghosts = tuple(GhostState(float(x), float(y)) for x, y in maze.ghosts)
-        return PacmanState(maze.pacman, ghosts, maze.food, maze.capsules)
 
     def _rows(self, state: PacmanState) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
         """Turn a state into a row of `agents` and one of `pellets`."""
@@ -223,8 +220,13 @@ class Games:
         return self.agents, self.pellets, self.keys, self.observations
 
     @property
+    def food_at_start(self) -> int:
+        """The number of food pellets at the start of a game."""
+        return int(self._start_agents[kernel.FOOD_LEFT])
+
+    @property
     def status(self) -> NDArray[np.int32]:
-        """How every game stands: playing, won, lost or cut off."""
+        """The status of every game: playing, won, lost or cut off."""
         return self.agents[:, kernel.STATUS]
 
     def observation_box(self) -> spaces.Space[NDArray[np.float32]]:

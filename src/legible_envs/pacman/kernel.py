@@ -59,7 +59,7 @@ class Rules(NamedTuple):
 
 @njit(cache=True)
 def ghost_draw(key: np.uint64, step: int, ghost: int) -> float:
-    """The random number in [0, 1) of a ghost in a step."""
+    """Return the random number in [0, 1) of a ghost in a step."""
     return uniform(key, np.uint64(step * MAX_GHOSTS + ghost))
 
 
@@ -131,7 +131,7 @@ def _legal_directions(tables: Tables, x: int, y: int, heading: int) -> int:
 
 @njit(cache=True)
 def _choose(legal: int, x: int, y: int, speed: int, pac_x: int, pac_y: int, scared: bool, p: float, draw: float) -> int:
-    """The direction a ghost takes: with probability p among the best, else among all legal ones."""
+    """Return the direction a ghost takes: with probability p among the best, else among all legal ones."""
     n_legal = 0
     n_best = 0
     best = 0
@@ -204,7 +204,7 @@ def play_round(
     draws: NDArray[np.float64],
     action: int,
 ) -> float:
-    """One step of one game, with a random number for every ghost; returns the reward."""
+    """Play one step of one game, with a random number for every ghost, and return the reward."""
     n_ghosts = draws.size
     agents[STEPS] += 1
     reward = _move_pacman(tables, rules, agents, pellets, n_ghosts, action)
@@ -271,7 +271,7 @@ def _observe_ghost(tables: Tables, agents: NDArray[np.int32], g: int, out: NDArr
 
 @njit(cache=True)
 def _nearest_food(tables: Tables, pellets: NDArray[np.uint8], pac: int) -> int:
-    """The closest cell that holds food; there must be some."""
+    """Return the closest cell that holds food; there must be some."""
     order = tables.order[pac]
     i = 0
     while pellets[order[i]] != FOOD:
@@ -281,7 +281,7 @@ def _nearest_food(tables: Tables, pellets: NDArray[np.uint8], pac: int) -> int:
 
 @njit(cache=True)
 def _nearest_capsule(tables: Tables, pellets: NDArray[np.uint8], capsules: NDArray[np.int16], pac: int) -> int:
-    """The closest cell that holds a capsule, or −1."""
+    """Return the closest cell that holds a capsule, or −1."""
     nearest = -1
     for i in range(capsules.size):
         cell = capsules[i]

@@ -37,7 +37,7 @@ class MazeError(LegibleError):
 
 @dataclass(frozen=True)
 class Maze:
-    """Where walls, food, capsules and everybody's starting places are."""
+    """Walls, food, capsules and the starting places of Pac-Man and the ghosts."""
 
     name: str
     width: int
@@ -135,7 +135,7 @@ def _build(rows: list[str], first: int, name: str, pacman_sign: str) -> Maze:
 
 
 def _ghosts(at: dict[str, list[Cell]], pacman_sign: str, name: str, line_of: LineOf) -> tuple[Cell, ...]:
-    """Ghosts in the order of their digits; G counts as 1, and equal ones come in the order of (x, y)."""
+    """Return the ghosts in the order of their digits; G counts as 1, and equal ones come in the order of (x, y)."""
     signs = "123456789" if pacman_sign == "0" else "1234"
     numbered = [(int(sign), cell) for sign in signs for cell in at.get(sign, [])]
     if pacman_sign == "P":
@@ -176,7 +176,7 @@ def _check(maze: Maze, line_of: LineOf) -> None:
 
 
 class Tables(NamedTuple):
-    """What the kernel looks up. Open cells are numbered; −1 stands for "no such cell" or "no way".
+    """Lookup tables of the kernel. Open cells are numbered; −1 stands for "no such cell" or "no way".
 
     ``order[c]`` lists all cells that can be reached from c, nearest first and, among equals, in the order in which
     ties between shortest paths are broken; ``rank[c, d]`` is the place of d in that list, ``first_step[c, d]`` the

@@ -1,4 +1,4 @@
-"""`PacmanScene`: places of everybody and what was eaten, for the replays of a report."""
+"""`PacmanScene`: positions of Pac-Man and the ghosts and what was eaten, for the replays of a report."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class PacmanScene:
         self._places, self._food, self._capsules = [], [], []
 
     def see(self, env: Env, observation: Any, step: int) -> None:  # noqa: ARG002
-        """Keep where everybody is; half cells are doubled to stay whole."""
+        """Record all positions; half cells are doubled to stay whole."""
         state: PacmanState = env.unwrapped.state  # type: ignore[attr-defined]
         row = [*state.pacman, state.facing]
         for ghost in state.ghosts:

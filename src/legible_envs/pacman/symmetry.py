@@ -41,7 +41,7 @@ _MIRRORS = (
 
 @dataclass(frozen=True)
 class Symmetry:
-    """Exchange east and west if `mirrored`, then turn by so many quarters clockwise; ghost i becomes ``ghosts[i]``.
+    """Exchange east and west if `mirrored`, then turn by `turns` quarters clockwise; ghost i becomes ``ghosts[i]``.
 
     Everything in the maze moves with it but the numbers of the cells to which eaten ghosts return: those belong to the
     maze, so a ghost that changes its number changes its home.
@@ -57,7 +57,7 @@ class Symmetry:
 
     @property
     def words(self) -> str:
-        """What is done to the maze, for people."""
+        """A description of the symmetry for people."""
         what = _MIRRORS[self.turns] if self.mirrored else _TURNS[self.turns]
         maze = f"the maze {what}" if what else "the same maze"
         moved = [f"ghost {i} as ghost {j}" for i, j in enumerate(self.ghosts) if i != j]
@@ -65,12 +65,12 @@ class Symmetry:
 
     @property
     def moves_maze(self) -> bool:
-        """Whether the maze is turned or mirrored."""
+        """True if the maze is turned or mirrored."""
         return self.mirrored or self.turns != 0
 
     @property
     def exchanges_ghosts(self) -> bool:
-        """Whether a ghost changes its number."""
+        """True if a ghost changes its number."""
         return self.ghosts != tuple(range(len(self.ghosts)))
 
     @cached_property
@@ -99,7 +99,7 @@ class Symmetry:
         return x, y
 
     def renumber(self, n_ghosts: int) -> NDArray[np.int64]:
-        """The new number of every ghost."""
+        """Return the new number of every ghost."""
         return np.array(self.ghosts or range(n_ghosts), np.int64)
 
     def maze(self, maze: Maze) -> Maze:
@@ -187,7 +187,7 @@ def carry(games: Games, symmetry: Symmetry, target: Games) -> None:
 
 @dataclass(frozen=True)
 class Round:
-    """What happened in one round of games and of their images; flags of ghosts are in the order of the originals.
+    """One round of games and of their images; flags of ghosts are in the order of the originals.
 
     Parameters
     ----------
@@ -217,15 +217,15 @@ def play_matched(games: Games, images: Games, symmetry: Symmetry, action: int, i
     `games` and `images` stay as they are.
     """
     n, n_ghosts = len(games.agents), len(games.maze.ghosts)
-    outlook, image_outlook = _outlook(games, action), _outlook(images, image_action)
+    next_steps, image_outlook = _outlook(games, action), _outlook(images, image_action)
     number = symmetry.renumber(n_ghosts)
     # Ways of a ghost's image, back in the order and the directions of the original.
     back = image_outlook.ends[:, number]
     image_chances = np.diff(back, prepend=0.0, axis=2)[:, :, symmetry.directions[:4]]
-    chances = np.diff(outlook.ends, prepend=0.0, axis=2)
+    chances = np.diff(next_steps.ends, prepend=0.0, axis=2)
     draws = np.random.default_rng(seed).random((n, n_ghosts, 1))
-    way = np.minimum((draws >= outlook.ends).sum(axis=2), 3)
-    own_draws = _middle(outlook.ends, way)
+    way = np.minimum((draws >= next_steps.ends).sum(axis=2), 3)
+    own_draws = _middle(next_steps.ends, way)
     image_draws = np.zeros((n, n_ghosts))
     image_draws[:, number] = _middle(back, symmetry.directions[way])
     after, image_after = fork(games), fork(images)
@@ -234,22 +234,22 @@ def play_matched(games: Games, images: Games, symmetry: Symmetry, action: int, i
         batch.observe(np.arange(n))
     caught = [
         outcome.playing & (batch.status == kernel.LOST)
-        for outcome, batch in ((outlook, after), (image_outlook, image_after))
+        for outcome, batch in ((next_steps, after), (image_outlook, image_after))
     ]
     timers = after.agents[:, GHOSTS + TIMER :: GHOST_COLUMNS]
     return Round(
         after=after,
         image_after=image_after,
         chances=np.abs(chances - image_chances).max(axis=2, initial=0.0) > 1e-9,
-        snaps=outlook.snaps,
-        # A timer that does not run out by itself in this move, and is 0 after it, was set to 0 by Pac-Man.
-        eaten=outlook.eaten | ((outlook.timers >= 2) & (timers == 0)),
+        snaps=next_steps.snaps,
+        # A timer that does not run out in this move, and is 0 after it, was set to 0 by Pac-Man.
+        eaten=next_steps.eaten | ((next_steps.timers >= 2) & (timers == 0)),
         interrupted=caught[0] | caught[1],
     )
 
 
 def _middle(ends: NDArray[np.float64], way: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The number in the middle of those for which a ghost goes this way."""
+    """Return the number in the middle of those for which a ghost goes this way."""
     high = np.take_along_axis(ends, way[:, :, None], axis=2)[:, :, 0]
     low = np.take_along_axis(ends, np.maximum(way - 1, 0)[:, :, None], axis=2)[:, :, 0]
     return np.asarray((np.where(way > 0, low, 0.0) + high) / 2)
@@ -257,7 +257,7 @@ def _middle(ends: NDArray[np.float64], way: NDArray[np.int64]) -> NDArray[np.flo
 
 @dataclass(frozen=True)
 class _Outlook:
-    """What ghosts can do once Pac-Man has moved: way d is taken for numbers from ``ends[d - 1]`` up to ``ends[d]``."""
+    """The choices of ghosts after Pac-Man's move: way d is taken for numbers from ``ends[d - 1]`` up to ``ends[d]``."""
 
     ends: NDArray[np.float64]
     timers: NDArray[np.int32]
@@ -268,7 +268,7 @@ class _Outlook:
 
 def _outlook(games: Games, action: int) -> _Outlook:
     n, n_ghosts = len(games.agents), len(games.maze.ghosts)
-    outlook = _Outlook(
+    next_steps = _Outlook(
         ends=np.zeros((n, n_ghosts, 4)),
         timers=np.zeros((n, n_ghosts), np.int32),
         snaps=np.zeros((n, n_ghosts), np.bool_),
@@ -281,13 +281,13 @@ def _outlook(games: Games, action: int) -> _Outlook:
         games.agents,
         games.pellets,
         action,
-        outlook.ends,
-        outlook.timers,
-        outlook.snaps,
-        outlook.eaten,
-        outlook.playing,
+        next_steps.ends,
+        next_steps.timers,
+        next_steps.snaps,
+        next_steps.eaten,
+        next_steps.playing,
     )
-    return outlook
+    return next_steps
 
 
 @njit(cache=True)
@@ -363,13 +363,13 @@ def _play(
 
 
 def path_columns(n_ghosts: int) -> list[NDArray[np.intp]]:
-    """Columns of the observation with a first step (North, South, East, West): to capsule, food and every ghost."""
+    """Return the columns of the observation with a first step: to capsule, food and every ghost."""
     starts = [2, 9, *(kernel.OWN_FEATURES + g * kernel.BLOCK + 9 for g in range(n_ghosts))]
     return [np.arange(start, start + 4) for start in starts]
 
 
 def ghost_columns(ghost: int) -> NDArray[np.intp]:
-    """Columns of the observation that belong to a ghost."""
+    """Return the columns of the observation that belong to a ghost."""
     first = kernel.OWN_FEATURES + ghost * kernel.BLOCK
     return np.arange(first, first + kernel.BLOCK)
 
@@ -403,9 +403,9 @@ def _steps_towards(games: Games, targets: NDArray[np.bool_]) -> NDArray[np.bool_
     nearest = lengths == least[:, None]
     steps = np.zeros((len(pac), 4), np.bool_)
     for direction in range(4):
-        beside = games.tables.neighbour[pac, direction]
-        closer = nearest & (distance[beside] == least[:, None] - 1)
-        steps[:, direction] = closer.any(axis=1) & (beside >= 0) & (least > 0) & (least < far)
+        next_cell = games.tables.neighbour[pac, direction]
+        closer = nearest & (distance[next_cell] == least[:, None] - 1)
+        steps[:, direction] = closer.any(axis=1) & (next_cell >= 0) & (least > 0) & (least < far)
     return steps
 
 
@@ -433,7 +433,7 @@ def sample_games(settings: PacmanSettings, episodes: int, states: int, seed: int
         kept_keys.append(games.keys[playing])
         priorities = np.concatenate([priorities, rng.random(playing.size)])
         if len(priorities) > 4 * states + episodes:
-            # The states with the lowest of so many random numbers are a fair sample of all states so far.
+            # The states with the lowest random numbers are a fair sample of all states so far.
             lowest = np.sort(np.argsort(priorities, kind="stable")[:states])
             priorities = priorities[lowest]
             kept_agents = [np.concatenate(kept_agents)[lowest]]

@@ -34,7 +34,7 @@ PACMAN_PPO_REWARD_SCALE = 0.01
 
 
 def pacman_preset(env_id: str, algorithm: Algorithm) -> Preset:
-    """How the paper trained policies for PAC-Man."""
+    """Return the paper's training settings for PAC-Man."""
     steps = 5_000_000 if short_name(env_id).startswith("PacmanOriginal") else 2_500_000
     if algorithm == "dqn":
         return Preset(PACMAN_DQN, steps)

@@ -1,4 +1,4 @@
-"""Does the fast environment drive like highway-env? One step from the same state, many times.
+"""Agreement of the fast environment with highway-env: one step from the same state, many times.
 
 `compare` plays episodes in Farama's highway-env. Before each step the whole state is copied into legible's arrays; then
 both take the step, and everything is compared: every vehicle, the observation, the reward and whether the episode ends.
@@ -6,9 +6,9 @@ Where newcomers are drawn at random (the intersection), both draw the same numbe
 difference is a difference in what a step does. `play_together` plays whole episodes instead, from their start and with
 the same random numbers; rounding then adds up.
 
-A state in which the two differ is looked at again: if highway-env itself comes to another result when all vehicles are
-moved by a billionth of a metre, the state lies on a threshold (who is ahead, which lane is closer, do two rectangles
-touch), and which side it falls to is a matter of the last bit.
+A state in which the two differ is checked again: if highway-env itself comes to another result when all vehicles are
+moved by a billionth of a metre, the state lies on a threshold (which vehicle is ahead, which lane is closer, do two
+rectangles touch), and the last bit decides.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Difference:
 
 @dataclass
 class Agreement:
-    """What came of the comparison of one scenario."""
+    """The result of comparing one scenario."""
 
     scenario: str
     states: int = 0
@@ -77,7 +77,7 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a step returns."""
+    """The values that a step returns."""
 
     observation: NDArray[np.float32]
     reward: float
@@ -95,13 +95,13 @@ class Outcome:
 
 
 def _largest(expected: NDArray[Any], actual: NDArray[Any]) -> float:
-    """The largest difference; NaN, which counts as one, where only one of the two is no number."""
+    """Return the largest difference; NaN, which counts as one, where only one of the two is no number."""
     both_missing = np.isnan(expected) & np.isnan(actual)
     return float(np.abs(np.where(both_missing, 0.0, expected.astype(np.float64) - actual)).max())
 
 
 class Ours:
-    """Legible's batch of episodes, as the environments use it; episode 0 is stepped, 1 holds what is expected."""
+    """Legible's batch of episodes, as the environments use it; episode 0 is stepped, 1 holds the expected state."""
 
     def __init__(self, scenario: str, config: Mapping[str, Any] | None, preset: str) -> None:
         self.settings = settings_of(scenario, config, preset=preset)
@@ -157,7 +157,7 @@ class Reference:
 
 
 def key_of_step(seed: int, step: int) -> np.uint64:
-    """The stream of random numbers for a step of an episode."""
+    """Return the stream of random numbers for a step of an episode."""
     return key_of_seed(np.uint64(seed * 10_000 + step))
 
 
@@ -199,7 +199,7 @@ def _snapshot_of_vehicle(vehicle: Any) -> SimpleNamespace:
 
 @dataclass(frozen=True)
 class Transition:
-    """A step of highway-env: the episode so far, the state before its last action and what came of it."""
+    """A step of highway-env: the episode so far, the states before and after its last action."""
 
     seed: int
     actions: tuple[int, ...]
@@ -218,7 +218,7 @@ def transitions(
     choose: Chooser | None = None,
     most_steps: int = 40,
 ) -> Iterator[Transition]:
-    """Yield so many steps of highway-env; for the parameters see `compare`."""
+    """Yield steps of highway-env from this many states; for the parameters see `compare`."""
     reference = Reference(scenario, config, preset)
     n_actions = int(reference.env.action_space.n)
     rng = np.random.default_rng(seed)
@@ -287,7 +287,7 @@ def compare(
     most_steps: int = 40,
     explain: bool = True,
 ) -> Agreement:
-    """Compare one step from each of so many states.
+    """Compare one step from each of `states` states.
 
     Parameters
     ----------
@@ -311,7 +311,7 @@ def compare(
 def is_on_threshold(
     scenario: str, difference: Difference, config: Mapping[str, Any] | None, preset: str, *, tries: int = 8
 ) -> bool:
-    """Whether highway-env itself comes to another result when everybody is moved by a billionth of a metre."""
+    """Return whether highway-env itself comes to another result when all vehicles move by a billionth of a metre."""
     reference, ours = Reference(scenario, config, preset), Ours(scenario, config, preset)
     world = ours.world
 

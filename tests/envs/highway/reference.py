@@ -1,7 +1,5 @@
 """Live environments of highway-env whose states, views and random numbers can be compared with legible's."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

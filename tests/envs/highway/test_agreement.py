@@ -72,7 +72,7 @@ def test_a_wrong_reward_is_noticed(monkeypatch):
     assert {name for difference in agreement.differences for name in difference.sizes} == {"reward"}
 
 
-def test_thresholds_are_told_from_mistakes():
+def test_thresholds_are_distinguished_from_mistakes():
     first_step = Difference(0, (1,), {}, on_threshold=False)
     # Ego starts exactly where the roundabout's first lane counts as left behind, and nowhere special in merge.
     assert is_on_threshold("roundabout", first_step, None, "authors")

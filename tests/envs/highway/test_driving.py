@@ -1,7 +1,5 @@
 """The driving kernels on cases small enough to be worked out by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -36,6 +34,12 @@ class Scene:
         self.episode[state.COUNT] = i + 1
         return i
 
+    def place(self, *vehicles):
+        """Add vehicles: x, y, speed and, if given, heading and target speed."""
+        for vehicle in vehicles:
+            self.add(*vehicle)
+        return self
+
     @property
     def count(self):
         return int(self.episode[state.COUNT])
@@ -44,7 +48,7 @@ class Scene:
         driving.simulate_frames(self.roads, self.driving, self.motion, self.marks, self.episode, frames, self.scratch)
 
     def order(self):
-        """Bring the order along x up to date, which simulating does by itself."""
+        """Bring the order along x up to date, as simulating does."""
         self.scratch.order[: self.count] = np.argsort(self.motion[state.X, : self.count], kind="stable")
         self.scratch.rank[self.scratch.order[: self.count]] = np.arange(self.count)
 
@@ -63,52 +67,44 @@ class Scene:
 # IDM ------------------------------------------------------------------------------------------------------------------
 
 
-def test_free_road_acceleration():
+@pytest.mark.parametrize(
+    ("speed", "target", "expected"),
+    [(25, 30, 3 * (1 - (25 / 30) ** 4)), (30, 36, 0.0)],  # the limit is 30, whatever the target
+)
+def test_free_road_acceleration(speed, target, expected):
     scene = Scene()
-    i = scene.add(100, 4, speed=25, target=30)
+    i = scene.add(100, 4, speed=speed, target=target)
     found = idm.free_acceleration(scene.roads, scene.driving, scene.motion, scene.marks, i, 4.0)
-    assert found == pytest.approx(3 * (1 - (25 / 30) ** 4))
+    assert found == pytest.approx(expected)
 
 
-def test_target_speed_ends_at_the_limit():
-    scene = Scene()
-    i = scene.add(100, 4, speed=30, target=36)  # the limit is 30
-    assert idm.free_acceleration(scene.roads, scene.driving, scene.motion, scene.marks, i, 4.0) == 0.0
-
-
-def test_a_driver_who_wants_to_stand_brakes_with_all_its_might():
-    scene = Scene()
-    scene.add(100, 4, speed=10, target=0)
+@pytest.mark.parametrize(
+    ("ego", "speed", "target", "expected"),
+    [(-1, 10, 0, 10 - 6 * DT), (0, 20, 25, 20 + 5 / 0.6 * DT)],
+    ids=["a driver that wants to stop brakes fully", "ego approaches its target speed"],
+)
+def test_speed_after_a_frame(ego, speed, target, expected):
+    scene = Scene(ego=ego).place((100, 4, speed, 0.0, target))
     scene.simulate()
-    assert scene.motion[state.SPEED, 0] == pytest.approx(10 - 6 * DT)
+    assert scene.motion[state.SPEED, 0] == pytest.approx(expected)
 
 
-def test_braking_at_equal_speeds():
+def test_braking_behind_a_leader():
     # Wanted: 10 m + 20 m/s · 1.5 s = 40 m, exactly the distance: the whole comfortable acceleration goes.
-    scene = Scene()
-    scene.add(100, 4, speed=20)
-    scene.add(140, 4, speed=20)
-    assert scene.interaction(0, 1) == pytest.approx(3.0)
-
-
-def test_braking_when_closing_in():
+    assert Scene().place((100, 4, 20), (140, 4, 20)).interaction(0, 1) == pytest.approx(3.0)
     # 10 m/s faster: 20 · 10 / (2 √15) metres more.
-    scene = Scene()
-    scene.add(100, 4, speed=20)
-    scene.add(140, 4, speed=10)
-    assert scene.interaction(0, 1) == pytest.approx(3 * ((40 + 200 / (2 * np.sqrt(15))) / 40) ** 2)
+    closing_in = Scene().place((100, 4, 20), (140, 4, 10))
+    assert closing_in.interaction(0, 1) == pytest.approx(3 * ((40 + 200 / (2 * np.sqrt(15))) / 40) ** 2)
 
 
 def test_a_frame_of_two_vehicles():
-    scene = Scene()
-    scene.add(100, 4, speed=20, target=20)
-    scene.add(160, 4, speed=20, target=20)
+    scene = Scene().place((100, 4, 20, 0.0, 20), (160, 4, 20, 0.0, 20))
     scene.simulate()
     assert scene.motion[state.X, :2] == pytest.approx([100 + 20 * DT, 160 + 20 * DT])
     assert scene.motion[state.SPEED, :2] == pytest.approx([20 - 3 * (40 / 60) ** 2 * DT, 20])
 
 
-def test_whoever_changes_lanes_minds_both():
+def test_a_lane_change_minds_both_lanes():
     scene = Scene()
     i = scene.add(100, 4, speed=20, target=20)
     scene.add(160, 4, speed=20)
@@ -122,11 +118,7 @@ def test_whoever_changes_lanes_minds_both():
 
 
 def test_neighbours_on_each_lane():
-    scene = Scene()
-    scene.add(100, 4, 20)
-    scene.add(150, 4, 20)
-    scene.add(130, 8, 20)
-    scene.add(70, 4, 20)
+    scene = Scene().place((100, 4, 20), (150, 4, 20), (130, 8, 20), (70, 4, 20))
     scene.add(90, 6.5, 20)  # between two lanes: counts on both, a lane's half width and a metre being 3 m
     assert scene.neighbours(0, 1) == (1, 4)
     assert scene.neighbours(0, 2) == (2, 4)
@@ -135,12 +127,7 @@ def test_neighbours_on_each_lane():
 
 def test_equals_among_neighbours():
     # Of two equally far ahead the last in the list, of two equally far behind the first; level counts as ahead.
-    scene = Scene()
-    scene.add(100, 4, 20)
-    scene.add(120, 4.5, 20)
-    scene.add(120, 3.5, 20)
-    scene.add(80, 3.5, 20)
-    scene.add(80, 4.5, 20)
+    scene = Scene().place((100, 4, 20), (120, 4.5, 20), (120, 3.5, 20), (80, 3.5, 20), (80, 4.5, 20))
     assert scene.neighbours(0, 1) == (2, 3)
     scene.add(100, 5, 20)
     assert scene.neighbours(0, 1) == (5, 3)
@@ -159,10 +146,8 @@ def test_the_ramp_ends_at_an_obstacle():
 
 
 def slow_leader(right=None, left=None):
-    """A vehicle on the middle lane behind a slower one, with others behind on the lanes beside it."""
-    scene = Scene()
-    scene.add(100, 4, speed=20, target=25)
-    scene.add(130, 4, speed=15)
+    """Return a scene: a vehicle on the middle lane behind a slower one, with others on the neighbouring lanes."""
+    scene = Scene().place((100, 4, 20, 0.0, 25), (130, 4, 15))
     if left is not None:
         scene.add(100 + left, 0, speed=20)
     if right is not None:
@@ -173,12 +158,7 @@ def slow_leader(right=None, left=None):
 def test_a_free_lane_is_better_than_a_slow_leader():
     assert slow_leader().should_change(0, 0)
     assert slow_leader().should_change(0, 2)
-
-
-def test_no_change_without_gain():
-    scene = Scene()
-    scene.add(100, 4, speed=20, target=25)
-    assert not scene.should_change(0, 0)
+    assert not Scene().place((100, 4, 20, 0.0, 25)).should_change(0, 0)  # there is nothing to gain without a leader
 
 
 def test_the_one_behind_must_not_have_to_brake_hard():
@@ -188,7 +168,7 @@ def test_the_one_behind_must_not_have_to_brake_hard():
     assert not slow_leader(right=-least + 0.1).should_change(0, 2)
 
 
-def test_the_exponent_of_the_one_who_thinks_counts():
+def test_the_exponent_of_the_deciding_driver_counts():
     # The follower is above its target speed, which brakes it alone: 3 · (1 - (24/20)^δ), δ the thinker's.
     scene = slow_leader(right=-90)
     scene.motion[state.SPEED, 2], scene.motion[state.TARGET_SPEED, 2] = 24, 20
@@ -218,9 +198,7 @@ def test_left_where_right_is_unsafe():
 
 
 def test_a_contested_change_is_given_up():
-    scene = Scene()
-    scene.add(100, 0, speed=20)
-    scene.add(120, 8, speed=20)
+    scene = Scene().place((100, 0, 20), (120, 8, 20))
     scene.marks[state.TARGET_LANE, :2] = 1
     scene.simulate()
     # 40 m are wanted and 20 m there: the one behind gives up, the one in front goes on.
@@ -252,8 +230,7 @@ def test_the_slip_stands_for_the_steering_angle():
 
 
 def test_a_frame_of_the_bicycle():
-    scene = Scene(ego=0)
-    scene.add(100, 4.6, speed=20)
+    scene = Scene(ego=0).place((100, 4.6, 20))
     slip = np.arcsin(2.5 / 20 * 5 * -np.arcsin(1 / 20))
     scene.simulate()
     x, y, heading = scene.motion[[state.X, state.Y, state.HEADING], 0]
@@ -277,16 +254,14 @@ def test_a_frame_of_the_bicycle():
     ],
 )
 def test_commands_for_speed(speed, command, index):
-    scene = Scene(ego=0)
-    scene.add(100, 4, speed=speed)
+    scene = Scene(ego=0).place((100, 4, speed))
     driving.command_ego(scene.roads, scene.driving, scene.motion, scene.marks, scene.episode, command)
     assert scene.episode[state.SPEED_INDEX] == index
     assert scene.motion[state.TARGET_SPEED, 0] == 20 + 5 * index
 
 
 def test_commands_for_lanes_end_at_the_edge():
-    scene = Scene(ego=0)
-    scene.add(100, 4, speed=25)
+    scene = Scene(ego=0).place((100, 4, 25))
     seen = []
     for command in (state.LANE_LEFT, state.LANE_LEFT, state.LANE_RIGHT, state.LANE_RIGHT, state.LANE_RIGHT, state.IDLE):
         driving.command_ego(scene.roads, scene.driving, scene.motion, scene.marks, scene.episode, command)
@@ -294,21 +269,12 @@ def test_commands_for_lanes_end_at_the_edge():
     assert seen == [0, 0, 1, 2, 2, 2]
 
 
-def test_ego_approaches_its_target_speed():
-    scene = Scene(ego=0)
-    scene.add(100, 4, speed=20, target=25)
-    scene.simulate()
-    assert scene.motion[state.SPEED, 0] == pytest.approx(20 + 5 / 0.6 * DT)
-
-
 # Collisions -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_collision():
     # Rectangles of 5 m, 4 m from centre to centre: they overlap by a metre, and each is shoved by half of it.
-    scene = Scene()
-    scene.add(100, 4, speed=20, target=20)
-    scene.add(104, 4, speed=20, target=20)
+    scene = Scene().place((100, 4, 20, 0.0, 20), (104, 4, 20, 0.0, 20))
     # Deciding brakes the one behind, but speeds change at the end of a frame: both move alike.
     scene.simulate()
     assert scene.marks[state.CRASHED, :2].tolist() == [1, 1]
@@ -327,20 +293,12 @@ def test_a_collision():
 
 def test_a_collision_to_come():
     # 5.5 m apart; within a frame the faster one closes in by 10 m/s / 15 = 0.67 m.
-    touching, meeting, x, y = collisions.rectangles_meet(
-        5.5, 0.0, 10 * DT, 0.0, (1.0, 0.0, 5.0, 2.0), (1.0, 0.0, 5.0, 2.0)
-    )
+    car = (1.0, 0.0, 5.0, 2.0)
+    touching, meeting, x, y = collisions.rectangles_meet(5.5, 0.0, 10 * DT, 0.0, car, car)
     assert (touching, meeting) == (False, True)
     assert (x, y) == pytest.approx((-(10 * DT - 0.5), 0.0))
-
-
-def test_no_collision_beside_each_other():
-    assert collisions.rectangles_meet(0.0, 2.1, 0.0, 0.0, (1.0, 0.0, 5.0, 2.0), (1.0, 0.0, 5.0, 2.0)) == (
-        False,
-        False,
-        0.0,
-        0.0,
-    )
+    # Next to each other they do not meet.
+    assert collisions.rectangles_meet(0.0, 2.1, 0.0, 0.0, car, car) == (False, False, 0.0, 0.0)
 
 
 @pytest.mark.parametrize(("scenario", "ego"), [("highway", -1), ("highway", 17), ("highway-fast", 17), ("merge", 3)])
@@ -373,10 +331,7 @@ def test_a_pile_up_of_all_is_that_of_a_plain_loop(scenario, ego):
 
 
 def test_others_pass_through_each_other_on_the_fast_highway():
-    scene = Scene("highway-fast", ego=0)
-    scene.add(100, 4, speed=20)
-    scene.add(200, 4, speed=20)
-    scene.add(203, 4, speed=20)
+    scene = Scene("highway-fast", ego=0).place((100, 4, 20), (200, 4, 20), (203, 4, 20))
     scene.simulate()
     assert not scene.marks[state.CRASHED, :3].any()
     scene.motion[state.X, 0] = scene.motion[state.X, 1] - 3
@@ -397,7 +352,7 @@ def test_an_obstacle_takes_the_whole_shove():
 
 
 def at_crossing(*placed):
-    """Vehicles on lanes of the intersection, so far along, bound for nodes, at 8 m/s."""
+    """Return a scene with vehicles on lanes of the intersection, at distances, bound for nodes, at 8 m/s."""
     scene = Scene("intersection")
     for lane_name, along, goal in placed:
         lane = scene.map.lane_number(lane_name)
@@ -408,17 +363,19 @@ def at_crossing(*placed):
     return scene
 
 
-def test_right_of_way():
-    # From the south (priority 1) and from the west (priority 3), both straight on.
-    scene = at_crossing((("o0", "ir0", 0), 95, "o2"), (("o1", "ir1", 0), 95, "o3"))
-    assert right_of_way.who_yields(scene.roads, scene.motion, scene.marks, 0, 1) == 0
-    assert right_of_way.who_yields(scene.roads, scene.motion, scene.marks, 1, 0) == 0
-
-
-def test_the_one_behind_yields_among_equals():
-    scene = at_crossing((("o0", "ir0", 0), 50, "o2"), (("o0", "ir0", 0), 60, "o2"))
-    assert right_of_way.who_yields(scene.roads, scene.motion, scene.marks, 0, 1) == 0
-    assert right_of_way.who_yields(scene.roads, scene.motion, scene.marks, 1, 0) == 0
+@pytest.mark.parametrize(
+    "placed",
+    [
+        # From the south (priority 1) and from the west (priority 3), both straight on.
+        [(("o0", "ir0", 0), 95, "o2"), (("o1", "ir1", 0), 95, "o3")],
+        # Among equals the one behind yields.
+        [(("o0", "ir0", 0), 50, "o2"), (("o0", "ir0", 0), 60, "o2")],
+    ],
+)
+def test_right_of_way(placed):
+    scene = at_crossing(*placed)
+    assert right_of_way.yielding_vehicle(scene.roads, scene.motion, scene.marks, 0, 1) == 0
+    assert right_of_way.yielding_vehicle(scene.roads, scene.motion, scene.marks, 1, 0) == 0
 
 
 def test_yielding_begins_and_ends_with_the_rules_rhythm():
@@ -437,15 +394,10 @@ def test_yielding_begins_and_ends_with_the_rules_rhythm():
     assert scene.motion[state.TARGET_SPEED, 0] == 10
 
 
-def test_ego_is_never_made_to_yield():
-    scene = at_crossing((("o0", "ir0", 0), 88, "o2"), (("o1", "ir1", 0), 88, "o3"))
-    scene.episode[state.EGO] = 0
-    scene.simulate(7)
-    assert not scene.marks[state.YIELDING, :2].any()
-
-
-def test_vehicles_on_opposite_lanes_do_not_conflict():
-    scene = at_crossing((("o0", "ir0", 0), 88, "o2"), (("o2", "ir2", 0), 88, "o0"))
+@pytest.mark.parametrize(("ego", "other", "goal"), [(0, ("o1", "ir1", 0), "o3"), (-1, ("o2", "ir2", 0), "o0")])
+def test_neither_ego_nor_vehicles_on_opposite_lanes_yield(ego, other, goal):
+    scene = at_crossing((("o0", "ir0", 0), 88, "o2"), (other, 88, goal))
+    scene.episode[state.EGO] = ego
     scene.simulate(7)
     assert not scene.marks[state.YIELDING, :2].any()
 

@@ -1,7 +1,5 @@
 """The driving environments as Gymnasium sees them."""
 
-from __future__ import annotations
-
 import gymnasium
 import numba
 import numpy as np
@@ -10,7 +8,7 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode
 
 import legible
-from legible.environments import EnvironmentSpec, feature_space_of
+from legible.environments import EnvironmentSpec
 from legible.play import make_slots, play_episodes
 from legible_envs.highway.env import HighwayEnv, HighwayVectorEnv
 from legible_envs.highway.settings import HighwayError
@@ -40,18 +38,6 @@ def actions_for(env_or_envs, n, seed=0):
 @pytest.mark.filterwarnings("ignore:.*human.*:UserWarning")
 def test_gymnasium_finds_nothing_wrong(env_id):
     check_env(gymnasium.make(env_id).unwrapped, skip_render_check=True)
-
-
-@pytest.mark.parametrize("env_id", IDS)
-def test_seventy_named_features(env_id):
-    env = gymnasium.make(env_id)
-    space = feature_space_of(env)
-    assert env.observation_space.shape == (70,)
-    assert space.names[1] == "ego.x"
-    assert space.names[7 * 3 + 2] == "vehicle3.y"
-    names = [action.name for action in space.actions]
-    crossing = ["SLOWER", "IDLE", "FASTER"]
-    assert names == (crossing if "Intersection" in env_id else ["LANE_LEFT", "IDLE", "LANE_RIGHT", "FASTER", "SLOWER"])
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
@@ -185,7 +171,7 @@ def test_the_time_limit_truncates():
         env.step(0)
 
 
-def test_a_crash_ends_the_episode_and_is_told():
+def test_a_crash_ends_the_episode():
     env = HighwayEnv("highway", vehicles_count=30, vehicles_density=3)
     for seed in range(20):
         env.reset(seed=seed)
@@ -197,7 +183,7 @@ def test_a_crash_ends_the_episode_and_is_told():
                 return
             assert not info["crashed"]
             assert "is_success" not in info
-    raise AssertionError("nobody crashed")
+    raise AssertionError("no crash in 20 episodes")
 
 
 def test_highway_envs_own_defaults():
@@ -220,25 +206,10 @@ def test_settings_by_name_and_in_a_mapping():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"config": {"vehicle_count": 3}}, "vehicles_count"),
-        ({"config": {"observation": {"type": "OccupancyGrid"}}}, "OccupancyGrid"),
-        ({"config": {"action": {"type": "ContinuousAction"}}}, "ContinuousAction"),
-        ({"config": {"controlled_vehicles": 2}}, "controlled_vehicles"),
-        ({"preset": "paper"}, "preset 'paper'"),
-        ({"scenario": "racetrack"}, "racetrack"),
-        ({"render_mode": "svg"}, "render_mode 'svg'"),
-    ],
-)
-def test_what_is_not_supported_is_refused_by_name(arguments, message):
-    with pytest.raises(HighwayError, match=message):
-        HighwayEnv(**arguments)
-
-
-@pytest.mark.parametrize(
     ("act", "message"),
     [
+        (lambda: HighwayEnv(scenario="racetrack"), "racetrack"),
+        (lambda: HighwayEnv(render_mode="svg"), "render_mode 'svg'"),
         (lambda: HighwayVectorEnv(0), "num_envs"),
         (lambda: HighwayVectorEnv(1, threads=0), "threads"),
         (lambda: started(2).step([1]), "2 actions are expected"),

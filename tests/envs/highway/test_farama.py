@@ -8,17 +8,11 @@ import pytest
 
 from legible.engines import InProcess
 from legible.environments import EnvironmentSpec, feature_space_of
-from legible.settings import (
-    EvaluationSettings,
-    ImprovementSettings,
-    MiningSettings,
-    PlaySettings,
-    ReferenceSettings,
-    StudySettings,
-)
+from legible.settings import StudySettings
 from legible.study import Study
 from legible_envs.highway.features import COLUMNS
 from legible_envs.highway.settings import HighwayError
+from toy_environments import Constant
 
 pytest.importorskip("highway_env")
 
@@ -105,7 +99,7 @@ def test_an_intersection_changes_nothing_for_the_others():
     assert np.array_equal(gaps(), before)
 
 
-def test_success_is_told_at_the_end():
+def test_success_is_reported_at_the_end():
     env = make("highway-fast", duration=1, **FEW)
     env.reset(seed=0)
     assert "is_success" not in env.step(1)[4]
@@ -185,63 +179,10 @@ def test_shipped_relations_fit_plain_ids(tmp_path):
         study = Study(
             tmp_path / name,
             EnvironmentSpec(f"{name}-v0", {"config": {**config, "duration": 2}}),
-            Idle(3 if name == "intersection" else 5),
+            Constant(*(float(action == 1) for action in range(3 if name == "intersection" else 5))),
             settings=StudySettings(episodes=2),
             engine=InProcess(),
         )
         study.collect()
         mirrors = {"mirror"} if name != "intersection" else set()
         assert {relation.name for relation in study.relations} == {"next vehicle", "previous vehicle"} | mirrors
-
-
-class Idle:
-    """Does nothing."""
-
-    n_features, kind = None, "values"
-
-    def __init__(self, n_actions):
-        self.n_actions = n_actions
-
-    def scores(self, observations):
-        return np.tile(np.arange(self.n_actions) == 1, (len(observations), 1)).astype(np.float32)
-
-
-class Cautious:
-    """Slows down when the next vehicle is near and in the same lane, goes faster otherwise."""
-
-    n_actions, n_features, kind = 5, 70, "values"
-
-    def scores(self, observations):
-        x, y = observations[:, 8], observations[:, 9]
-        near = (x < 0.2) & (np.abs(y) < 0.2)
-        scores = np.zeros((len(observations), 5), np.float32)
-        scores[:, 4] = np.where(near, 1.0, -1.0)
-        scores[:, 3] = -scores[:, 4]
-        return scores
-
-
-@pytest.mark.slow
-def test_a_small_study_finds_rules_in_peoples_words(tmp_path):
-    environment = EnvironmentSpec("farama/HighwayFast-v0", {"config": {"vehicles_count": 10, "duration": 6}})
-    settings = StudySettings(
-        sources="mined,yours",
-        episodes=12,
-        mining=MiningSettings(lime_states=5, lime_samples=200, plain_intervals=False, padded_apart=False),
-        play=PlaySettings(batch=4, unit_episodes=4),
-        evaluation=EvaluationSettings(method="paper", episodes=4, confirmation_episodes=0),
-        improvement=ImprovementSettings(episodes=4, final_episodes=4, most_candidates=1),
-        references=ReferenceSettings(episodes=2, quoted=1),
-    )
-    study = Study(tmp_path, environment, Cautious(), settings=settings, engine=InProcess(), seed=1)
-    rules = study.mine().rules
-    texts = [mined.rule.text(study.space) for mined in rules]
-    # The next vehicle is always near here; whether it is in the same lane decides.
-    assert {"+SLOWER <- vehicle1.y = 0", "+FASTER <- 0.2 < vehicle1.y < 0.4"} <= set(texts)
-    assert {relation.name for relation in study.relations} == {"next vehicle", "previous vehicle", "mirror"}
-    assert len(study.generalise()) == len(rules)
-    sizes = {text: len(found.rule_set) for text, found in zip(texts, study.generalisations, strict=True)}
-    assert sizes["+SLOWER <- vehicle1.y = 0"] == 9  # its own mirror image, for nine vehicles
-    assert sizes["+FASTER <- 0.2 < vehicle1.y < 0.4"] == 18
-    verdicts = study.evaluate().verdicts
-    assert len(verdicts) == len(study.rule_sets)
-    assert study.run().base.episodes == 4

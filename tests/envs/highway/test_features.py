@@ -35,8 +35,8 @@ def words(space: FeatureSpace, *names: str) -> str:
 
 def test_words_say_what_a_number_stands_for(snapshot):
     assert words(PAPER, "vehicle3.x", "ego.y", "vehicle1.vx", "vehicle1.sin_h") == snapshot
-    told = [PAPER[PAPER.feature_index(name)] for name in ("vehicle3.x", "ego.y", "vehicle1.vx")]
-    assert [(one.unit, one.scale) for one in told] == [("m", 200.0), ("m", 12.0), ("m/s", 80.0)]
+    features = [PAPER[PAPER.feature_index(name)] for name in ("vehicle3.x", "ego.y", "vehicle1.vx")]
+    assert [(one.unit, one.scale) for one in features] == [("m", 200.0), ("m", 12.0), ("m/s", 80.0)]
     raw = highway_features(2, ("x", "heading"))
     assert words(raw, "ego.x") == snapshot
     skewed = highway_features(2, ("x",), ranges={"x": (0, 100)})

@@ -1,7 +1,5 @@
 """The view of ego: the same numbers as highway-env's Kinematics observation, in every form that it can take."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -34,16 +32,8 @@ VIEWS: dict[str, dict[str, Any]] = {
 def view(settings: HighwaySettings, world: World) -> NDArray[np.float32]:
     rows, columns = settings.observation_shape
     out = np.full(rows * columns, 7.0, np.float32)
-    roads = settings.roads().tables
-    observe(
-        roads,
-        settings.viewing(),
-        world.motion[0],
-        world.marks[0],
-        world.episode[0],
-        out,
-        new_scratch(settings.capacity),
-    )
+    state = (world.motion[0], world.marks[0], world.episode[0])
+    observe(settings.roads().tables, settings.viewing(), *state, out, new_scratch(settings.capacity))
     return out.reshape(rows, columns)
 
 

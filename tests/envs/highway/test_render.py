@@ -19,7 +19,7 @@ def roads_of(scenario):
 
 
 def traffic(*vehicles, crashed=(), ego=0):
-    """Vehicles as (x, y, heading)."""
+    """Return traffic of vehicles given as (x, y, heading)."""
     x, y, heading = np.array(vehicles, np.float64).T
     return Traffic(
         x, y, heading, np.full(len(x), 20.0), np.array([i in crashed for i in range(len(x))]), ego, seconds=1.5
@@ -40,7 +40,7 @@ def test_the_camera_follows_ego_along_straight_roads():
     assert colour_at(near, 300, 40) == render.ASPHALT
 
 
-def test_everybody_is_where_they_are():
+def test_vehicles_are_drawn_where_they_are():
     frame = Picture(roads_of("highway"), SCALE).draw(traffic((100, 0, 0), (120, 8, 0), (140, 4, 0), crashed={2}))
 
     def pixel(x, y):
@@ -85,12 +85,12 @@ def test_the_obstacle_at_the_end_of_the_ramp():
 
 def test_text_of_lanes(snapshot):
     lines = to_text(roads_of("highway"), traffic((100, 4, 0), (110, 8, 0), (60, 0, 0), (400, 0, 0), crashed={1}))
-    top, left, middle, right, bottom, told, *_ = lines.splitlines()
+    top, left, middle, right, bottom, status, *_ = lines.splitlines()
     assert top == bottom == "-" * 64
     assert middle == "." * 15 + "@>" + "." * 47
     assert right == "." * 19 + "xx" + "." * 43
     assert left == ">" + "." * 63  # half of it is out of sight
-    assert told == snapshot
+    assert status == snapshot
 
 
 def test_text_of_a_map():

@@ -1,7 +1,5 @@
 """Rewards and ends of episodes: the same as highway-env's, in ordinary states and in contrived ones."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -13,7 +11,7 @@ from legible_envs.highway.rewards import judge
 from legible_envs.highway.settings import HighwaySettings
 from legible_envs.highway.state import RUNNING, TERMINATED, TRUNCATED, World
 
-# Weights that nobody would choose by accident.
+# Weights that no default has.
 WEIGHTS: dict[str, dict[str, Any]] = {
     "highway": {"collision_reward": -3, "right_lane_reward": 0.7, "high_speed_reward": 1.3},
     "highway-fast": {"collision_reward": -3, "right_lane_reward": 0.7, "reward_speed_range": [10, 45]},
@@ -38,7 +36,7 @@ def assert_agrees(env: Any, settings: HighwaySettings, action: int) -> int:
 
 
 def variations(scenario: str) -> list[dict[str, Any]]:
-    """Return configurations that differ in what is rewarded and what ends an episode."""
+    """Return configurations with different rewards and ends of episodes."""
     short = {} if scenario == "merge" else {"duration": 5}
     plain = {} if scenario == "merge" else {"normalize_reward": False}
     scaled = {} if scenario == "merge" else {"normalize_reward": True}

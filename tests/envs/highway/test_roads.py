@@ -1,7 +1,5 @@
 """Geometry of the roads, compared with highway-env's own lanes at random places."""
 
-from __future__ import annotations
-
 import sys
 from itertools import pairwise
 

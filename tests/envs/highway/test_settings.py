@@ -1,6 +1,4 @@
-"""Settings: highway-env's own defaults, the authors' preset, and refusals that say what is wrong."""
-
-from __future__ import annotations
+"""Settings: highway-env's own defaults, the authors' preset, and refusals that name the mistake."""
 
 from typing import Any
 
@@ -9,7 +7,7 @@ import pytest
 
 from legible_envs.highway.configuration import settings_of
 from legible_envs.highway.presets import HIGHWAY_ENV_DEFAULTS
-from legible_envs.highway.settings import SCENARIOS, HighwayError, HighwaySettings
+from legible_envs.highway.settings import SCENARIOS, HighwayError
 from legible_envs.highway.state import INTERSECTION
 
 CLASSES = {
@@ -83,7 +81,7 @@ def test_destinations_in_the_form_of_the_kernel() -> None:
     assert settings_of("roundabout", {"incoming_vehicle_destination": 2}).spawning().destination == 2
 
 
-def test_the_intersection_has_drivers_and_rules_of_its_own() -> None:
+def test_the_intersection_has_its_own_drivers_and_rules() -> None:
     there, elsewhere = settings_of("intersection").driving(), settings_of("roundabout").driving()
     assert (there.distance_wanted, there.comfort_acceleration, there.comfort_braking) == (7, 6, -3)
     assert (elsewhere.distance_wanted, elsewhere.comfort_acceleration, elsewhere.comfort_braking) == (10, 3, -5)
@@ -144,8 +142,3 @@ def test_what_is_not_supported_is_refused_by_name(scenario: str, config: dict[st
 def test_an_unknown_preset_is_refused() -> None:
     with pytest.raises(HighwayError, match="authors, highway-env"):
         settings_of("highway", preset="paper")
-
-
-def test_settings_with_equal_configuration_are_equal() -> None:
-    assert settings_of("merge") == settings_of("merge", {"policy_frequency": 2})
-    assert isinstance(settings_of("merge"), HighwaySettings)

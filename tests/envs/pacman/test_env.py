@@ -65,33 +65,16 @@ def test_observation_width_and_names(env_id: str) -> None:
     assert space.action_names == ("North", "South", "East", "West", "Stop")
 
 
-@pytest.mark.parametrize(
-    ("index", "name"),
-    [
-        (0, "near.unscared"),
-        (2, "capsule.north"),
-        (7, "capsule.length"),
-        (8, "food.length"),
-        (9, "food.north"),
-        (14, "ghost0.here"),
-        (15, "ghost0.bearing.n"),
-        (22, "ghost0.bearing.nw"),
-        (23, "ghost0.path.north"),
-        (28, "ghost0.length"),
-        (29, "ghost0.heading.north"),
-        (34, "ghost0.scared"),
-        (35, "ghost0.timer"),
-        (36, "ghost0.x"),
-        (39, "ghost1.bearing.n"),
-        (50, "ghost1.path.west"),
-        (62, "open.north"),
-        (65, "open.west"),
-        (67, "pacman.x"),
-        (68, "pacman.y"),
-    ],
-)
-def test_names_stand_where_the_paper_quotes_them(index: int, name: str) -> None:
-    assert gymnasium.make(SMALL).unwrapped.feature_space.names[index] == name
+def test_names_stand_where_the_paper_quotes_them() -> None:
+    quoted = {
+        **{0: "near.unscared", 2: "capsule.north", 7: "capsule.length", 8: "food.length", 9: "food.north"},
+        **{14: "ghost0.here", 15: "ghost0.bearing.n", 22: "ghost0.bearing.nw", 23: "ghost0.path.north"},
+        **{28: "ghost0.length", 29: "ghost0.heading.north", 34: "ghost0.scared", 35: "ghost0.timer", 36: "ghost0.x"},
+        **{39: "ghost1.bearing.n", 50: "ghost1.path.west", 62: "open.north", 65: "open.west"},
+        **{67: "pacman.x", 68: "pacman.y"},
+    }
+    names = gymnasium.make(SMALL).unwrapped.feature_space.names
+    assert {index: names[index] for index in quoted} == quoted
 
 
 def test_numeric_features_are_those_of_the_game() -> None:
@@ -101,7 +84,7 @@ def test_numeric_features_are_those_of_the_game() -> None:
 
 
 def play_alone(env_id: str, seed: int, actions: np.ndarray) -> list[tuple[np.ndarray, float, bool, bool]]:
-    """One episode in the single environment, up to its end or the end of the actions."""
+    """Play one episode in the single environment, up to its end or the end of the actions."""
     env = gymnasium.make(env_id)
     observation, _ = env.reset(seed=seed)
     trace = [(observation, 0.0, False, False)]
@@ -128,18 +111,6 @@ def test_single_and_vector_give_the_same_trajectories(env_id: str) -> None:
     for i, seed in enumerate(seeds):
         alone = np.array([step[0] for step in play_alone(env_id, seed, actions[:, i])])
         np.testing.assert_array_equal(np.array(traces[i]), alone)
-
-
-def test_batches_of_one_and_of_a_thousand_agree() -> None:
-    actions = actions_for(1000, 80)
-    many = gymnasium.make_vec(SMALL, num_envs=1000)
-    many.reset(seed=0)
-    one = gymnasium.make_vec(SMALL, num_envs=1)
-    one.reset(seed=731)
-    for row in actions:
-        big, small = many.step(row), one.step(row[731:732])
-        for whole, alone in zip(big[:4], small[:4], strict=True):
-            np.testing.assert_array_equal(whole[731:732], alone)
 
 
 @pytest.mark.parametrize("mode", list(AutoresetMode))
@@ -227,7 +198,7 @@ def test_state_can_be_read_and_set_and_decides_the_rest_of_the_episode() -> None
             break
 
 
-def test_success_is_told_at_the_end_only() -> None:
+def test_success_is_reported_at_the_end_only() -> None:
     env = gymnasium.make(SMALL, maze="%%%%%\n%P..%\n%%%%%")
     env.reset(seed=0)
     assert env.step(2)[4] == {}
@@ -245,7 +216,7 @@ def test_a_step_after_the_end_is_refused() -> None:
     envs.reset(seed=0)
     envs.step(np.array([4, 2]))
     before = envs.state(1)
-    _, rewards, terminated, _, _ = envs.step(np.array([4, 2]))  # who asked for no new games gets none
+    _, rewards, terminated, _, _ = envs.step(np.array([4, 2]))  # no autoreset, no new game
     assert (rewards[1], terminated.tolist()) == (0.0, [False, True])
     assert envs.state(1) == before
     assert envs.state(0).steps == 2
@@ -274,12 +245,6 @@ def test_bad_mazes_are_refused_with_the_line(maze: str, message: str) -> None:
 def test_line_numbers_count_the_header_of_a_board(raises_saved) -> None:
     with raises_saved(MazeError):
         parse_maze('{"a": 1}\n---\n%%%%\n%0.%\n%%%')
-
-
-def test_a_maze_with_too_many_cells_is_refused() -> None:
-    row = "%" + "." * 100 + "%\n"
-    with pytest.raises(MazeError, match="4096 is the most"):
-        parse_maze("%" * 102 + "\n" + row * 41 + "%P" + "." * 99 + "%\n" + "%" * 102)
 
 
 @pytest.mark.parametrize(
@@ -319,11 +284,8 @@ def test_of_an_endless_file_only_the_beginning_is_read(tmp_path, raises_saved) -
 
 @pytest.mark.parametrize("suffix", [".lay", ".board"])
 def test_mazes_are_read_from_files(tmp_path, suffix: str) -> None:
-    text = (
-        LANE.strip("\n")
-        if suffix == ".lay"
-        else '{"class": "x"}\n---\n' + LANE.strip().translate(str.maketrans("PG", "01"))
-    )
+    board = '{"class": "x"}\n---\n' + LANE.strip().translate(str.maketrans("PG", "01"))
+    text = LANE.strip("\n") if suffix == ".lay" else board
     path = tmp_path / f"lane{suffix}"
     path.write_text(text)
     maze = load_maze(path)
@@ -331,12 +293,6 @@ def test_mazes_are_read_from_files(tmp_path, suffix: str) -> None:
     assert maze.pacman == (1, 1)
     assert maze.ghosts == ((5, 1),)
     assert gymnasium.make(SMALL, maze=str(path)).observation_space.shape == (14 + 24 + 7,)
-
-
-def test_a_maze_may_have_no_ghosts() -> None:
-    env = gymnasium.make(SMALL, maze="%%%%\n%P.%\n%%%%")
-    observation, _ = env.reset(seed=0)
-    assert observation.shape == (21,)
 
 
 @pytest.mark.parametrize("action", [5, -1, 1.0, np.nan, None, "North", [0, 1], True])
@@ -382,6 +338,8 @@ def test_bad_seeds_are_refused(seed: object) -> None:
     for env in (PacmanEnv(), PacmanVectorEnv(1)):
         with pytest.raises((legible.LegibleError, TypeError)):
             env.reset(seed=seed)
+    with pytest.raises(PacmanError, match="3 seeds are expected"):
+        PacmanVectorEnv(3).reset(seed=[1, 2])
 
 
 @pytest.mark.parametrize("mask", [[True, False], np.array([1, 0]), np.array([True]), np.array([False, False])], ids=str)
@@ -389,11 +347,6 @@ def test_bad_reset_masks_are_refused(mask: object) -> None:
     envs = PacmanVectorEnv(2)
     with pytest.raises(PacmanError, match="reset_mask"):
         envs.reset(options={"reset_mask": mask})
-
-
-def test_too_few_seeds_are_refused() -> None:
-    with pytest.raises(PacmanError, match="3 seeds are expected"):
-        PacmanVectorEnv(3).reset(seed=[1, 2])
 
 
 def bad_states():
@@ -429,7 +382,7 @@ def test_text_picture() -> None:
 
 
 @pytest.mark.parametrize("env_id", [SMALL, "legible/PacmanOriginal-v0"])
-def test_picture_shows_everybody_in_their_colours(env_id: str) -> None:
+def test_picture_shows_the_figures_in_their_colours(env_id: str) -> None:
     from legible_envs.pacman import render
 
     env = gymnasium.make(env_id, render_mode="rgb_array")

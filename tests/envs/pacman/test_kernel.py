@@ -1,6 +1,6 @@
 """The compiled kernel against the hand-worked scenarios and, in lockstep, against the plain-Python reference."""
 
-from dataclasses import replace
+from dataclasses import astuple, replace
 from importlib import resources
 
 import numpy as np
@@ -66,7 +66,7 @@ def test_kernel_plays_every_scenario(scenario: Scenario) -> None:
 
 
 def level(name: str, seed: int) -> tuple[Games, Reference]:
-    """The same level twice: compiled, and in plain Python from the text of the board."""
+    """Return the same level twice: compiled, and in plain Python from the text of the board."""
     arguments = dict(LEVELS[name])
     games = Games(1, PacmanSettings(**arguments))
     games.start(np.array([True]), [seed])
@@ -103,14 +103,9 @@ def test_kernel_and_reference_agree_step_by_step(name: str, player: str) -> None
             status = games.status[0]
             assert (terminated, truncated) == (status in {kernel.WON, kernel.LOST}, status == kernel.CUT_OFF)
             state, expected = games.state(0), reference.state
-            assert (state.pacman, state.food, state.capsules, state.steps) == (
-                expected.pacman,
-                expected.food,
-                expected.capsules,
-                expected.steps,
-            )
-            for ghost, other in zip(state.ghosts, expected.ghosts, strict=True):
-                assert (ghost.x, ghost.y, ghost.heading, ghost.timer) == (other.x, other.y, other.heading, other.timer)
+            for part in ("pacman", "food", "capsules", "steps"):
+                assert getattr(state, part) == getattr(expected, part)
+            assert list(map(astuple, state.ghosts)) == list(map(astuple, expected.ghosts))
             over = terminated or truncated
             steps += 1
         outcomes.add(int(status))
@@ -132,7 +127,7 @@ def test_draws_are_uniform_and_independent_between_ghosts_steps_and_seeds() -> N
 
 
 def test_a_ghost_s_draw_has_a_place_in_the_stream_of_its_episode() -> None:
-    """Four places a step, whether there are so many ghosts or not; results that people keep depend on it."""
+    """Four places a step, however many ghosts there are; saved results depend on it."""
     key = np.uint64(key_of_seed(np.uint64(7)))
     assert kernel.ghost_draw(key, 3, 1) == uniform(key, np.uint64(13))
     assert kernel.ghost_draw(key, 0, 0) == uniform(key, np.uint64(0))

@@ -1,7 +1,5 @@
 """The table of the default settings: rows, intervals and the text's figures from records, by hand."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +46,7 @@ def test_minutes_of_a_study_that_was_timed_in_parts_only_are_not_shown() -> None
     assert lines[-1].split(" | ")[-3:] == ["2", "2.0", "6.0 M |"]
 
 
-def test_a_policy_that_loses_for_certain_is_counted() -> None:
+def test_policies_that_lose_significantly_are_counted() -> None:
     assert search_facts([record(0, 10.0), record(1, -20.0)])["worse"] == 1
 
 
@@ -66,7 +64,7 @@ def test_the_text_speaks_of_pacman_alone() -> None:
     assert (facts["steps"], facts["minutes"]) == (6.0, 2.0)
 
 
-def test_the_road_is_told_beside_the_best_plain_way_to_act() -> None:
+def test_the_road_is_compared_with_the_best_reference() -> None:
     braking, better = record(1, 700.0, "highway", preset="quick"), record(2, 900.0, "highway", preset="quick")
     assert "highway (`--preset quick`) | 2" in row_table([braking, better])
     for one in (braking, better):
@@ -85,8 +83,5 @@ def test_records_come_in_the_order_of_the_plan(tmp_path: Path) -> None:
     rows = list(dict.fromkeys(job.row for job in read_jobs()))
     for name, (seed, row) in {"a": (1, rows[1]), "b": (0, rows[1]), "c": (2, rows[0])}.items():
         write_json(tmp_path / f"{name}.json", record(seed, 1.0, row))
-    assert [(found["row"], found["seed"]) for found in load_records(tmp_path)] == [
-        (rows[0], 2),
-        (rows[1], 0),
-        (rows[1], 1),
-    ]
+    found = [(record["row"], record["seed"]) for record in load_records(tmp_path)]
+    assert found == [(rows[0], 2), (rows[1], 0), (rows[1], 1)]

@@ -1,7 +1,5 @@
 """Tests of the fleet trainer: one thread for PyTorch."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

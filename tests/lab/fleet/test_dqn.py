@@ -1,16 +1,13 @@
 """DQN of a fleet: against Stable-Baselines3's own, and against itself stopped and taken up again."""
 
-from __future__ import annotations
-
-import gymnasium
 import numpy as np
 import pytest
 import torch
-from gymnasium import spaces
 from stable_baselines3 import DQN
 from stable_baselines3.common.type_aliases import ReplayBufferSamples
 from stable_baselines3.common.utils import LinearSchedule
 
+from clue_env import Still
 from lab.fleet.adam import Adam
 from lab.fleet.checkpoint import load_checkpoint, save_checkpoint
 from lab.fleet.dqn import DqnFleet
@@ -19,7 +16,7 @@ from lab.fleet.slots import FleetError, make_training_slots
 from legible.environments import EnvironmentSpec
 from legible.training.hyperparameters import DqnSettings
 
-WIDTH, ACTIONS, ENVS = 69, 5, 8
+ENVS = 8
 SETTINGS = DqnSettings(
     batch_size=32,
     buffer_size=800,
@@ -36,19 +33,6 @@ LEVELS = (("legible/PacmanSmall-v0", 2), ("legible/PacmanMediumNC-v0", 1))
 def make_fleet(settings: DqnSettings = SETTINGS, total: int = 3000, threads: int = 1) -> DqnFleet:
     slots = make_training_slots([(EnvironmentSpec(name), n * ENVS) for name, n in LEVELS], threads=threads)
     return DqnFleet(slots, [0, 1, 0], settings, total)
-
-
-class Still(gymnasium.Env):
-    """Has the spaces of PAC-Man and nothing else."""
-
-    observation_space = spaces.Box(-np.inf, np.inf, (WIDTH,), np.float32)
-    action_space = spaces.Discrete(ACTIONS)
-
-    def reset(self, **_arguments):
-        return np.zeros(WIDTH, np.float32), {}
-
-    def step(self, _action):
-        return np.zeros(WIDTH, np.float32), 0.0, False, False, {}
 
 
 def sb3_model(fleet: DqnFleet, policy: int, **more: object) -> DQN:

@@ -1,7 +1,5 @@
 """Rules that guide the trainings of fleets."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -155,10 +153,8 @@ def test_critics_of_ppo_begin_anew_and_learn_first(tmp_path, space) -> None:
     assert (fleet.critic_rows() != critics).any()
     fleet.learn(max_phases=1)
     assert (fleet.policy_rows() != actors).any()
-    assert [str(member.path) for member in plan.members] == [
-        "PacmanSmall/ppo/3-rules.safetensors",
-        "PacmanSmall/ppo/5-rules.safetensors",
-    ]
+    names = [f"PacmanSmall/ppo/{seed}-rules.safetensors" for seed in (3, 5)]
+    assert [str(member.path) for member in plan.members] == names
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -214,18 +210,7 @@ def test_programs_of_the_repository_train_with_rules(tmp_path, space, monkeypatc
 
     monkeypatch.setenv("LEGIBLE_ZOO", str(tmp_path / "zoo"))
     monkeypatch.setattr(rule_training, "preset", lambda *_: type("P", (), {"settings": PPO, "reward_scale": 1.0}))
-    short = [
-        "--policy",
-        "PacmanSmall/ppo/3",
-        "--rules",
-        str(guided),
-        "--steps",
-        "64",
-        "--seeds",
-        "2",
-        "--episodes",
-        "2",
-    ]
+    short = f"--policy PacmanSmall/ppo/3 --rules {guided} --steps 64 --seeds 2 --episodes 2".split()
     assert rule_training.main([*short, "--margin", "1:0.5"]) == 0
     printed = capsys.readouterr().out
     for name in ("extended, 64 steps: ", "rules, 64 steps: ", "rules, margin 1, weight 0.5, 64 steps: "):

@@ -1,7 +1,5 @@
 """The fused kernels, run by Triton's interpreter, against PyTorch in double precision."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import subprocess
@@ -19,7 +17,7 @@ from lab.fleet.slots import FleetError
 HAS_TRITON = importlib.util.find_spec("triton") is not None
 PROGRAM = """
 import torch
-from legible.training import check_fused
+from lab.fleet import check_fused
 from lab.fleet.fused import FusedSettings, FusedStep
 for rows, inputs in ((16, 69), (32, 117)):
     problem = check_fused.Problem.random(2, inputs, 32, torch.device("cpu"), capacity=200)

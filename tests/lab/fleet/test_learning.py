@@ -1,7 +1,5 @@
 """The fleet learns as Stable-Baselines3 does: curves over several seeds on a tiny problem."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from stable_baselines3 import DQN

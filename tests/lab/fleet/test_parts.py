@@ -1,6 +1,4 @@
-"""What fleets are made of: networks, Adam, random numbers, slots."""
-
-from __future__ import annotations
+"""The parts of a fleet: networks, Adam, random numbers, slots."""
 
 import numpy as np
 import pytest
@@ -48,7 +46,7 @@ def test_backward_is_what_autograd_computes(widths: tuple[int, ...]) -> None:
         (out * slopes[p]).sum().backward()
     used = shape.n_parameters
     torch.testing.assert_close(gradients[:, :used], parameters.grad[:, :used], rtol=1e-4, atol=1e-5)
-    assert gradients[:, used:].isnan().all()  # the rest of a row is nobody's
+    assert gradients[:, used:].isnan().all()  # the rest of a row is unused
 
 
 def test_adam_is_pytorchs() -> None:

@@ -1,17 +1,14 @@
 """PPO of a fleet: against Stable-Baselines3's own, and against itself stopped and taken up again."""
 
-from __future__ import annotations
-
-import gymnasium
 import numpy as np
 import pytest
 import torch
-from gymnasium import spaces
 from stable_baselines3 import PPO
 from stable_baselines3.common.buffers import RolloutBuffer
 from stable_baselines3.common.logger import configure
 from stable_baselines3.common.type_aliases import RolloutBufferSamples
 
+from clue_env import Still
 from lab.fleet.checkpoint import load_checkpoint, save_checkpoint
 from lab.fleet.networks import layer_views, row_of_layers
 from lab.fleet.ppo import PpoFleet, _advantages
@@ -30,16 +27,6 @@ def make_fleet(settings: PpoSettings = SETTINGS, total: int = 2000) -> PpoFleet:
     levels = (("legible/PacmanSmall-v0", 2), ("legible/PacmanMediumNC-v0", 1))
     slots = make_training_slots([(EnvironmentSpec(name), n * ENVS) for name, n in levels], reward_scale=0.01)
     return PpoFleet(slots, [0, 1, 0], settings, total)
-
-
-class Still(gymnasium.Env):
-    """Has the spaces of PAC-Man and nothing else."""
-
-    observation_space = spaces.Box(-np.inf, np.inf, (WIDTH,), np.float32)
-    action_space = spaces.Discrete(ACTIONS)
-
-    def reset(self, **_arguments):
-        return np.zeros(WIDTH, np.float32), {}
 
 
 def networks_of(model: PPO) -> tuple[list[torch.nn.Linear], list[torch.nn.Linear]]:

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.mark.slow
 def test_a_slice_of_mutants() -> None:
-    """In a process of its own, whose memory nothing else takes."""
+    """Runs in a separate process, so that only mutants use its memory."""
     command = [sys.executable, "-m", "lab", "fuzz", "--mutants", "1500"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,7 +1,5 @@
 """The paper's tables: plans from TOML, cells from records, and a whole small reproduction."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import re
@@ -103,20 +101,17 @@ def test_a_plan_merges_preset_settings_and_modes(folder: Path):
     assert (greedy.episodes, greedy.evaluation.episodes, greedy.play.epsilon) == (600, 100, 0.0)
     assert (exploring.evaluation.episodes, exploring.play.epsilon) == (100, 0.05)
     assert greedy.improvement.episodes == 1000, "the paper's preset where nothing else is said"
-    assert [job.name for job in plan.jobs()] == [
-        "small-0-greedy",
-        "small-1-greedy",
-        "small-0-epsilon-0.05",
-        "small-1-epsilon-0.05",
-    ]
+    names = [f"small-{seed}-{mode}" for mode in ("greedy", "epsilon-0.05") for seed in (0, 1)]
+    assert [job.name for job in plan.jobs()] == names
     assert plan.jobs()[1].extended == "zoo:PacmanSmall/dqn/1-extended"
 
 
 def test_scaling_takes_fewer_episodes_tests_and_policies(folder: Path):
     plan = StudiesPlan.load(folder / "studies.toml").scaled(0.1)
-    settings = plan.modes["greedy"].settings
+    mode = plan.modes["greedy"]
+    settings = mode.settings
     assert plan.seeds == (0,)
-    assert (settings.episodes, settings.evaluation.episodes, settings.baselines.random_tests) == (60, 10, 10)
+    assert (settings.episodes, settings.evaluation.episodes, mode.random_tests) == (60, 10, 10)
     whole = StudiesPlan.load(folder / "studies.toml").modes["greedy"].settings
     assert settings.play.unit_episodes == whole.play.unit_episodes
     with pytest.raises(LegibleError, match="scale must be above 0"):
@@ -208,25 +203,22 @@ def test_records_are_written_the_same_twice_and_damage_is_named(tmp_path: Path):
             load_record(one)
 
 
+def reproduce_small(tables: list[str], folder: Path, **more: object) -> tuple[list[str], list[str]]:
+    """Return the names of the tables that were made, and of the jobs that began."""
+    begun: list[str] = []
+
+    def begin(job: object, number: int, of: int) -> None:
+        begun.append(f"{number} of {of}: {job.name}")
+
+    folders = {"experiments": folder, "out": folder / "results", "work": folder / "work"}
+    made = reproduce(tables, **folders, scale=0.02, engine=InProcess(), on_job=begin, **more)
+    return [table.name for table in made], begun
+
+
 def test_a_small_reproduction_runs_once_and_can_be_rebuilt(folder: Path):
-    told: list[str] = []
-
-    def run() -> None:
-        tables = reproduce(
-            ["all"],
-            experiments=folder,
-            out=folder / "results",
-            work=folder / "work",
-            scale=0.02,
-            modes=["greedy"],
-            engine=InProcess(),
-            on_job=lambda job, number, of: told.append(f"{number} of {of}: {job.name}"),
-        )
-        assert [table.name for table in tables] == ["table1", "table3"]
-
-    run()
-    run()
-    assert told == ["1 of 1: small-0-greedy"], "the second run has nothing left to do"
+    both = ["table1", "table3"]
+    assert reproduce_small(["all"], folder, modes=["greedy"]) == (both, ["1 of 1: small-0-greedy"])
+    assert reproduce_small(["all"], folder, modes=["greedy"]) == (both, [])  # there is nothing left to do
     made = load_record(folder / "results" / "records" / "studies" / "small-0-greedy.json.gz")
     assert len(made["RT"]["block"]) == len(made["RT"]["enforce"]) == 2
     assert made["extended"]["episodes"] == made["improvement"]["base"]["episodes"] == 20
@@ -251,19 +243,8 @@ def test_a_small_reproduction_runs_once_and_can_be_rebuilt(folder: Path):
         assert (folder / "results" / f"{name}.png").stat().st_size > 5000
 
 
-def test_after_the_minutes_no_study_is_begun(folder: Path):
-    began: list[str] = []
-    reproduce(
-        ["table1"],
-        experiments=folder,
-        out=folder / "results",
-        work=folder / "work",
-        scale=0.02,
-        minutes=1e-9,
-        engine=InProcess(),
-        on_job=lambda job, number, of: began.append(job.name),
-    )
-    assert not began
+def test_no_study_begins_after_the_time_limit(folder: Path):
+    assert reproduce_small(["table1"], folder, minutes=1e-9)[1] == []
 
 
 @pytest.mark.parametrize("name", sorted(find_tables(EXPERIMENTS)))

@@ -7,9 +7,10 @@ from pathlib import Path
 from legible.environments.domain_registry import Domain, relations_files
 
 _HERE = Path(__file__).parent
+_ENDINGS = "legible.environments.gymnasium.endings"
 
 
-def _gymnasium(name: str, ids: str, class_name: str, *, default: bool, actions: str = "") -> Domain:
+def _gymnasium(name: str, ids: str, class_name: str, *, default: bool, actions: str = "", endings: str = "") -> Domain:
     """One of Gymnasium's own environments, with a file of names and one of relations."""
     file = f"{name}.toml"
     return Domain(
@@ -19,27 +20,54 @@ def _gymnasium(name: str, ids: str, class_name: str, *, default: bool, actions: 
         actions=actions,
         names={".*": _HERE / "features" / file},
         relations=relations_files(_HERE, (".*", name, default)),
+        endings=endings and f"{_ENDINGS}:{endings}",
     )
 
 
 DOMAINS = (
-    _gymnasium("cartpole", "CartPole", "classic_control.cartpole:CartPoleEnv", default=True),
-    _gymnasium("mountaincar", "MountainCar", "classic_control.mountain_car:MountainCarEnv", default=False),
+    # Of several domains that cover an environment the last one counts, so that this is for all other robots.
+    Domain(name="mujoco", ids="", classes=("gymnasium.envs.mujoco",), endings=f"{_ENDINGS}:mujoco"),
+    _gymnasium("cartpole", "CartPole", "classic_control.cartpole:CartPoleEnv", default=True, endings="cartpole"),
+    _gymnasium(
+        "mountaincar",
+        "MountainCar",
+        "classic_control.mountain_car:MountainCarEnv",
+        default=False,
+        endings="mountain_car",
+    ),
     _gymnasium(
         "mountaincar-continuous",
         "MountainCarContinuous",
         "classic_control.continuous_mountain_car:Continuous_MountainCarEnv",
         default=False,
+        endings="mountain_car",
     ),
-    _gymnasium("acrobot", "Acrobot", "classic_control.acrobot:AcrobotEnv", default=True),
+    _gymnasium("acrobot", "Acrobot", "classic_control.acrobot:AcrobotEnv", default=True, endings="acrobot"),
     _gymnasium("pendulum", "Pendulum", "classic_control.pendulum:PendulumEnv", default=True),
-    _gymnasium("lunarlander", "LunarLander", "box2d.lunar_lander:LunarLander", default=True),
+    _gymnasium("lunarlander", "LunarLander", "box2d.lunar_lander:LunarLander", default=True, endings="lunar_lander"),
     _gymnasium(
-        "lunarlander-continuous", "LunarLanderContinuous", "box2d.lunar_lander:LunarLander", default=True, actions="Box"
+        "lunarlander-continuous",
+        "LunarLanderContinuous",
+        "box2d.lunar_lander:LunarLander",
+        default=True,
+        actions="Box",
+        endings="lunar_lander",
     ),
-    _gymnasium("bipedalwalker", "BipedalWalker(Hardcore)?", "box2d.bipedal_walker:BipedalWalker", default=True),
-    _gymnasium("invertedpendulum", "InvertedPendulum", "mujoco.inverted_pendulum_v5:InvertedPendulumEnv", default=True),
-    _gymnasium("walker2d", "Walker2d", "mujoco.walker2d_v5:Walker2dEnv", default=True),
+    _gymnasium(
+        "bipedalwalker",
+        "BipedalWalker(Hardcore)?",
+        "box2d.bipedal_walker:BipedalWalker",
+        default=True,
+        endings="bipedal_walker",
+    ),
+    _gymnasium(
+        "invertedpendulum",
+        "InvertedPendulum",
+        "mujoco.inverted_pendulum_v5:InvertedPendulumEnv",
+        default=True,
+        endings="inverted_pendulum",
+    ),
+    _gymnasium("walker2d", "Walker2d", "mujoco.walker2d_v5:Walker2dEnv", default=True, endings="mujoco"),
     Domain(
         name="frozenlake",
         ids="FrozenLake|FrozenLake8x8",
@@ -51,5 +79,6 @@ DOMAINS = (
         relations=relations_files(
             _HERE, ("FrozenLake", "frozenlake-4x4", False), ("FrozenLake8x8", "frozenlake-8x8", False)
         ),
+        endings=f"{_ENDINGS}:frozen_lake",
     ),
 )

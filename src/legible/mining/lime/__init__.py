@@ -1,7 +1,7 @@
 """Tabular LIME for policies, many states at once.
 
-- `lime_importance`: how much every feature matters to every action around some states.
-- `LimeError`: data, settings or scores that it cannot explain.
+- `lime_importance`: importance of every feature for every action around some states.
+- `LimeError`: data, settings or scores that LIME cannot explain.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What goes wrong in LIME."""
+"""Errors of LIME."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from legible.mining.importance import ImportanceError
 
 
 class LimeError(ImportanceError):
-    """Something that LIME cannot explain: data, settings or scores."""
+    """Data, settings or scores that LIME cannot explain."""

@@ -1,17 +1,15 @@
-"""Tabular LIME for policies, many states at once: what speaks for an action and what against it.
+"""Tabular LIME for policies, many states at once: `lime_importance`.
 
-- `lime_importance`: the local linear models of a policy's choice around many states.
+LIME explains a state by drawing random observations, scoring them with the policy, and fitting a weighted linear model
+to the scores. Its inputs are 0/1 indicators: "the feature is in the same interval as in the explained state". Four
+facts make this fast without changing the estimate:
 
-LIME explains a state by drawing observations at random, asking the policy about them, and fitting a weighted linear
-model to the answers. Its inputs are 0/1 indicators: "the feature lies in the same interval as in the explained state".
-Four facts make this fast without changing what is estimated:
-
-- When every feature is cut into intervals, the drawn observations do not depend on the explained state. One pool of
-  them, and one pass of the policy, can serve many states.
-- Features are drawn independently of each other. So the values can be drawn once, and are then only combined anew.
-- A drawn observation counts by the *number* of features that left their interval, so it has one of ``features + 1``
-  weights. Sorted by this number and packed 64 to a machine word, observations are counted by AND and popcount, and the
-  Gram matrix is a short sum of exact counts times weights.
+- With intervals for every feature, the drawn observations do not depend on the explained state. One pool of them, and
+  one pass of the policy, can serve many states.
+- Features are drawn independently, so values can be drawn once and recombined.
+- The weight of an observation depends only on the *number* of features that left their interval. Sorted by this number
+  and packed 64 to a word, observations are counted by AND and popcount, and the Gram matrix is a short sum of exact
+  counts times weights.
 - The normal equations of all actions share their matrix, so one Cholesky factor solves them all.
 """
 
@@ -32,7 +30,7 @@ from legible.mining.lime.sampling import DRAWS, DrawnValues
 
 
 class _Scorer(Protocol):
-    """Anything that scores actions; all that LIME asks of a policy."""
+    """Anything that scores actions."""
 
     def scores(self, observations: Observations, /) -> Any: ...
 
@@ -53,11 +51,10 @@ def lime_importance(
     ridge: float = 1.0,
     seed: int | np.random.Generator,
 ) -> Importance:
-    """Find how much every feature matters to every action around the given states, as tabular LIME does.
+    """Return the importance of every feature for every action around the given states, as tabular LIME does.
 
-    What is explained is the softmax of the scores: the choice between actions, group by group where actions take
-    several choices. The scores themselves would also tell how good the state is, which is no reason to prefer an
-    action.
+    LIME explains the softmax of the scores, per action group: raw scores also contain the value of the state, which is
+    no reason to prefer an action.
 
     Parameters
     ----------
@@ -65,39 +62,37 @@ def lime_importance(
         An object with ``scores(observations)``, or such a function: ``float32[n, features]`` in, ``[n, actions]`` out,
         higher is better.
     background
-        Observations that the policy has met, ``[n, features]``. Features are drawn independently of each other: the
-        interval as often as it occurs here; inside it from a normal distribution with the mean and the deviation of
-        the values found there, cut off at the interval's ends. Where an interval is open, or ends at a sentinel, the
-        extreme of its values takes the place of the end. A categorical feature takes the values that occur.
+        Recorded observations, ``[n, features]``. Features are drawn independently: an interval with its frequency here,
+        a value from a normal distribution fitted to the values in it, truncated at its ends. At an open end or a
+        sentinel it is truncated at the extreme value. A categorical feature takes the values that occur.
     states
-        The states to explain, ``[m, features]``. A value that lies in no interval is compared like one never met.
+        The states to explain, ``[m, features]``. A value outside all intervals counts as never met.
     intervals, space
-        The intervals of every feature, and the kinds of the features.
+        Intervals and kinds of the features.
     samples
-        Observations that stand behind the model of one state, the state itself among them.
+        Number of observations for the model of one state, including the state itself.
     pools
-        How many pools of observations to draw; state ``i`` is served by pool ``i % pools``. The policy is asked about
-        ``pools · samples`` observations in all. States of one pool share their sampling error, which then averages
-        out less in the sums over states. With as many pools as states (or more), every state has observations of
-        its own, as in the lime package; fewer pools save time where the policy is slow.
+        Number of pools of observations; state ``i`` uses pool ``i % pools``. The policy scores ``pools · samples``
+        observations in all. States of one pool share their sampling error. With a pool per state, as in the lime
+        package, errors average out best; fewer pools are faster.
     kernel_width
         Width w of the kernel ``sqrt(exp(−changed / w²))``, by default ``0.75 · sqrt(features)``.
     ridge
-        Penalty on the squared weights; the intercept goes free.
+        Penalty on the squared weights; the intercept is not penalised.
     seed
-        A number or a generator. One seed gives one result, to the bit.
+        A number or a generator.
 
     Returns
     -------
     Importance
-        All zero for a policy that does not look at its observations.
+        All zero for a constant policy.
     """
     if samples < 2:
-        raise LimeError(f"samples must be at least 2 (the state itself and one more), got {samples}.")
+        raise LimeError(f"samples must be at least 2 (the state and one more), got {samples}.")
     if pools < 1:
         raise LimeError(f"pools must be at least 1, got {pools}.")
     if not (ridge > 0 and np.isfinite(ridge)):
-        raise LimeError(f"ridge must be a positive number, got {ridge}; the usual one is 1.")
+        raise LimeError(f"ridge must be a positive number, got {ridge}; the default is 1.")
     kernel = kernel_weights(len(space), kernel_width)
     known, asked = _check_data(background, states, intervals, space)
     rng = np.random.default_rng(seed)
@@ -141,7 +136,7 @@ def _check_data(
             row, column = np.argwhere(~np.isfinite(array))[0]
             raise LimeError(
                 f"{what}: row {row} has {array[row, column]} for feature {space[column].name!r}; every value must be "
-                "a finite number. Leave such rows out, or give the missing value a number of its own (a sentinel)."
+                "a finite number. Leave such rows out, or replace the missing value by a sentinel."
             )
         checked.append(np.ascontiguousarray(array))
     return checked[0], checked[1]
@@ -154,7 +149,7 @@ def _choices(
     actions: int | None,
     name: Callable[[int], str],
 ) -> NDArray[np.float64]:
-    """Softmax of the policy's scores in float64, in every group; ``name`` says which observation a row is."""
+    """Return the softmax of the scores in float64, per action group; ``name`` names an observation in errors."""
     score: _ScoreFunction = policy.scores if hasattr(policy, "scores") else policy
     given = score(observations)
     try:
@@ -171,15 +166,13 @@ def _choices(
 
 def _softmax(scores: NDArray[np.float64], name: Callable[[int], str]) -> NDArray[np.float64]:
     by_action = scores.T.copy()
-    # Where rules block every action of a guided policy, any of them may be taken.
+    # If the rules of a guided policy block every action, all are equally good.
     by_action[:, np.isneginf(by_action).all(axis=0)] = 0.0
     best = by_action.max(axis=0, initial=-np.inf)
-    # −inf is fair for an action that is never taken, but no softmax survives NaN or +inf.
+    # −inf is valid for an action that is never taken; NaN and +inf are not.
     unfit = ~np.isfinite(best)
     if unfit.any():
         row = int(np.argmax(unfit))
-        raise LimeError(
-            f"the policy gave the scores {scores[row].tolist()} for {name(row)}; numbers are needed to compare actions."
-        )
+        raise LimeError(f"the policy gave the scores {scores[row].tolist()} for {name(row)}; expected finite numbers.")
     odds = np.exp(by_action - best)
     return np.ascontiguousarray((odds / odds.sum(axis=0)).T)

@@ -1,22 +1,22 @@
 """LIME's weighted ridge regression on 0/1 indicators, from packed bits.
 
-- `kernel_weights`: how much an observation counts by the number of features that changed.
-- `normal_equations`: the weighted sums behind the linear models of one state.
+- `kernel_weights`: weights of observations by the number of changed features.
+- `normal_equations`: the weighted sums of the linear models of one state.
 - `solve`: the weights and intercepts of these models.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dposv
 
+from legible.imports import njit
 from legible.mining.lime.errors import LimeError
 
 
 def kernel_weights(features: int, width: float | None) -> NDArray[np.float64]:
-    """How much an observation counts when 0, 1, 2 … all of its features left their intervals."""
+    """Return the weights of observations with 0, 1, 2 … all features outside their intervals."""
     if width is None:
         width = 0.75 * np.sqrt(features)
     if not (width > 0 and np.isfinite(width)):
@@ -26,7 +26,7 @@ def kernel_weights(features: int, width: float | None) -> NDArray[np.float64]:
 
 @njit(cache=True)
 def _ones(word: np.uint64) -> np.uint64:
-    """Count the bits that are set; the compiler knows this pattern and uses the machine's own instruction."""
+    """Count the set bits; the compiler turns this pattern into one instruction."""
     word -= (word >> np.uint64(1)) & np.uint64(0x5555555555555555)
     word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
     word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
@@ -37,7 +37,7 @@ def _ones(word: np.uint64) -> np.uint64:
 def _sort_by_changes(
     pool: NDArray[np.uint16], state: NDArray[np.uint16]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """For every row the number of features that changed, and for every such number the first word of its rows."""
+    """Return the number of changed features of every row, and the first word of the rows with each number."""
     rows, features = pool.shape
     changes = np.empty(rows, np.int64)
     count = np.zeros(features + 1, np.int64)
@@ -61,10 +61,10 @@ def normal_equations(
     own: NDArray[np.float64],
     kernel: NDArray[np.float64],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Weighted sums behind the linear models of one state: XᵀWX (lower half) and (Y − own)ᵀWX.
+    """Return the weighted sums of the linear models of one state: XᵀWX (lower half) and (Y − own)ᵀWX.
 
-    The last column of X is the constant 1. Targets are taken relative to those of the state itself: the intercept
-    absorbs the difference, and the state's own row (all ones, weight 1) adds nothing to the second sum.
+    The last column of X is the constant 1. Targets are relative to those of the state: the intercept absorbs the
+    difference, and the row of the state (all ones, weight 1) adds nothing to the second sum.
     """
     rows, features = pool.shape
     changes, first = _sort_by_changes(pool, state)
@@ -91,7 +91,7 @@ def normal_equations(
 
 @njit(cache=True)
 def _gram(words: NDArray[np.uint64], first: NDArray[np.int64], kernel: NDArray[np.float64]) -> NDArray[np.float64]:
-    """XᵀWX from packed columns of X, lower half; it begins with the state's own row."""
+    """Return XᵀWX from packed columns of X, lower half, starting with the row of the state."""
     columns = words.shape[1]
     gram = np.ones((columns, columns))
     for changed in range(columns):
@@ -108,12 +108,12 @@ def _gram(words: NDArray[np.uint64], first: NDArray[np.int64], kernel: NDArray[n
 def solve(
     gram: NDArray[np.float64], moments: NDArray[np.float64], ridge: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Weights ``[actions, features]`` and intercepts of the ridge regressions with an unpenalised intercept."""
+    """Return weights ``[actions, features]`` and intercepts of ridge regressions with an unpenalised intercept."""
     total, sums = gram[-1, -1], gram[-1, :-1]
     means, target_means = sums / total, moments[:, -1] / total
     matrix = gram[:-1, :-1] - np.outer(means, sums)
     right = moments[:, :-1] - np.outer(target_means, sums)
-    # An indicator that never changes has nothing to tell; what rounding leaves of its column must not become a weight.
+    # A constant indicator has no weight; rounding errors in its column must not become one.
     constant = sums == total
     matrix[constant] = 0.0
     matrix[:, constant] = 0.0
@@ -121,6 +121,6 @@ def solve(
     matrix[np.diag_indices_from(matrix)] += ridge
     _, solution, failed = dposv(matrix, right.T, lower=1)
     if failed:
-        raise LimeError(f"the linear model has no stable solution; ridge = {ridge} is too small, try 1.")
+        raise LimeError(f"the linear model has no stable solution; increase ridge = {ridge}, for instance to 1.")
     weights = solution.T
     return weights, target_means - weights @ means

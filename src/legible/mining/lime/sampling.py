@@ -1,31 +1,27 @@
-"""Observations for LIME, drawn feature by feature as often as their values occur.
-
-- `DrawnValues`: values of every feature, drawn once; `combine` makes pools of observations of them.
-"""
+"""Random observations for LIME, drawn feature by feature: `DrawnValues`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from legible.features import Feature, FeatureSpace, Intervals, Observations, above, below
+from legible.imports import njit
 from legible.mining.lime.errors import LimeError
 
 DRAWS = 8192
-"""How many values are drawn of each feature, and so the most observations that the policy is asked about at once."""
+"""Number of values drawn for each feature, and so the maximum batch of observations for the policy."""
 
 
 @dataclass(frozen=True, eq=False)
 class DrawnValues:
-    """For every feature values in random order, ``[feature, draw]``, distributed as in the background.
+    """Values of every feature in random order, ``[feature, draw]``, distributed as in the background.
 
-    An observation takes one value of every feature, all read at the same distance from a start that is chosen at random
-    for each feature and each pool: the features of a pool are independent, and two pools hardly ever combine the same
-    values. That costs a copy, where drawing anew would take longer than a small policy does.
+    An observation takes one value of every feature, at the same distance from a random start per feature and pool. So
+    features are independent and pools differ, at the cost of a copy instead of new draws.
     """
 
     values: NDArray[np.float32]
@@ -35,14 +31,14 @@ class DrawnValues:
     def draw(
         cls, background: Observations, intervals: Intervals, space: FeatureSpace, rng: np.random.Generator
     ) -> DrawnValues:
-        """Measure every feature in the background and draw its values."""
+        """Draw values of every feature with the distribution of the background."""
         codes = intervals.encode(background)
         outside = codes >= intervals.sizes
         if outside.any():
             row, column = np.argwhere(outside)[0]
             raise LimeError(
-                f"background: {space[column].name} = {background[row, column]:g} in row {row} lies in none of the "
-                "feature's intervals; make the intervals from the same observations."
+                f"background: {space[column].name} = {background[row, column]:g} in row {row} is in none of "
+                "its intervals; compute the intervals from the same observations."
             )
         drawn = cls(np.empty((len(space), DRAWS), np.float32), np.empty((len(space), DRAWS), np.uint16))
         for i, feature in enumerate(space.features):
@@ -52,7 +48,7 @@ class DrawnValues:
         return drawn
 
     def combine(self, rows: int, rng: np.random.Generator) -> tuple[Observations, NDArray[np.uint16]]:
-        """Combine values to new observations, with their codes, ``[row, feature]``; at most `DRAWS` of them."""
+        """Return new observations and their codes, ``[row, feature]``, at most `DRAWS` rows."""
         return _combine(self.values, self.codes, rng.integers(DRAWS, size=len(self.values)), rows)
 
 
@@ -70,17 +66,17 @@ def _cells(
     lows: NDArray[np.float32],
     highs: NDArray[np.float32],
 ) -> NDArray[np.void]:
-    """Measure the cells of one feature; those that never occur are left out."""
+    """Return the cells of one feature that occur."""
     count, total, least, most = _extremes(column, codes, len(lows))
     lone = least == most
     if feature.kind == "categorical" and not lone[count > 0].all():
-        # One cell for each value: some interval holds several of them.
+        # Some interval holds several values, so use one cell per value.
         values, first, count = np.unique(column, return_index=True, return_counts=True)
         cells = np.zeros(len(values), _CELL)
         cells["code"], cells["count"] = codes[first], count
         cells["mean"] = cells["low"] = cells["high"] = values
         return cells
-    # Where an interval is open, or ends at a sentinel, its values tell how far it reaches.
+    # At an open end or a sentinel, the extreme value limits the interval.
     no_low = lone | np.isin(lows, np.array([-np.inf, *feature.sentinels], np.float32))
     no_high = lone | np.isin(highs, np.array([np.inf, *below(np.array(feature.sentinels))], np.float32))
     cells = np.zeros(len(lows), _CELL)
@@ -93,7 +89,7 @@ def _cells(
 
 
 def _draw_values(cells: NDArray[np.void], rng: np.random.Generator) -> tuple[NDArray[np.float32], NDArray[np.uint16]]:
-    """Draw one value, and its code, from each of `DRAWS` equally likely slices of a distribution, and shuffle them."""
+    """Draw one value and its code from each of `DRAWS` equally likely slices of a distribution, and shuffle."""
     number = (np.arange(DRAWS) + rng.random(DRAWS)) / DRAWS
     order = rng.permutation(DRAWS)
     end = np.cumsum(cells["count"]) / cells["count"].sum()
@@ -102,10 +98,10 @@ def _draw_values(cells: NDArray[np.void], rng: np.random.Generator) -> tuple[NDA
     codes = cells["code"][cell[order]]
     if not cells["deviation"].any():
         return cells["mean"].astype(np.float32)[cell[order]], codes
-    # How far a number fell into its cell is uniform again, so it can choose the value there.
+    # The position of a number within its cell is uniform, so it selects the value.
     begin = np.concatenate([[0.0], end[:-1]])
     into = (number - begin[cell]) / (end - begin)[cell]
-    # A lone value has no deviation; any other number than 0 keeps the division silent.
+    # Avoid a division by zero for cells with a single value.
     scale = np.where(cells["deviation"] > 0, cells["deviation"], 1.0)
     p_low, p_high = (ndtr((cells[side] - cells["mean"]) / scale) for side in ("low", "high"))
     drawn = cells["mean"][cell] + cells["deviation"][cell] * ndtri(p_low[cell] + into * (p_high - p_low)[cell])
@@ -116,7 +112,7 @@ def _draw_values(cells: NDArray[np.void], rng: np.random.Generator) -> tuple[NDA
 def _extremes(
     column: NDArray[np.float32], codes: NDArray[np.uint16], bins: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Count, sum, smallest and largest value of every bin."""
+    """Return count, sum, smallest and largest value of every bin."""
     count, total = np.zeros(bins, np.int64), np.zeros(bins)
     least, most = np.full(bins, np.inf), np.full(bins, -np.inf)
     for row in range(len(column)):
@@ -130,7 +126,7 @@ def _extremes(
 
 @njit(cache=True)
 def _squares(column: NDArray[np.float32], codes: NDArray[np.uint16], mean: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Sum of squared distances from the mean, for every bin."""
+    """Return the sum of squared distances from the mean of every bin."""
     squares = np.zeros(len(mean))
     for row in range(len(column)):
         squares[codes[row]] += (np.float64(column[row]) - mean[codes[row]]) ** 2
@@ -144,7 +140,7 @@ def _combine(
     """Read the values ``[feature, draw]`` of each feature from its start on, around the end: ``[row, feature]``."""
     features, draws = len(values), DRAWS  # a constant power of two: % becomes a mask
     observations, their_codes = np.empty((rows, features), np.float32), np.empty((rows, features), np.uint16)
-    for first in range(0, rows, 64):  # few enough rows to stay in the cache while one feature after the other is read
+    for first in range(0, rows, 64):  # blocks of rows that fit the cache
         for i in range(features):
             for row in range(first, min(first + 64, rows)):
                 place = (starts[i] + row) % draws

@@ -1,9 +1,9 @@
 """RIPPER (Cohen 1995): rules from examples, each a conjunction of conditions on features.
 
-- `RipperClassifier`: a scikit-learn classifier, usable alone.
-- `RipperRule`, `RipperCondition`: what it has learned.
-- `learn_rules`: the two-class learner on integer codes, with nothing around it.
-- `RipperError`: data or parameters that it cannot learn from.
+- `RipperClassifier`: a scikit-learn classifier.
+- `RipperRule`, `RipperCondition`: the learned rules.
+- `learn_rules`: the two-class learner on integer codes.
+- `RipperError`: invalid data or parameters.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""RIPPER (Cohen 1995) as a scikit-learn classifier, usable alone.
+"""RIPPER (Cohen 1995) as a scikit-learn classifier.
 
-- `RipperClassifier`: a list of rules for every class but the most frequent one.
-- `most_agreed`: which of several lists of rules agrees best with the others.
+- `RipperClassifier`: a list of rules for every class except the most frequent one.
+- `most_agreed`: the list of rules that agrees best with several others.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from legible.mining.ripper.rules import RipperCondition, RipperRule
 
 
 class _RuleList(NamedTuple):
-    """Rules, the frequencies of the classes for each of them and for the default, and the classes of all rows."""
+    """Rules, class frequencies of each rule and of the default, and predicted classes of the training rows."""
 
     rules: list[RipperRule]
     frequencies: NDArray[np.float64]
@@ -31,11 +31,10 @@ class _RuleList(NamedTuple):
 
 
 def most_agreed(predictions: Sequence[NDArray[np.int64]], truth: NDArray[np.int64], n_rules: Sequence[int]) -> int:
-    """Return which of several lists of rules agrees best with all of them and with the truth.
+    """Return the number of the list of rules that agrees best with all lists and with the truth.
 
-    The share of votes against it, summed over the rows, plus the rows that it gets wrong, plus the number of its rules,
-    is smallest for it. The vote of many is steadier than any of them: what only one division of the rows suggested is
-    outvoted. The errors alone, counted on the rows that were learned from, would prefer long lists.
+    It minimises the share of votes against it, summed over the rows, plus its errors, plus its number of rules. The
+    vote is more stable than any single list; errors on training rows alone would prefer long lists.
 
     >>> votes = [np.array([1, 1, 0, 0]), np.array([1, 0, 0, 0]), np.array([0, 0, 0, 1])]
     >>> most_agreed(votes, np.array([1, 1, 0, 0]), [1, 1, 1]), most_agreed(votes, np.array([1, 1, 0, 0]), [3, 1, 1])
@@ -53,60 +52,55 @@ def most_agreed(predictions: Sequence[NDArray[np.int64]], truth: NDArray[np.int6
 
 
 class RipperClassifier(ClassifierMixin, BaseEstimator):
-    """RIPPER (Cohen 1995): a list of rules for every class but the most frequent one, which is the default.
+    """RIPPER (Cohen 1995): a list of rules for every class except the most frequent one, which is the default.
 
-    Classes are taken from the rarest to the most frequent. The rules of a class are learned on the rows that no rule of
-    an earlier class covers, as follows.
+    Classes are learned from the rarest to the most frequent, on the rows that no earlier rule covers:
 
-    - Before every rule the rows that are left are divided anew, at random and by class, to grow and to prune on.
+    - Before every rule, the remaining rows are split at random, by class, into rows to grow and rows to prune on.
     - A rule grows by the condition with the largest FOIL gain p·(log₂ p/t − log₂ P/T) × importance of its feature,
-      among those with gain > 0, until it covers no negative or no condition gains.
-    - Its final conditions are pruned so that (p − n)/(p + n) is largest.
-    - When the description length is more than the allowance above the smallest so far, or the rule is wrong on half or
-      more of the rows to prune on that it covers, or covers none of them, the rule is dropped and no more are added.
-    - Then rules without which the description is shorter are deleted, from the last to the first.
-    - In every optimisation pass each rule competes with a replacement, grown from nothing, and a revision, grown from
-      the rule itself, both pruned by the accuracy of the whole rule set; the shortest description wins. Then rules are
-      added for the positives that are left, and rules are deleted, as before.
+      while some gain is positive and the rule covers negatives. Its last conditions are pruned to maximise
+      (p − n)/(p + n).
+    - Rules are added until the description length exceeds the smallest one by the allowance, or the rule is wrong in
+      half of the rows to prune on that it covers. Rules that lengthen the description are deleted.
+    - In every optimisation pass each rule competes with a replacement and a revision, both pruned by the accuracy of
+      the whole rule set; the shortest description wins. Then rules are added and deleted as before.
 
-    The formulas are Cohen's. Weka's JRip has a Laplace correction in the gain and in pruning, and another code for the
-    exceptions; each was tried on nominal and numeric data and changed the mean accuracy by less than 0.002.
+    The formulas are Cohen's. Weka's JRip uses a Laplace correction and another code for exceptions, which changed the
+    mean accuracy in our tests by less than 0.002.
 
     Parameters
     ----------
     optimizations : int, default=2
-        How many optimisation passes.
+        Number of optimisation passes.
     prune_fraction : float, default=1/3
-        The part of the rows that is kept from growing a rule, to prune it.
+        Share of the rows that is held out to prune a rule.
     restarts : int, default=1
-        How many lists of rules to learn, each on other random divisions of the rows; the one that agrees best with the
-        others is kept (`most_agreed`). On small data, where much hangs on how rows are divided, 30 make the rules more
-        accurate on average.
+        Number of lists of rules to learn from different splits; the one that agrees best with the others is kept
+        (`most_agreed`). On small data, 30 restarts are more accurate on average.
     description_length_allowance : float, default=64.0
-        By how many bits the description length may exceed the smallest so far while rules are added.
+        Bits by which the description length may exceed the smallest one while rules are added.
     feature_importances : array-like of shape (n_features,), optional
-        What the gain of a feature's conditions is multiplied by: finite, not negative; only ratios matter. A feature of
-        importance 0 is used where no other gains. All equal, all zero or None: plain RIPPER.
+        Factors on the gain of the conditions of each feature: finite, not negative; only ratios matter. A feature of
+        importance 0 is used only if no other gains. All equal, all zero or None: plain RIPPER.
     categorical_features : "all", array-like of bool, int or str, or None, default=None
-        The features whose conditions are equalities: all, or a mask, or numbers, or names. Columns of strings and
-        of pandas' category type always are; all other columns get thresholds.
+        Features whose conditions are equalities: all, a mask, numbers or names. Columns of strings and of pandas'
+        category type always are; other columns get thresholds.
     positive_class : object, optional
         With two classes: the one to learn rules for, instead of the rarer one.
     max_bins : int, default=255
-        A numeric feature is divided at no more than ``max_bins - 1`` thresholds.
+        Maximum number of intervals of a numeric feature.
     max_growing_rows : int or None, default=125_000
-        A rule grows on no more than about this many rows, drawn anew for each rule; with rare positives on more, so
-        that a tenth of the number is positive. What is pruned, counted and deleted is always judged by all rows. None:
-        there is no limit. Data of fewer than 187,500 rows (with the usual prune_fraction) is not touched by it.
+        Approximate maximum number of rows to grow a rule on, redrawn for each rule; with rare positives more, so that a
+        tenth of this number is positive. Pruning and deletion always use all rows. None: no limit.
     random_state : int, RandomState or None, default=None
-        Decides how rows are divided. An int makes the result repeatable.
+        Seed of the splits.
 
     Attributes
     ----------
     rules_ : list of RipperRule
-        The rules in the order in which they are tried; the first that matches decides.
+        The rules in order; the first that matches decides.
     n_rules_ : int
-        How many rules there are.
+        Number of rules.
     default_class_ : object
         The class of rows that no rule matches.
     classes_ : array of shape (n_classes,)
@@ -158,7 +152,7 @@ class RipperClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Numbers, strings or both; neither is changed.
+            Numbers, strings or both.
         y : array-like of shape (n_samples,)
             The class of every row.
 
@@ -180,7 +174,7 @@ class RipperClassifier(ClassifierMixin, BaseEstimator):
         nominal = self._nominal_features(X, rows)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         encoded = encode(rows, nominal, self.max_bins, seed)
-        # From the rarest to the most frequent class; of equally frequent ones the later label first.
+        # From the rarest to the most frequent class; ties by descending label.
         counts = np.bincount(numbers)
         *learned, default = np.lexsort((-np.arange(counts.size), counts)).tolist()
         if self.positive_class is not None:
@@ -200,14 +194,14 @@ class RipperClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return for every row the class of the first rule that matches it, or the default class."""
-        first = self._first_match(X)
+        """Return the class of the first rule that matches each row, or the default class."""
+        first = self._first_match(X)  # checks that the classifier is fitted
         return self.classes_[self._frequencies.argmax(axis=1)[first]]
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return for every row how frequent each class is among the training rows that the same rule decided.
+        """Return the class frequencies, with a Laplace correction, among the training rows of the same rule.
 
-        Frequencies have a Laplace correction. The class of the rule always has the largest.
+        The class of the rule always has the largest frequency.
         """
         first = self._first_match(X)
         return self._frequencies[first]
@@ -221,7 +215,7 @@ class RipperClassifier(ClassifierMixin, BaseEstimator):
         importances: NDArray[np.float64],
         seed: int,
     ) -> _RuleList:
-        """Learn the rules of one class after the other."""
+        """Learn the rules of all classes in turn."""
         names = getattr(self, "feature_names_in_", None)
         signs: tuple[Literal["=", "<=", ">"], ...] = ("=", "<=", ">")
         rules, frequencies = [], []
@@ -259,7 +253,7 @@ class RipperClassifier(ClassifierMixin, BaseEstimator):
         return _RuleList(rules, np.array([*frequencies, _frequencies(counts, default)]), predicted)
 
     def _nominal_features(self, X: ArrayLike, rows: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which features have equalities for conditions."""
+        """Return a mask of the features whose conditions are equalities."""
         nominal = np.array([str(dtype) == "category" for dtype in getattr(X, "dtypes", [])], np.bool_)
         if nominal.size != rows.shape[1]:
             nominal = np.zeros(rows.shape[1], np.bool_)
@@ -267,32 +261,26 @@ class RipperClassifier(ClassifierMixin, BaseEstimator):
             nominal[:] = True
         elif rows.dtype == object:
             nominal |= [all(isinstance(value, str) for value in column) for column in rows.T]
-        if self.categorical_features is None:
-            return nominal
-        if isinstance(self.categorical_features, str) and self.categorical_features == "all":
-            return np.ones_like(nominal)
-        return nominal | self._named_features(np.asarray(self.categorical_features), nominal.size)
-
-    def _named_features(self, given: NDArray[Any], n_features: int) -> NDArray[np.bool_]:
-        """A mask from what ``categorical_features`` holds: a mask, numbers or names."""
-        mask = np.zeros(n_features, np.bool_)
+        given, size = np.asarray(self.categorical_features), nominal.size
         names = getattr(self, "feature_names_in_", np.empty(0, object))
-        if given.size == 0:
-            return mask
-        if given.dtype == np.bool_ and given.shape == mask.shape:
-            return given
-        if given.dtype.kind in "iu" and given.ndim == 1 and -n_features <= given.min() <= given.max() < n_features:
-            mask[given] = True
-            return mask
+        if self.categorical_features is None or (given.size == 0 and given.ndim):
+            return nominal
+        if given.ndim == 0 and given == "all":
+            return np.ones_like(nominal)
+        if given.dtype == np.bool_ and given.shape == nominal.shape:
+            return nominal | given
+        if given.dtype.kind in "iu" and given.ndim == 1 and -size <= given.min() <= given.max() < size:
+            nominal[given] = True
+            return nominal
         if given.dtype.kind in "UO" and given.ndim == 1 and np.isin(given.astype(object), names).all():
-            return np.isin(names, given.astype(object))
+            return nominal | np.isin(names, given.astype(object))
         raise RipperError(
-            f"categorical_features must be 'all', a mask of {n_features} bools, or numbers or names of features, "
+            f"categorical_features must be 'all', a mask of {size} bools, or numbers or names of features, "
             f"got {self.categorical_features!r}."
         )
 
     def _first_match(self, X: ArrayLike) -> NDArray[np.int64]:
-        """Return the number of the first rule that matches each row; the number of rules where none does."""
+        """Return the number of the first rule that matches each row, or the number of rules."""
         check_is_fitted(self)
         rows = validate_data(self, X, dtype=None, reset=False)
         first = np.full(len(rows), self.n_rules_)
@@ -307,7 +295,7 @@ def _plain(value: Any) -> Any:
 
 
 def _frequencies(counts: NDArray[np.int64], label: int) -> NDArray[np.float64]:
-    """Frequencies of the classes with Laplace's correction; that of the label is raised above the others if need be."""
+    """Return class frequencies with a Laplace correction; that of the label is always the largest."""
     weights = counts + 1.0
     weights[label] = max(weights[label], np.delete(weights, label).max(initial=0.0) + 1.0)
     return weights / weights.sum()

@@ -1,8 +1,8 @@
-"""Description length in bits (Quinlan 1995, as used by Cohen): what tells RIPPER when more rules stop to pay.
+"""Description length in bits (Quinlan 1995, as used by Cohen), the stopping criterion of RIPPER.
 
 - `theory_length`: bits of a rule.
 - `data_length`: bits of the exceptions to rules.
-- `subset_length`: bits that say which elements of a set are chosen.
+- `subset_length`: bits of a subset.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import math
 
 
 def subset_length(total: float, chosen: float, chance: float) -> float:
-    """Bits that say which elements of a set are chosen, when each is expected to be with this chance.
+    """Return the bits of a subset whose elements are each chosen with this chance.
 
     >>> subset_length(4, 2, 0.5)
     4.0
@@ -22,7 +22,7 @@ def subset_length(total: float, chosen: float, chance: float) -> float:
 
 
 def theory_length(k: int, n_conditions: int) -> float:
-    """Bits of a rule with k of all possible conditions: ½·(‖k‖ + S(n, k, k/n)).
+    """Return the bits of a rule with k of n possible conditions: ½·(‖k‖ + S(n, k, k/n)).
 
     ‖k‖ codes the number k itself in log₂ k + 2·log₂ log₂ k bits. The half is Cohen's: conditions are redundant.
     """
@@ -35,9 +35,9 @@ def theory_length(k: int, n_conditions: int) -> float:
 
 
 def data_length(p: int, n: int, P: int, N: int) -> float:
-    """Bits of the exceptions of rules that cover p of P positives and n of N negatives.
+    """Return the bits of the exceptions to rules that cover p of P positives and n of N negatives.
 
-    log₂(rows + 1) for their number, then which covered rows are negative and which uncovered rows positive.
+    They code the number of exceptions, the negative covered rows and the positive uncovered rows.
     """
     covered, uncovered, missed = p + n, P + N - p - n, P - p
     false_positives = subset_length(covered, n, n / covered) if covered else 0.0

@@ -1,7 +1,7 @@
-"""A matrix of numbers or strings as integer codes, which is what RIPPER's kernels count.
+"""Encoding of a matrix of numbers or strings as integer codes for the kernels.
 
 - `encode`: numbers the values or the intervals of every feature.
-- `Encoded`: the codes, and what each of them stands for.
+- `Encoded`: the codes and their meanings.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 from legible.mining.ripper import kernels
 
 CUT_SAMPLE = 200_000
-"""Cut points of a numeric feature are chosen from at most this many rows."""
+"""Maximum number of rows that determine the cut points of a numeric feature."""
 
 
 class Encoded(NamedTuple):
     """A matrix as codes.
 
-    A nominal feature's code is the number of its value in ``values``. An ordinal feature's code is the number of
-    cut points in ``values`` that are smaller than its value, so x ≤ values[c] just where code ≤ c.
+    The code of a nominal value is its position in ``values``, that of an ordinal value the number of smaller cut points
+    in ``values``, so x ≤ values[c] exactly if code ≤ c.
     """
 
     codes: NDArray[Any]
@@ -30,19 +30,19 @@ class Encoded(NamedTuple):
 
     @property
     def n_values(self) -> NDArray[np.int64]:
-        """How many codes each feature has."""
+        """Return the number of codes of each feature."""
         return np.array([len(v) for v in self.values], np.int64) + self.ordinal
 
 
 def encode(X: NDArray[Any], nominal: NDArray[np.bool_], max_bins: int, seed: int) -> Encoded:
-    """Number the values or the intervals of every feature."""
+    """Return the codes of the values or intervals of every feature."""
     codes: NDArray[Any] = np.empty(X.shape, np.uint8)
     low, occurs = _encode_small_integers(X, codes)
     values: list[NDArray[Any]] = []
     for j, is_nominal in enumerate(nominal):
         offsets = np.flatnonzero(occurs[j])
         if offsets.size > 0 and (is_nominal or offsets.size <= max_bins):
-            if offsets.size <= offsets[-1]:  # some numbers in between do not occur
+            if offsets.size <= offsets[-1]:  # there are gaps
                 codes[:, j] = (np.cumsum(occurs[j]) - 1).astype(np.uint8)[codes[:, j]]
             distinct = (low[j] + offsets).astype(X.dtype)
             values.append(distinct if is_nominal else _between(distinct))
@@ -56,10 +56,10 @@ def encode(X: NDArray[Any], nominal: NDArray[np.bool_], max_bins: int, seed: int
 
 
 def _encode_small_integers(X: NDArray[Any], codes: NDArray[np.uint8]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Encode, without sorting, the columns that hold whole numbers in a range of at most 64.
+    """Encode, without sorting, the columns of whole numbers in a range of at most 64.
 
-    The code is the distance from the smallest number of the column. Return these smallest numbers, and which of the
-    64 codes occur; none are said to occur in columns of other kinds.
+    The code is the distance from the smallest number of the column. Return these smallest numbers, and which of the 64
+    codes occur (none in other columns).
     """
     if X.dtype.kind not in "biuf":
         return np.zeros(X.shape[1]), np.zeros((X.shape[1], 64), np.bool_)
@@ -74,7 +74,7 @@ def _encode_small_integers(X: NDArray[Any], codes: NDArray[np.uint8]) -> tuple[N
 
 
 def _categories(column: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """The distinct values of a column in order, and the number of each."""
+    """Return the distinct values of a column in order, and the code of each row."""
     if column.dtype != object:
         return np.unique(column, return_inverse=True)
     values = sorted(set(column), key=lambda value: (type(value).__name__, value))
@@ -85,7 +85,7 @@ def _categories(column: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
 
 
 def _intervals(column: NDArray[Any], max_bins: int, seed: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Cut points of a column, between all its values or at quantiles, and the interval in which each value lies."""
+    """Return cut points of a column, between all its values or at quantiles, and the interval of each value."""
     numbers = column.astype(np.float64)
     sample = numbers
     if numbers.size > CUT_SAMPLE:
@@ -101,7 +101,7 @@ def _intervals(column: NDArray[Any], max_bins: int, seed: int) -> tuple[NDArray[
 
 
 def _between(distinct: NDArray[Any]) -> NDArray[np.float64]:
-    """Points between neighbours, so that x ≤ point just for the lower one; whole numbers between whole numbers."""
+    """Return points that separate adjacent values, whole numbers between whole numbers."""
     distinct = distinct.astype(np.float64)
     lower, upper = distinct[:-1], distinct[1:]
     middle = lower / 2 + upper / 2

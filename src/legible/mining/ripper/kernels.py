@@ -1,13 +1,11 @@
-"""Compiled kernels of RIPPER: sets of rows are bitsets, counted by the processor's population count.
+"""Compiled kernels of RIPPER: sets of rows are bitsets, counted by population count.
 
-A set of rows is a vector of 64-bit words, one bit a row. Rows stand in the order of `Table.row_of_slot`:
-positives first, then padding up to a whole word, then negatives, so that a word never holds both classes and
-counting the rows that meet a test counts them by class.
+A set of rows is a vector of 64-bit words, one bit per row, in the order of `BitTable.row_of_slot`: positives, padding
+to a whole word, negatives. No word holds both classes, so counting the rows that meet a test counts them by class.
 
-A feature with V values has V - 1 *tests*, x = v or x ≤ v for v = 0 … V - 2; what the last value or x > v covers
-is what the tests leave over. `Table.bits` holds the answers word by word, all tests of 64 rows side by side:
-one sweep over the words that are not empty counts every test, and thinly set words are put together as a rule
-grows, so small sets of rows cost little.
+A feature with V values has V - 1 *tests*, x = v or x ≤ v for v = 0 … V - 2; the last value and x > v cover the rest.
+`BitTable.bits` holds the answers word by word, all tests of 64 rows together: one sweep over the non-empty words counts
+every test. Sparse words are merged as a rule grows, so small sets of rows are cheap.
 """
 
 from __future__ import annotations
@@ -23,16 +21,16 @@ EQUAL, AT_MOST, ABOVE = 0, 1, 2
 """Operators of a condition on the code x of a feature: x = v, x ≤ v, x > v."""
 
 BITSET_VALUES = 64
-"""Features with more values than this are counted row by row: bits for all their tests would fill the memory."""
+"""Features with more values are counted row by row: bits for all their tests would take too much memory."""
 
 _THIN, _ROTATIONS = 4, 16
-"""When words hold fewer rows than this on average they are put together; so many rotations are tried for a fit."""
+"""Words with fewer rows on average are merged; number of rotations to try for a fit."""
 
 Rows = NDArray[np.uint64]
 """A set of rows, one bit for each."""
 
 Conditions = NDArray[np.int64]
-"""A conjunction: one line (feature, operator, value) for each condition."""
+"""A conjunction, one row (feature, operator, value) per condition."""
 
 
 class BitTable(NamedTuple):
@@ -41,19 +39,19 @@ class BitTable(NamedTuple):
     Attributes
     ----------
     codes : unsigned integer array of shape (rows, features)
-        The value of every feature, 0 … values - 1, in the caller's order of rows.
+        The value of every feature, 0 … values - 1, in the original order of rows.
     row_of_slot : int64 array of shape (64 × words,)
-        The row that each bit of a set stands for; -1 for padding.
+        The row of each bit of a set; -1 for padding.
     positive_words : int
-        How many words hold positives; the others hold negatives.
+        Number of words with positives; the others hold negatives.
     n_values : int64 array of shape (features,)
-        How many values each feature has.
+        Number of values of each feature.
     ordinal : bool array of shape (features,)
         Whether conditions on the feature are thresholds (x ≤ v, x > v) instead of equalities.
     first_test : int64 array of shape (features,)
-        The number of the feature's first test. Tests with bits come before those without.
+        The number of the first test of each feature. Tests with bits come before those without.
     n_tests : int
-        How many tests there are in all.
+        Number of tests.
     bits : uint64 array of shape (words, tests with bits)
         The rows that meet each test.
     """
@@ -71,7 +69,7 @@ class BitTable(NamedTuple):
 def build_table(
     codes: NDArray[Any], positive: NDArray[np.bool_], n_values: NDArray[np.int64], ordinal: NDArray[np.bool_]
 ) -> BitTable:
-    """Put the rows in order and answer all tests. A code that is not below ``n_values`` raises IndexError."""
+    """Order the rows and answer all tests. A code that is not below ``n_values`` raises IndexError."""
     classes = np.flatnonzero(positive), np.flatnonzero(~positive)
     positive_words, negative_words = (-(-rows.size // 64) for rows in classes)
     row_of_slot = np.full(64 * (positive_words + negative_words), -1)
@@ -91,17 +89,17 @@ def build_table(
 
 
 def all_rows(table: BitTable) -> Rows:
-    """The set of all rows."""
+    """Return the set of all rows."""
     return np.packbits(table.row_of_slot >= 0, bitorder="little").view(np.uint64)
 
 
 def row_numbers(table: BitTable, rows: Rows) -> NDArray[np.int64]:
-    """The numbers of the rows in a set: first the positives, then the negatives."""
+    """Return the numbers of the rows in a set: first the positives, then the negatives."""
     return table.row_of_slot[np.unpackbits(rows.view(np.uint8), bitorder="little").view(np.bool_)]
 
 
 def _popcount(_typing_context: Any, _word: Any) -> Any:
-    """Count the bits set in a word: LLVM's ctpop, which is one instruction where the processor has it."""
+    """Count the set bits of a word: LLVM's ctpop, usually one instruction."""
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         return builder.ctpop(arguments[0])
@@ -110,7 +108,7 @@ def _popcount(_typing_context: Any, _word: Any) -> Any:
 
 
 def _lowest_bit(_typing_context: Any, _word: Any) -> Any:
-    """Index of the lowest bit set in a word that is not zero: LLVM's cttz."""
+    """Return the index of the lowest set bit of a non-zero word: LLVM's cttz."""
 
     def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         return builder.cttz(arguments[0], context.get_constant(types.boolean, True))
@@ -124,9 +122,9 @@ lowest_bit: Any = intrinsic(_lowest_bit)
 
 @njit(cache=True)
 def _fill_bits(table: BitTable) -> int:
-    """Answer all tests; return a feature with a code out of range, or -1.
+    """Fill the bit table: whether the row in each slot passes each test. Return a feature with a bad code, or -1.
 
-    64 rows at a time are turned to columns, so that the tests become comparisons of whole vectors.
+    64 rows at a time are transposed, so that the tests become comparisons of vectors.
     """
     codes, bits, n_values = table.codes, table.bits, table.n_values
     columns = np.zeros((n_values.size, 64), codes.dtype)
@@ -158,7 +156,7 @@ def _answer_tests(column: NDArray[Any], ordinal: bool, answers: NDArray[np.uint6
 
 @njit(cache=True)
 def count(rows: Rows, positive_words: int) -> tuple[int, int]:
-    """Positives and negatives in a set of rows."""
+    """Return the numbers of positives and negatives in a set of rows."""
     positives, negatives = 0, 0
     for w in range(positive_words):
         positives += popcount(rows[w])
@@ -169,7 +167,7 @@ def count(rows: Rows, positive_words: int) -> tuple[int, int]:
 
 @njit(cache=True)
 def _met(answers: NDArray[np.uint64], start: int, stop: int, flip: np.uint64) -> np.uint64:
-    """The rows of a word that meet one of the tests start … stop - 1 or, with all bits flipped, none of them."""
+    """Return the rows of a word that meet one of the tests start … stop - 1 or, with all bits flipped, none."""
     met = np.uint64(0)
     for test in range(start, stop):
         met |= answers[test]
@@ -188,8 +186,8 @@ def _restrict_and_count(
 ) -> None:
     """Keep, in place, the rows that meet a condition, and count how many of those meet each test.
 
-    ``counts[class, test]`` gets the numbers, class 1 being the positives. Doing both in one sweep matters when the bits
-    do not fit the processor's cache.
+    ``counts[class, test]`` gets the numbers; class 1 is positive. One sweep for both matters if the bits do not fit the
+    cache.
     """
     counts[:] = 0
     for w in range(rows.size):
@@ -206,46 +204,52 @@ def _restrict_and_count(
 def _compact(
     bits: NDArray[np.uint64], rows: Rows, positive_words: int, start: int, stop: int, flip: np.uint64
 ) -> tuple[NDArray[np.uint64], Rows, int]:
-    """Copy the rows that meet a condition, many thinly set words into one: rotated so that no two rows collide."""
+    """Copy the rows that meet a condition into as few words as possible.
+
+    `rows[w]` has a bit for each row of word w that is in the set, `bits[w, t]` the answers of these rows to test t. The
+    condition is that of the tests from `start` to `stop`, negated by `flip`. The first `positive_words` words hold the
+    positives. Words are merged where a rotation avoids collisions; rows change places, but they are only counted.
+    """
     n_bits = bits.shape[1]
     new_bits = np.zeros((64, n_bits), np.uint64)
     new_rows = np.zeros(64, np.uint64)
     new_positive_words = 0
-    last = 0  # the word that is being filled
+    filling = 0
     for w in range(rows.size):
         if w == positive_words:  # the classes must not share a word
-            last += 1 if new_rows[last] else 0
-            new_positive_words = last
+            if new_rows[filling]:
+                filling += 1
+            new_positive_words = filling
         word = rows[w] & _met(bits[w], start, stop, flip) if rows[w] else rows[w]
         if word == 0:
             continue
         rotation = 0
-        while rotation < _ROTATIONS and new_rows[last] & _rotated(word, rotation):
+        while rotation < _ROTATIONS and new_rows[filling] & _rotated(word, rotation):
             rotation += 1
         if rotation == _ROTATIONS:
             rotation = 0
-            last += 1
-        if last + 1 >= new_rows.size:
+            filling += 1
+        if filling + 1 >= new_rows.size:  # one to spare: where the class changes, the next word is taken unchecked
             new_bits = np.concatenate((new_bits, np.zeros_like(new_bits)))
             new_rows = np.concatenate((new_rows, np.zeros_like(new_rows)))
-        new_rows[last] |= _rotated(word, rotation)
-        answers, new_answers = bits[w], new_bits[last]
+        new_rows[filling] |= _rotated(word, rotation)
+        answers, new_answers = bits[w], new_bits[filling]
         for test in range(n_bits):
             new_answers[test] |= _rotated(answers[test] & word, rotation)
     if positive_words == rows.size:
-        new_positive_words = last + 1
-    return new_bits[: last + 1], new_rows[: last + 1], new_positive_words
+        new_positive_words = filling + 1
+    return new_bits[: filling + 1], new_rows[: filling + 1], new_positive_words
 
 
 @njit(cache=True)
 def _rotated(word: np.uint64, rotation: int) -> np.uint64:
-    """The bits of a word moved round by ``rotation`` places."""
+    """Return a word rotated by ``rotation`` bits."""
     return (word << np.uint64(rotation)) | (word >> (np.uint64(64 - rotation) & np.uint64(63)))
 
 
 @njit(cache=True)
 def _count_by_row(table: BitTable, rows: Rows, counts: NDArray[np.uint32]) -> None:
-    """Count the tests that have no bits from the codes themselves."""
+    """Count the tests without bits from the codes."""
     codes, row_of_slot, first_test, n_values = table.codes, table.row_of_slot, table.first_test, table.n_values
     features = np.flatnonzero(n_values > BITSET_VALUES)
     for w in range(rows.size):
@@ -266,7 +270,7 @@ def _count_by_row(table: BitTable, rows: Rows, counts: NDArray[np.uint32]) -> No
 
 @njit(cache=True)
 def foil_gain(p: int, n: int, P: int, N: int) -> float:
-    """FOIL's gain p·(log₂ p/(p+n) − log₂ P/(P+N)) of going from P positives and N negatives to p and n."""
+    """Return FOIL's gain p·(log₂ p/(p+n) − log₂ P/(P+N)) from P positives and N negatives to p and n."""
     return p * (np.log2(p / (p + n)) - np.log2(P / (P + N)))
 
 
@@ -274,10 +278,9 @@ def foil_gain(p: int, n: int, P: int, N: int) -> float:
 def best_condition(
     table: BitTable, counts: NDArray[Any], importances: NDArray[np.float64], P: int, N: int
 ) -> tuple[int, int, int, int, int]:
-    """Among the conditions with gain > 0, the one with the largest gain × importance: feature, operator, value, p, n.
+    """Return the condition with gain > 0 and the largest gain × importance: feature, operator, value, p, n.
 
-    The feature is -1 when no condition gains. Equal products are decided by the gain, equal gains by the order of the
-    features and their values.
+    The feature is -1 if no condition gains. Ties are decided by the gain, then by the order of features and values.
     """
     best = (-1, EQUAL, 0, P, N)
     best_product, best_gain = 0.0, 0.0
@@ -306,16 +309,16 @@ def best_condition(
 
 @njit(cache=True)
 def _tests_of(table: BitTable, feature: int, operator: int, value: int) -> tuple[int, int, np.uint64]:
-    """The tests start … stop - 1 of which a row must meet one, or with all bits flipped none, to meet a condition."""
+    """Return the tests start … stop - 1 of which a row must meet one (or none, if flipped) to meet a condition."""
     first, last = table.first_test[feature], table.n_values[feature] - 1
-    if operator == EQUAL and value == last:  # what the tests for the other values leave over
+    if operator == EQUAL and value == last:  # the rest of the other values
         return first, first + last, ~np.uint64(0)
     return first + value, first + value + 1, ~np.uint64(0) if operator == ABOVE else np.uint64(0)
 
 
 @njit(cache=True)
 def restrict(table: BitTable, rows: Rows, feature: int, operator: int, value: int) -> None:
-    """Take from ``rows``, in place, those that do not meet a condition."""
+    """Remove from ``rows``, in place, those that do not meet a condition."""
     if table.n_values[feature] > BITSET_VALUES:
         _restrict_by_row(table, rows, feature, operator, value)
         return
@@ -331,7 +334,7 @@ def restrict(table: BitTable, rows: Rows, feature: int, operator: int, value: in
 
 @njit(cache=True)
 def _restrict_by_row(table: BitTable, rows: Rows, feature: int, operator: int, value: int) -> None:
-    """As `restrict` for a feature without bits."""
+    """Do the same as `restrict` for a feature without bits."""
     codes, row_of_slot = table.codes, table.row_of_slot
     low = 0 if operator == AT_MOST else value + 1 if operator == ABOVE else value
     high = table.n_values[feature] if operator == ABOVE else value
@@ -349,7 +352,7 @@ def _restrict_by_row(table: BitTable, rows: Rows, feature: int, operator: int, v
 def prefixes(
     table: BitTable, rows: Rows, conditions: Conditions, judged: Rows
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """The rows that the first 1, 2, … conditions cover; and the positives and negatives among those to be judged by."""
+    """Return the rows that the first 1, 2, … conditions cover, and their judged positives and negatives."""
     covered = np.empty((conditions.shape[0], rows.size), np.uint64)
     counts = np.empty((conditions.shape[0], 2), np.int64)
     for i in range(conditions.shape[0]):
@@ -390,7 +393,7 @@ def grow(table: BitTable, rows: Rows, importances: NDArray[np.float64]) -> Condi
 
 @njit(cache=True)
 def _next_word(state: NDArray[np.uint64]) -> np.uint64:
-    """64 random bits by SplitMix64; the state, one word, moves on."""
+    """Return 64 random bits by SplitMix64 and advance the state."""
     state[0] += np.uint64(0x9E3779B97F4A7C15)
     word = state[0]
     word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -402,8 +405,8 @@ def _next_word(state: NDArray[np.uint64]) -> np.uint64:
 def _draw(rows: Rows, drawn: Rows, size: int, state: NDArray[np.uint64]) -> None:
     """Draw ``size`` of the rows into ``drawn``, every subset of that size being equally likely.
 
-    First every row is drawn on its own with about the right chance, 64 of them at once. Then rows chosen
-    evenly change sides until the size is right. Both steps treat all rows alike, and so does the result.
+    First every row is drawn with about the right chance, 64 at once. Then uniformly chosen rows change sides until the
+    size is right. Both steps treat all rows equally.
     """
     available = count(rows, 0)[1]
     chance = np.uint64(255.0 * size / max(1, available))
@@ -427,7 +430,7 @@ def _draw(rows: Rows, drawn: Rows, size: int, state: NDArray[np.uint64]) -> None
 
 @njit(cache=True)
 def split(rows: Rows, positive_words: int, prune_fraction: float, state: NDArray[np.uint64]) -> Rows:
-    """Draw the rows to grow on; the fraction left for pruning is the same in both classes."""
+    """Draw the rows to grow on; both classes leave the same fraction for pruning."""
     growing = np.empty_like(rows)
     positives, negatives = count(rows, positive_words)
     _draw(rows[:positive_words], growing[:positive_words], positives - round(positives * prune_fraction), state)
@@ -446,7 +449,7 @@ def keep_words(rows: Rows, share: float, state: NDArray[np.uint64]) -> None:
 
 @njit(cache=True)
 def whole_ranges(X: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]:
-    """Smallest and largest value of every column, and whether it holds whole numbers only."""
+    """Return the smallest and largest value of every column, and whether it holds only whole numbers."""
     low, high = X[0].astype(np.float64), X[0].astype(np.float64)
     whole = np.ones(X.shape[1], np.bool_)
     for i in range(X.shape[0]):
@@ -462,7 +465,7 @@ def whole_ranges(X: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float
 def subtract_low(X: NDArray[Any], low: NDArray[np.float64], codes: NDArray[Any]) -> NDArray[np.uint64]:
     """Write value - low into ``codes``; return which codes occur in each column, as the bits of a word.
 
-    Codes above 63 are written as 63. No branches, so that a whole line is done at once.
+    Codes above 63 are written as 63. Without branches, the loop is vectorised.
     """
     occurs = np.zeros(X.shape[1], np.uint64)
     for i in range(X.shape[0]):

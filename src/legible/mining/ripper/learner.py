@@ -1,12 +1,12 @@
-"""RIPPER's rules for one class against all others, on integer codes.
+"""RIPPER for one class against all others, on integer codes.
 
-- `learn_rules`: the rules, with nothing around them.
+- `learn_rules`: learns the rules.
 - `Learner`: Cohen's algorithm, step by step: `cover`, `optimise`, `delete`.
-- `CoveringRule`: a rule while it is learned, with the rows that it covers.
-- `precision_worth`, `accuracy_worth`: how much a rule is worth while it is pruned.
+- `CoveringRule`: a rule during learning, with the rows that it covers.
+- `precision_worth`, `accuracy_worth`: objectives of pruning.
 
-Beyond Cohen, growing may be steered by the importance of the features: the condition that is added maximises
-FOIL's gain × importance. Equal importances, whatever their value, give plain RIPPER to the bit.
+In addition to Cohen, the importance of features can guide growing: the added condition maximises FOIL's gain ×
+importance. Equal importances give plain RIPPER to the bit.
 """
 
 from __future__ import annotations
@@ -24,31 +24,28 @@ from legible.mining.ripper.kernels import Conditions, Rows
 
 
 class RipperError(LegibleError, ValueError):
-    """Data or parameters that RIPPER cannot learn from."""
-
-
-# How much a rule is worth while its final conditions are pruned, from the rows that it covers.
+    """Invalid data or parameters for RIPPER."""
 
 
 def precision_worth(p: int, n: int) -> float:
-    """Cohen's (p − n)/(p + n); a rule that covers nothing is worth as little as one that covers negatives only."""
+    """Return Cohen's (p − n)/(p + n), or −1 for a rule that covers nothing."""
     return (p - n) / (p + n) if p + n else -1.0
 
 
 def accuracy_worth(p: int, n: int) -> float:
-    """How many rows more are classified rightly with the rule than without it."""
+    """Return how many more rows are classified correctly with the rule."""
     return p - n
 
 
 class CoveringRule(NamedTuple):
-    """Conditions, and the rows of all that meet them."""
+    """Conditions, and the set of rows that meet them."""
 
     conditions: Conditions
     rows: Rows
 
 
 class Learner:
-    """RIPPER on two classes: finds rules for the positives."""
+    """RIPPER on two classes, with rules for the positives."""
 
     def __init__(
         self,
@@ -73,7 +70,7 @@ class Learner:
         self.n_conditions = int(np.where(table.ordinal, 2 * (table.n_values - 1), table.n_values).sum())
 
     def learn(self) -> list[CoveringRule]:
-        """Cover the positives with rules, then optimise these; every time, what positives are left is covered."""
+        """Cover the positives with rules, then optimise the rules and cover the remaining positives."""
         if self.positives == 0 or self.negatives == 0:
             return []
         rules = self.delete(self.cover([]))
@@ -82,7 +79,7 @@ class Learner:
         return rules
 
     def cover(self, rules: Sequence[CoveringRule]) -> list[CoveringRule]:
-        """Add rules for the positives that none covers yet, until one does not pay; that one is dropped."""
+        """Add rules for uncovered positives until one does not pay; that one is dropped."""
         rules = list(rules)
         covered = np.zeros_like(self.all_rows)
         for known in rules:
@@ -105,7 +102,7 @@ class Learner:
         return rules
 
     def optimise(self, rules: Sequence[CoveringRule]) -> list[CoveringRule]:
-        """Give every rule the choice to stay, to be revised or to be replaced: the shortest description wins."""
+        """Keep, revise or replace every rule, by the shortest description."""
         later = self.unions_after(rules)
         earlier = np.zeros_like(self.all_rows)
         chosen = []
@@ -123,7 +120,7 @@ class Learner:
         return chosen
 
     def delete(self, rules: Sequence[CoveringRule]) -> list[CoveringRule]:
-        """Drop rules, from the last to the first, where the description gets shorter without them."""
+        """Drop rules, from the last to the first, if the description gets shorter without them."""
         before = self.unions_after(rules[::-1])
         later = np.zeros_like(self.all_rows)
         kept: list[CoveringRule] = []
@@ -135,10 +132,9 @@ class Learner:
         return kept[::-1]
 
     def split(self, rows: Rows) -> tuple[Rows, Rows]:
-        """Draw rows to grow on, from each class the same part; the others are to prune on.
+        """Draw rows to grow on, the same share of each class; the others are to prune on.
 
-        Where there are very many rows to grow on, some words of them are enough: sweeping over all of them, time and
-        again, takes longest of all, and more so when they do not fit the processor's cache.
+        Of very many rows to grow on, a random part is enough: sweeps over all of them dominate the run time.
         """
         growing = kernels.split(rows, self.table.positive_words, self.prune_fraction, self.random_state)
         pruning = rows & ~growing
@@ -148,7 +144,7 @@ class Learner:
         return growing, pruning
 
     def share_to_grow_on(self, rows: Rows) -> float:
-        """The share of rows that gives `max_growing_rows`, but more if a tenth of that number would not be positive."""
+        """Return the share of rows that gives `max_growing_rows`, or more, so that a tenth of it is positive."""
         if self.max_growing_rows is None:
             return 1.0
         positives, negatives = self.count(rows)
@@ -157,13 +153,13 @@ class Learner:
         return max(of_all, of_positives)
 
     def grow(self, rows: Rows) -> Conditions:
-        """Add the best condition, again and again, until no negative is covered or none helps."""
+        """Add the best condition until no negative is covered or no condition gains."""
         return kernels.grow(self.table, rows, self.importances)
 
     def pruned(self, conditions: Conditions, rows: Rows, worth: Callable[[int, int], float]) -> CoveringRule | None:
-        """Cut off the final conditions so that the rule is worth most; of equal ones the shortest.
+        """Remove the last conditions to maximise the worth; of equal rules keep the shortest.
 
-        The first condition stays: a rule without any tells nothing apart. None when there is none to begin with.
+        The first condition stays. None for a rule without conditions.
         """
         if len(conditions) == 0:
             return None
@@ -171,16 +167,16 @@ class Learner:
         worths = [worth(p, n) for p, n in counts.tolist()]
         last = worths.index(max(worths))
         kept = conditions[: last + 1]
-        # Drop x ≤ 5 where x ≤ 3 follows; a condition that was added later is always the stricter one.
+        # Drop x ≤ 5 if x ≤ 3 follows: later conditions are stricter.
         strictest = {(feature, operator): i for i, (feature, operator, _) in enumerate(kept.tolist())}
         return CoveringRule(kept[sorted(strictest.values())], covered[last].copy())
 
     def theory_length(self, rule: CoveringRule) -> float:
-        """Bits of a rule."""
+        """Return the bits of a rule."""
         return theory_length(len(rule.conditions), self.n_conditions)
 
     def data_length(self, covered: Rows) -> float:
-        """Bits of the exceptions when these rows are covered."""
+        """Return the bits of the exceptions if these rows are covered."""
         return data_length(*self.count(covered), self.positives, self.negatives)
 
     def count(self, rows: Rows) -> tuple[int, int]:
@@ -188,7 +184,7 @@ class Learner:
         return kernels.count(rows, self.table.positive_words)
 
     def unions_after(self, rules: Sequence[CoveringRule]) -> list[Rows]:
-        """For every rule, what those after it cover."""
+        """Return the rows that the rules after each rule cover."""
         unions = [np.zeros_like(self.all_rows)]
         for rule in reversed(rules):
             unions.append(unions[-1] | rule.rows)
@@ -206,29 +202,26 @@ def learn_rules(
     description_length_allowance: float = 64.0,
     seed: int,
 ) -> list[tuple[tuple[int, int], ...]]:
-    """Learn rules that tell positive rows from the others, with conditions of the form feature = value.
+    """Learn rules that separate positive rows from the others, with conditions of the form feature = value.
 
     Parameters
     ----------
     codes : integer array of shape (rows, features)
-        The value of every feature as a number from 0. uint8, uint16 and uint32 are used as they are, others copied.
+        The value of every feature, numbered from 0. uint8, uint16 and uint32 are not copied.
     positive : bool array of shape (rows,)
-        Which rows the rules shall cover. The same row may stand in both classes.
+        Rows that the rules should cover. A row may occur in both classes.
     n_values : integers of shape (features,)
-        How many values each feature has, whether they occur or not.
-    importances : floats of shape (features,), optional
-        What FOIL's gain is multiplied by while a rule grows: finite, not negative; only their ratios matter.
-        All equal, all zero or None: plain RIPPER.
-    optimizations, prune_fraction, description_length_allowance
+        Number of values of each feature.
+    importances, optimizations, prune_fraction, description_length_allowance
         As in `RipperClassifier`.
     seed : int
-        Decides how rows are divided for growing and pruning. The same seed gives the same rules.
+        Seed of the splits into rows to grow and rows to prune on.
 
     Returns
     -------
     list of rules
         Each rule is a tuple of (feature, value) conditions in the order in which they were added, at least one and
-        no feature twice. Empty when there are no rows, only rows of one class, or nothing tells the classes apart.
+        no feature twice. Empty without rows of both classes, or if nothing separates them.
 
     Examples
     --------
@@ -267,20 +260,20 @@ def learn_rules(
 def checked_table(
     codes: NDArray[Any], positive: NDArray[np.bool_], n_values: NDArray[np.int64], ordinal: NDArray[np.bool_]
 ) -> kernels.BitTable:
-    """Build the kernels' table from codes of any integer type; codes that are out of range are refused."""
+    """Build the table of the kernels from codes of any integer type; raise an error for codes out of range."""
     if codes.dtype not in (np.uint8, np.uint16, np.uint32):
         if codes.min(initial=0) < 0 or codes.max(initial=0) > np.iinfo(np.uint32).max:
             raise RipperError("codes must number the values of each feature from 0, but some are negative or huge.")
         codes = codes.astype(np.uint8 if codes.max(initial=0) < 256 else np.uint32)
     try:
-        # The kernels only read the codes, but for arrays that cannot be written they would be compiled once more.
+        # Read-only arrays would compile the kernels a second time.
         return kernels.build_table(np.require(codes, requirements=["C", "W"]), positive, n_values, ordinal)
     except IndexError as error:
         raise RipperError(f"{error}: check codes against n_values.") from None
 
 
 def relative_importances(importances: ArrayLike | None, n_features: int) -> NDArray[np.float64]:
-    """Importances as parts of the largest, which makes equal ones exactly 1."""
+    """Return importances divided by the largest, so that equal ones are exactly 1."""
     if importances is None:
         return np.ones(n_features)
     given = np.asarray(importances, np.float64)
@@ -297,7 +290,7 @@ def relative_importances(importances: ArrayLike | None, n_features: int) -> NDAr
 
 
 def check_settings(optimizations: int, prune_fraction: float, description_length_allowance: float) -> None:
-    """Refuse parameters that make no sense."""
+    """Raise an error for invalid parameters."""
     if not isinstance(optimizations, (int, np.integer)) or optimizations < 0:
         raise RipperError(f"optimizations must be a whole number of at least 0, got {optimizations!r}.")
     if not 0 < prune_fraction < 1:

@@ -1,7 +1,7 @@
-"""What RIPPER has learned, as frozen values that print well.
+"""The rules that RIPPER learns.
 
 - `RipperCondition`: a condition on one feature.
-- `RipperRule`: a conjunction of conditions, and the class that it speaks for.
+- `RipperRule`: a conjunction of conditions that predicts a class.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ class RipperCondition:
     value: Any
 
     def holds(self, column: NDArray[Any]) -> NDArray[np.bool_]:
-        """Return for every value of the feature whether it meets the condition."""
+        """Return whether each value of the feature meets the condition."""
         if self.operator == "=":
             return np.asarray(column == self.value, np.bool_)
-        # float32 columns would otherwise round the threshold to their own precision
+        # A float32 column would round the threshold.
         above = column.astype(np.float64) > self.value
         return above if self.operator == ">" else ~above
 
@@ -37,16 +37,16 @@ class RipperCondition:
 
 @dataclass(frozen=True)
 class RipperRule:
-    """Where all conditions hold, the class is ``label``.
+    """A rule: if all conditions hold, the class is ``label``.
 
     Attributes
     ----------
     conditions : tuple of RipperCondition
         In the order in which they were added.
     label : object
-        The class that the rule speaks for.
+        The predicted class.
     covered, correct : int
-        How many training rows the rule decided, that is, no rule before it matched; and how many of them rightly.
+        Number of training rows that the rule decides (no earlier rule matches), and of those with the right class.
     """
 
     conditions: tuple[RipperCondition, ...]
@@ -55,13 +55,13 @@ class RipperRule:
     correct: int
 
     def matches(self, X: NDArray[Any]) -> NDArray[np.bool_]:
-        """Return for every row of a matrix whether all conditions hold."""
+        """Return whether all conditions hold in each row of a matrix."""
         matched = np.zeros(len(X), np.bool_)
         matched[self.matching(X, np.arange(len(X)))] = True
         return matched
 
     def matching(self, X: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Those of some rows in which all conditions hold."""
+        """Return those of the given rows in which all conditions hold."""
         for condition in self.conditions:
             rows = rows[condition.holds(X[rows, condition.feature])]
         return rows

@@ -1,4 +1,4 @@
-"""Where episodes start that go on from points of others: `Branches`, for `legible.play.play_episodes`."""
+"""`Branches`: starts of episodes that continue from points of others, for `legible.play.play_episodes`."""
 
 from __future__ import annotations
 
@@ -9,31 +9,28 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from legible.play.acting import ActingChooser
 from legible.play.branching.points import Future
-from legible.play.branching.ways import Branching, Remembering, States
+from legible.play.branching.ways import Branching, States
 from legible.play.choosing import Chooser
 
 
 @dataclass(frozen=True)
 class Branches:
-    """Where episodes start: hand it to `play_episodes` as `starts`, with a seed for every episode.
+    """Starts of episodes at points of others: pass it to `play_episodes` as `starts`, with a seed for every episode.
 
-    With the same future the seeds are those of the recorded episodes; with new ones they decide what is random from the
-    point on, in the environment and in the policy.
+    With the same future the seeds are those of the recorded episodes. With new futures they seed the environment and
+    the policy from the point on.
 
     Parameters
     ----------
-    branching
-        Brings the slots there; of the slots that the episodes are played in.
-    states
-        What `Branching.visit` kept.
-    state_of
-        For every episode the number of its state.
-    steps
-        For every episode how many steps come before its start.
+    branching, states
+        A branching of the slots in which the episodes are played, and the result of `Branching.visit`.
+    state_of, steps
+        The number of each episode's state, and the number of steps before its start.
     returns, costs
-        What they earned and cost; 0 by default, so that only the rest is counted. Handed in as the sum of the recorded
-        steps, one after another, the episode's return is that of a whole episode to the bit.
+        Return and cost of these steps; 0 by default, so that only the rest counts. If they are the sequential sums of
+        the recorded steps, the episode's return equals that of the whole episode to the bit.
     future
         "same" or "new".
     """
@@ -42,7 +39,7 @@ class Branches:
     states: States
     state_of: NDArray[np.intp]
     steps: NDArray[np.int64]
-    returns: NDArray[np.float64] = None  # type: ignore[assignment]  # nothing before
+    returns: NDArray[np.float64] = None  # type: ignore[assignment]
     costs: NDArray[np.float64] = None  # type: ignore[assignment]
     future: Future = "same"
 
@@ -52,8 +49,8 @@ class Branches:
                 object.__setattr__(self, name, np.zeros(len(self.steps)))
 
     def start(self, rows: NDArray[np.intp], episodes: NDArray[np.int64], seeds: Sequence[int], choose: Chooser) -> None:
-        """Bring rows to where the episodes with these numbers start."""
+        """Bring rows to the starts of the episodes with these numbers."""
         states = self.states[self.state_of[episodes]]
         self.branching.start(rows, states, future=self.future, seeds=seeds if self.future == "new" else None)
         if states.memory is not None:
-            cast("Remembering", choose).recall(rows, states.memory)
+            cast("ActingChooser", choose).recall(rows, states.memory)

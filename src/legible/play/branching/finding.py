@@ -1,7 +1,7 @@
-"""Which way of branching an environment gets, after trying.
+"""Trying out which method of branching works for an environment.
 
-- `find_way`: tries the ways, quickest first; `FoundWay`: the first that gives what was recorded, to the bit.
-- `copies_rows`: whether it is the quickest of all, without trying.
+- `find_branching_method`: finds the fastest `BranchingMethod` that reproduces a recording to the bit.
+- `can_copy_rows`: whether an environment supports the fastest method, without trying.
 """
 
 from __future__ import annotations
@@ -17,35 +17,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 from legible.engines import LocalProcesses, UnitFailedError, run_one
-from legible.environments import Env, EnvironmentSpec, as_environment, check_playable, map_arrays
+from legible.environments import Env, EnvironmentSpec, as_environment, check_policy_spaces, choice_sizes, map_arrays
 from legible.errors import LegibleError
 from legible.play.acting import RandomChooser
 from legible.play.branching.generators import can_reseed, holds_module
 from legible.play.branching.own_state import own_state
 from legible.play.branching.points import BranchingError, Point
 from legible.play.branching.ways import WAYS, Branching, Way, make_branching
-from legible.play.slots import BatchSlots, Slots, SpaceSlots, make_space_slots
+from legible.play.slots import BatchSlots, Slots, SpaceSlots, make_space_slots, open_environment
 
-MOST_STEPS, MOST_SECONDS = 250, 2.0  # of the episode that is recorded
-STEPS_ON = 50  # that are compared from each of its points on
+MOST_STEPS, MOST_SECONDS = 250, 2.0  # of the recorded episode
+STEPS_ON = 50  # compared from each of its points on
 CHILD_SECONDS = 60.0
 
 Futures = Literal["random", "nothing random", "cannot be reseeded"]
-"""What new futures are: different ones; always the same, because nothing is random after the start; not to be had."""
+"""New futures differ; are all the same, because nothing is random after the start; or are not available."""
 
 
 @dataclass(frozen=True)
-class FoundWay:
-    """How an environment is brought into a state that was visited.
+class BranchingMethod:
+    """The method of branching that works for an environment.
 
     Parameters
     ----------
     way
-        One of `legible.play.WAYS`; None where there is none.
+        One of `legible.play.WAYS`; None if none works.
     futures
-        What new futures are, in the episode that was tried.
+        Whether new futures differ, in the episode that was tried.
     problem
-        Why there is no way, or why not a quicker one.
+        Why no method works, or why no faster one.
     """
 
     way: Way | None
@@ -55,30 +55,31 @@ class FoundWay:
     def __str__(self) -> str:
         if self.way is None:
             return self.problem
-        said = {
+        futures = {
             "random": "new futures differ",
             "nothing random": "nothing is random after the start",
-            "cannot be reseeded": "new futures cannot be had",
+            "cannot be reseeded": "new futures are not available",
         }[self.futures]
-        return f"{WAYS[self.way]}; {said}"
+        return f"{WAYS[self.way]}; {futures}"
 
 
-def find_way(environment: str | EnvironmentSpec | Env, *, seed: int = 0, time_limit: float | None = None) -> FoundWay:
-    """Find out how an environment is brought into a state that was visited.
+def find_branching_method(
+    environment: str | EnvironmentSpec | Env, *, seed: int = 0, time_limit: float | None = None
+) -> BranchingMethod:
+    """Find the fastest method of branching that works for an environment.
 
-    An episode of random actions is recorded; then the ways are tried on it, quickest first: from some of its points the
-    actions are repeated, and all that is seen and earned must be what was recorded, to the bit, also when another
-    episode goes on from the same state in between. Copies are tried in a process of their own, because some
-    environments do not survive them.
+    One episode of random actions is recorded. Each method then repeats its actions from some of its points, fastest
+    method first: observations and rewards must equal the recorded ones to the bit, also if another episode continues
+    from the same state in between. Copies are tried in a separate process, because some environments crash.
 
     Parameters
     ----------
     environment
-        The environment. Objects are never copied, because others may hold them.
+        The environment. Objects are never copied, because other code may hold them.
     seed
-        Of the episode.
+        Seed of the episode.
     time_limit
-        Seconds after which a way is given up, for environments that hang; all ways are then tried in another process.
+        Maximum seconds per method, for environments that hang; all methods are then tried in another process.
     """
     made = as_environment(environment)
     if not isinstance(made, EnvironmentSpec):
@@ -86,7 +87,7 @@ def find_way(environment: str | EnvironmentSpec | Env, *, seed: int = 0, time_li
     return _first_for_spec(made, seed, time_limit)
 
 
-def _first_that_works(environment: EnvironmentSpec | Env, seed: int, time_limit: float | None) -> FoundWay:
+def _first_that_works(environment: EnvironmentSpec | Env, seed: int, time_limit: float | None) -> BranchingMethod:
     problems: list[str] = []
     for way in _candidates(environment):
         try:
@@ -100,39 +101,35 @@ def _first_that_works(environment: EnvironmentSpec | Env, seed: int, time_limit:
         except LegibleError as error:
             problems.append(str(error))
         else:
-            return FoundWay(way, futures, " ".join(problems))
-    return FoundWay(None, "cannot be reseeded", problems[-1])
+            return BranchingMethod(way, futures, " ".join(problems))
+    return BranchingMethod(None, "cannot be reseeded", problems[-1])
 
 
 _first_for_spec = lru_cache(maxsize=64)(_first_that_works)
 
 
 def _candidates(environment: EnvironmentSpec | Env) -> list[Way]:
-    if copies_rows(environment):
+    if can_copy_rows(environment):
         return ["rows"]
-    env = environment.make() if isinstance(environment, EnvironmentSpec) else environment
-    try:
+    with open_environment(environment) as env:
         ways: list[Way] = ["own state"] if own_state(env) is not None else []
         if isinstance(environment, EnvironmentSpec):
-            with suppress(Exception):  # which is said where the ways are tried
+            with suppress(Exception):  # reported where the methods are tried
                 env.reset(seed=0)
-            # Worlds of Box2D end the process in the first step after a copy.
+            # Box2D crashes in the first step after a copy.
             ways += [] if holds_module(env, "Box2D") else ["copy"]
         return [*ways, "replay"]
-    finally:
-        if isinstance(environment, EnvironmentSpec):
-            env.close()
 
 
-def copies_rows(environment: EnvironmentSpec | Env) -> bool:
-    """Whether an environment has a native batch whose rows can be copied: branching is fast there."""
+def can_copy_rows(environment: EnvironmentSpec | Env) -> bool:
+    """Return whether an environment has a native batch whose rows can be copied, so that branching is fast."""
     with _opened_slots(environment, "rows") as slots:
         return slots is not None
 
 
 @contextmanager
 def _opened_slots(environment: EnvironmentSpec | Env, way: Way) -> Iterator[Slots | None]:
-    """Two slots, of the native batch for copies of rows (None where it has none), else of single environments."""
+    """Yield two slots: of the native batch for "rows" (None if there is none), else of single environments."""
     if way == "rows":
         batch = environment.make_batch(2) if isinstance(environment, EnvironmentSpec) else None
         slots: Any = None if batch is None else BatchSlots(batch)
@@ -141,7 +138,7 @@ def _opened_slots(environment: EnvironmentSpec | Env, way: Way) -> Iterator[Slot
             slots = None
     else:
         slots = make_space_slots(environment, 2)
-        check_playable(slots.observation_space, slots.action_space)
+        check_policy_spaces(slots.observation_space, slots.action_space)
     try:
         yield slots
     finally:
@@ -151,7 +148,7 @@ def _opened_slots(environment: EnvironmentSpec | Env, way: Way) -> Iterator[Slot
 
 @dataclass(frozen=True)
 class _Recorded:
-    """One episode of random actions, as row 0 showed it."""
+    """One recorded episode of random actions."""
 
     seed: int
     actions: NDArray[Any]
@@ -159,28 +156,23 @@ class _Recorded:
     rewards: Sequence[float]
     over: Sequence[bool]
 
-    def points(self) -> list[Point]:
-        n = len(self.actions)
-        steps = sorted({0, n // 3, max(0, n - STEPS_ON // 2)} - {n})
-        return [Point(self.seed, step, self.actions, self.observations[step]) for step in steps]
-
 
 def try_way(environment: EnvironmentSpec | Env, what: tuple[Way, int]) -> Futures:
-    """Try one way on one episode of random actions; raise `BranchingError` where it does not give what was recorded."""
+    """Try one method on an episode of random actions; raise `BranchingError` if it does not reproduce the recording."""
     way, seed = what
     with _opened_slots(environment, way) as slots:
         if slots is None:
             raise BranchingError("the environment has no native batch whose rows can be copied.")
         recorded = _record(slots, seed)
         branching = make_branching(slots, way)
-        points = recorded.points()
+        n = len(recorded.actions)
+        steps = sorted({0, n // 3, max(0, n - STEPS_ON // 2)} - {n})
+        points = [Point(seed, step, recorded.actions, recorded.observations[step]) for step in steps]
         states = branching.visit(points)
-        futures: set[bytes] = set()
         for i, point in enumerate(points):
             here = states[np.array([i])]
             _repeat(branching, here, point, recorded)
-            # Once more: what was kept must not have moved.
-            _repeat(branching, here, point, recorded)
+            _repeat(branching, here, point, recorded)  # again: the saved state must not have changed
         if way != "rows" and not can_reseed(slots.environments[0]):  # type: ignore[attr-defined]
             return "cannot be reseeded"
         for i, point in enumerate(points):
@@ -194,15 +186,15 @@ def try_way(environment: EnvironmentSpec | Env, what: tuple[Way, int]) -> Future
 def _record(slots: Slots, seed: int) -> _Recorded:
     """Record an episode of random actions in row 0, long enough to meet the usual time limits."""
     rng = np.random.default_rng(seed)
-    chooser = RandomChooser(slots, seed) if isinstance(slots, SpaceSlots) else None
+    chooser = RandomChooser(slots, seed) if isinstance(slots, SpaceSlots) or slots.masks is not None else None
     slots.start(np.array([0]), [seed])
     active = np.arange(slots.n) == 0
     actions: list[NDArray[Any]] = []
     seen, rewards, over = [_shown(slots, 0)], [], [False]
     started = time.monotonic()
     while not over[-1] and len(actions) < MOST_STEPS and time.monotonic() - started < MOST_SECONDS:
-        nobody = np.zeros(slots.n, np.int64)
-        chosen = rng.integers(slots.n_actions, size=slots.n) if chooser is None else chooser(None, nobody, nobody)[0]
+        zeros = np.zeros(slots.n, np.int64)
+        chosen = rng.integers(slots.n_actions, size=slots.n) if chooser is None else chooser(None, zeros, zeros)[0]
         slots.step(chosen, active)
         actions.append(np.array(chosen[0]))
         seen.append(_shown(slots, 0))
@@ -222,7 +214,7 @@ def _same(one: Any, two: Any) -> bool:
 
 
 def _repeat(branching: Branching, state: Any, point: Point, recorded: _Recorded) -> None:
-    """Go on from a point as recorded, while the last row goes on from the same point in another way."""
+    """Repeat the recording from a point, while the last row continues differently from the same point."""
     slots = branching.slots
     last = slots.n - 1
     for row in dict.fromkeys((0, last)):
@@ -233,7 +225,7 @@ def _repeat(branching: Branching, state: Any, point: Point, recorded: _Recorded)
             raise _apart(recorded.seed, point.step, step)
         actions = np.repeat(recorded.actions[step][None], slots.n, axis=0)
         if last:
-            actions[last] = recorded.actions[point.step]
+            actions[last] = _within_mask(slots, last, recorded.actions[point.step])
         slots.step(actions, np.array([row == 0 or (other and row == last) for row in range(slots.n)]))
         other = other and last > 0 and not (slots.terminated[last] or slots.truncated[last])
         over = bool(slots.terminated[0] or slots.truncated[0])
@@ -243,13 +235,14 @@ def _repeat(branching: Branching, state: Any, point: Point, recorded: _Recorded)
 
 
 def _new_future(branching: Branching, state: Any, point: Point, recorded: _Recorded, seed: int) -> bytes:
-    """What is seen and earned when the recorded actions are taken in a new future."""
+    """Return the observations and rewards of the recorded actions in a new future, as bytes."""
     slots = branching.slots
     branching.start(np.array([0]), state, future="new", seeds=[seed])
     active = np.arange(slots.n) == 0
     seen: list[bytes] = []
     for step in range(point.step, min(point.step + STEPS_ON, len(recorded.actions))):
-        slots.step(np.repeat(recorded.actions[step][None], slots.n, axis=0), active)
+        action = _within_mask(slots, 0, recorded.actions[step])
+        slots.step(np.repeat(action[None], slots.n, axis=0), active)
         map_arrays(lambda column: seen.append(column[0].tobytes()), slots.observations)
         seen.append(np.float64(slots.rewards[0]).tobytes())
         if slots.terminated[0] or slots.truncated[0]:
@@ -257,8 +250,17 @@ def _new_future(branching: Branching, state: Any, point: Point, recorded: _Recor
     return b"".join(seen)
 
 
+def _within_mask(slots: Slots, row: int, action: NDArray[Any]) -> NDArray[Any]:
+    """Return an action with the first allowed value in the place of masked ones."""
+    if slots.masks is None:
+        return action
+    parts = np.split(slots.masks[row], np.cumsum(choice_sizes(slots.action_space))[:-1])
+    values = [v if part[v] else part.argmax() for v, part in zip(np.ravel(action).tolist(), parts, strict=True)]
+    return np.array(values, action.dtype).reshape(action.shape)
+
+
 def _apart(seed: int, point: int, step: int) -> BranchingError:
     return BranchingError(
-        f"from step {point} on, the same actions do not give the same episode (seed {seed}, step {step}): all that is "
-        "random must come from self.np_random, seeded by reset(seed=…), and nothing be kept outside the environment."
+        f"from step {point} on, the same actions do not give the same episode (seed {seed}, step {step}). All "
+        "randomness must come from self.np_random, seeded by reset(seed=…), and no state may be kept elsewhere."
     )

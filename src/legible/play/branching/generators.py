@@ -1,8 +1,8 @@
-"""Where an environment draws random numbers.
+"""Random generators of environments.
 
-- `find_generators`: the random generators inside an environment and its wrappers.
-- `reseed`: gives them other numbers from here on; `can_reseed`: whether that is all that can be random.
-- `holds_module`: whether objects of some package are inside.
+- `find_generators`: returns the random generators inside an environment and its wrappers.
+- `reseed`: reseeds them; `can_reseed`: whether nothing else can be random.
+- `holds_module`: whether an environment contains objects of a package.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from legible.environments.array_envs import ArrayEnv
 
 _PLAIN = (str, bytes, int, float, complex, bool, type(None), np.generic, np.ndarray, type)
 _GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)
-# Attributes of environments that draw random numbers where no generator of Python's is: Atari's emulator.
+# Attributes of environments that draw random numbers without a Python generator: Atari's emulator.
 _HIDDEN = ("ale",)
 
 
 def _walk(root: Any) -> Iterator[Any]:
-    """Everything that is reachable from an object, in a fixed order, each once; modules and functions are left out."""
+    """Yield every object reachable from another one, once and in a fixed order, except modules and functions."""
     seen: set[int] = set()
     waiting = deque([root])
     while waiting:
@@ -48,17 +48,17 @@ def _walk(root: Any) -> Iterator[Any]:
 
 
 def find_generators(env: Env) -> list[Any]:
-    """Return all generators of random numbers inside an environment and its wrappers, in a fixed order."""
+    """Return all random generators inside an environment and its wrappers, in a fixed order."""
     return [value for value in _walk(env) if isinstance(value, _GENERATORS)]
 
 
 def holds_module(env: Env, package: str) -> bool:
-    """Whether an object whose class comes from a package is inside an environment."""
+    """Return whether an environment contains an object whose class comes from a package."""
     return any(type(value).__module__.partition(".")[0] == package for value in _walk(env))
 
 
 def can_reseed(env: Env) -> bool:
-    """Whether everything random in an environment can be given other numbers, as far as can be seen from outside."""
+    """Return whether everything random in an environment can be reseeded, as far as can be seen from outside."""
     inner = env.unwrapped
     if isinstance(inner, ArrayEnv):
         return True
@@ -66,7 +66,7 @@ def can_reseed(env: Env) -> bool:
 
 
 def reseed(env: Env, seed: int) -> None:
-    """Let what is random from here on follow from a seed; the state stays as it is."""
+    """Reseed the random generators of an environment; its state does not change."""
     inner = env.unwrapped
     if isinstance(inner, ArrayEnv):
         inner.reseed(seed)

@@ -1,8 +1,8 @@
 """Environments whose state can be read and set.
 
-- `own_state`: how, for an environment that is one of them; `OwnState` has the two functions.
+- `own_state`: returns the `OwnState` of such an environment, which reads and sets its state.
 
-The wrappers around the environment are copied with it: a time limit counts, frames are stacked.
+The states of its wrappers are copied with it, for example of time limits and frame stacks.
 """
 
 from __future__ import annotations
@@ -24,27 +24,18 @@ _PLAIN = (str, int, float, bool, type(None), np.generic, np.ndarray)
 
 @dataclass(frozen=True)
 class OwnState:
-    """How the state of an environment inside its wrappers is read and set.
+    """Functions that read and set the state of ``env.unwrapped``; its plain attributes are copied as well."""
 
-    Parameters
-    ----------
-    name
-        What it is called, in sentences.
-    get, put
-        Read the state of ``env.unwrapped``, and set it; plain attributes are copied besides.
-    """
-
-    name: str
     get: Callable[[Any], Any]
     put: Callable[[Any, Any], None]
 
     def save(self, env: Env) -> Any:
-        """Copy the state of an environment, of its generator and of its wrappers."""
+        """Return a copy of the states of an environment, its generator and its wrappers."""
         inner: Any = env.unwrapped
         state, random = self.get(inner), getattr(inner, "_np_random", None)
         plain = {name: copy.copy(value) for name, value in inner.__dict__.items() if isinstance(value, _PLAIN)}
         kept = []
-        for wrapper in _wrappers(env):  # without the environment in it and without spaces, which do not change
+        for wrapper in _wrappers(env):  # without the inner environment, and without spaces, which do not change
             attributes = {
                 name: value
                 for name, value in wrapper.__dict__.items()
@@ -54,7 +45,7 @@ class OwnState:
         return (state, plain), None if random is None else copy.deepcopy(random.bit_generator.state), kept
 
     def restore(self, env: Env, saved: Any) -> None:
-        """Put an environment into a state that was copied."""
+        """Restore a state that `save` returned."""
         inner: Any = env.unwrapped
         (state, plain), generator, wrappers = saved
         self.put(inner, state)
@@ -91,18 +82,14 @@ def _cloned_state(inner: Any) -> Any:
     return inner.clone_state(**options)
 
 
-_MUJOCO = OwnState("MuJoCo's state", _mujoco_state, _put_mujoco_state)
-_CLONE = OwnState("clone_state and restore_state", _cloned_state, lambda inner, state: inner.restore_state(state))
-
-
 def own_state(env: Env) -> OwnState | None:
-    """Return how the state of an environment is read and set, None where nothing is known about that.
+    """Return the functions that read and set the state of an environment; None if there are none.
 
-    MuJoCo's physics; environments with ``clone_state`` and ``restore_state``, as Atari's and legible's own have them.
+    Supported are MuJoCo, and environments with ``clone_state`` and ``restore_state``, such as Atari's and legible's.
     """
     inner: Any = env.unwrapped
     if type(getattr(inner, "data", None)).__module__.startswith("mujoco") and hasattr(inner, "model"):
-        return _MUJOCO
+        return OwnState(_mujoco_state, _put_mujoco_state)
     if callable(getattr(inner, "clone_state", None)) and callable(getattr(inner, "restore_state", None)):
-        return _CLONE
+        return OwnState(_cloned_state, lambda inner, state: inner.restore_state(state))
     return None

@@ -1,8 +1,8 @@
 """Points of recorded episodes.
 
-- `Point`: a decision of a recorded episode, from which can be gone on.
-- `Future`: what is random from there on.
-- `BranchingError`: a state that cannot be reached again.
+- `Point`: a decision of a recorded episode from which play can continue.
+- `Future`: the random numbers from there on.
+- `BranchingError`: a state that cannot be restored.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from legible.environments import UnfitEnvironmentError
 
 Future = Literal["same", "new"]
-"""What is random from a point on: what it was in the recorded episode, or something else, decided by a seed."""
+"""Random numbers from a point on: those of the recorded episode, or new ones from a seed."""
 
 
 class BranchingError(UnfitEnvironmentError):
-    """A state that cannot be reached again."""
+    """A state that cannot be restored."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,15 +28,13 @@ class Point:
 
     Parameters
     ----------
-    seed
-        Of the episode.
-    step
-        Which of its decisions, from 0.
+    seed, step
+        Seed of the episode, and number of the decision, from 0.
     actions
-        What was done in the episode, a row a step, at least up to the decision; as slots take it. Points of one
-        episode share it.
+        The actions of the episode, one row per step, at least up to the decision, in the format of the slots. Points
+        of one episode share the array.
     observation
-        What was seen at the decision, as slots show it. If given, it is compared, to the bit.
+        The observation at the decision, in the format of the slots. If given, it is compared, to the bit.
     """
 
     seed: int

@@ -1,8 +1,8 @@
-"""Ways of getting into a state that was visited.
+"""Methods of returning to a visited state.
 
-- `Branching`: what they share; `WAYS`: their names, and what they are in words.
-- `make_branching`: the one for some slots and a way.
-- `States`: what they keep of the points that were visited.
+- `Branching`: the base class; `WAYS`: names and descriptions of the methods.
+- `make_branching`: makes a branching of some slots.
+- `States`: the states of visited points.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from legible.play.acting import ActingChooser
 from legible.play.branching.generators import reseed
 from legible.play.branching.own_state import OwnState, own_state
 from legible.play.branching.points import BranchingError, Future, Point
-from legible.play.branching.walking import ENDED, compare, differs, walk
-from legible.play.choosing import Chooser
+from legible.play.branching.walking import ENDED, OnStep, Visit, compare, differs, walk
 from legible.play.slots import BatchSlots, SingleSlots, Slots, SpaceSlots
 
 Way = Literal["rows", "own state", "copy", "replay"]
@@ -31,41 +31,30 @@ WAYS: dict[Way, str] = {
     "copy": "the environment is copied as it stands",
     "replay": "the episode's actions are repeated from its start",
 }
-"""The ways, quickest first, in words."""
-
+"""The methods and their descriptions, fastest first."""
 
 Memory = tuple[NDArray[Any], ...]
-"""What a policy remembers, as ``predict`` returns it: arrays whose second axis is the row of the batch."""
+"""A recurrent state, as ``predict`` returns it: arrays whose second axis is the row of the batch."""
 
 
-class Remembering(Chooser, Protocol):
-    """A chooser that remembers, such as `legible.play.ActingChooser`."""
+@dataclass
+class States:
+    """The saved states of points, one row of the arrays each, and the recurrent states of the policy there, if any."""
 
-    def memory(self, rows: NDArray[np.intp]) -> Memory | None:
-        """Copy what is remembered in some rows."""
+    arrays: tuple[NDArray[Any], ...]
+    memory: Memory | None = None
 
-    def recall(self, rows: NDArray[np.intp], memory: Memory) -> None:
-        """Remember it again."""
-
-
-class States(Protocol):
-    """What was kept of points: as many entries as points; and what the policy remembered there, if it does."""
-
-    memory: Memory | None
-
-    def __len__(self) -> int: ...
+    def __len__(self) -> int:
+        return len(self.arrays[0])
 
     def __getitem__(self, chosen: NDArray[np.intp]) -> States:
-        """Return some of them, also several times."""
+        """Return some of the states; numbers may repeat."""
+        memory = None if self.memory is None else tuple(part[:, chosen] for part in self.memory)
+        return States(tuple(array[chosen] for array in self.arrays), memory)
 
 
 class Branching(ABC):
-    """Brings rows of slots into states that were visited.
-
-    Parameters
-    ----------
-    slots
-        The slots.
+    """Base class of the methods of returning rows of slots to visited states.
 
     Examples
     --------
@@ -81,218 +70,161 @@ class Branching(ABC):
     def __init__(self, slots: Slots) -> None:
         self.slots = slots
 
-    def visit(self, points: Sequence[Point], remembering: Remembering | None = None) -> States:
-        """Keep the states of points, in their order. What runs in the slots is lost.
+    def visit(self, points: Sequence[Point], remembering: ActingChooser | None = None) -> States:
+        """Return the states of points, in order. Episodes that run in the slots are lost.
 
         Parameters
         ----------
         points
-            The points. Their observations are compared to the bit, where they are given (a replay compares when it
-            starts from them).
+            The points. Their observations are compared to the bit, if given (a replay compares when it starts).
         remembering
-            For policies that remember: a chooser of theirs that has not been used yet. It is shown everything on the
-            way, and what it remembers at the points is kept with the states.
+            For recurrent policies: an unused chooser. It sees all observations on the way, and its recurrent state at
+            the points is kept with the states.
         """
-        if remembering is None:
-            return self._visit(points, None)
-        memories = _Memories(self.slots, remembering)
-        states = self._visit(points, memories)
-        states.memory = memories.in_order(len(points))
+        numbers: list[NDArray[np.intp]] = []
+        memories: list[Memory] = []
+
+        def keep_memory(rows: NDArray[np.intp], reached: NDArray[np.intp]) -> None:
+            # The recurrent state before the observation is seen; None before the first one.
+            memory = None if remembering is None else remembering.memory(rows)
+            if memory is not None:
+                numbers.append(reached)
+                memories.append(memory)
+
+        def show(steps: NDArray[np.int64]) -> None:
+            if remembering is not None:
+                remembering(self.slots.observations, np.zeros(self.slots.n, np.int64), steps)
+
+        states = self._visit(points, keep_memory, None if remembering is None else show)
+        if memories:
+            ordered = []
+            for parts in zip(*memories, strict=True):
+                kept = np.concatenate(parts, axis=1)
+                every = np.zeros((len(kept), len(points), *kept.shape[2:]), kept.dtype)
+                every[:, np.concatenate(numbers)] = kept
+                ordered.append(every)
+            states.memory = tuple(ordered)
         return states
 
     @abstractmethod
-    def _visit(self, points: Sequence[Point], memories: _Memories | None) -> States: ...
+    def _visit(self, points: Sequence[Point], keep_memory: Visit, on_step: OnStep | None) -> States: ...
 
     def start(
         self, rows: NDArray[np.intp], states: States, *, future: Future = "same", seeds: Sequence[int] | None = None
     ) -> None:
-        """Bring rows into states, one each; other rows go on as if nothing had happened.
+        """Bring rows into states, one each; other rows are not affected.
 
         Parameters
         ----------
-        rows
-            Rows of the slots.
-        states
-            As many, from `visit`.
+        rows, states
+            Rows of the slots, and one state per row, from `visit`.
         future
-            "same": what is random from there on is what it was in the recorded episode. "new": it follows from `seeds`.
+            "same": the random numbers of the recorded episode. "new": random numbers from `seeds`.
         seeds
-            A seed for each of the rows, for new futures.
+            For new futures, a seed per row.
         """
         if (future == "new") != (seeds is not None):
-            raise BranchingError("new futures need a seed a row, the same ones have theirs already.")
+            raise BranchingError("new futures need one seed per row; the same future takes no seeds.")
         if len(states) != len(rows) or (seeds is not None and len(seeds) != len(rows)):
-            raise BranchingError(f"{len(rows)} rows, {len(states)} states: one each is expected.")
+            raise BranchingError(
+                f"one state and one seed per row are expected: {len(rows)} rows, {len(states)} states."
+            )
         self._start(rows, states, seeds)
 
     @abstractmethod
     def _start(self, rows: NDArray[np.intp], states: States, seeds: Sequence[int] | None) -> None: ...
 
 
-class _Memories:
-    """What a policy remembers at points, collected on the way."""
-
-    def __init__(self, slots: Slots, chooser: Remembering) -> None:
-        self._slots, self._chooser = slots, chooser
-        self._numbers: list[NDArray[np.intp]] = []
-        self._parts: list[Memory] = []
-
-    def look(self, rows: NDArray[np.intp], numbers: NDArray[np.intp]) -> None:
-        """Keep what is remembered before the observations of points are seen."""
-        memory = self._chooser.memory(rows)
-        if memory is not None:
-            self._numbers.append(numbers)
-            self._parts.append(memory)
-
-    def show(self, steps: NDArray[np.int64]) -> None:
-        """Let the policy see what all rows show."""
-        self._chooser(self._slots.observations, np.zeros(self._slots.n, np.int64), steps)
-
-    def in_order(self, n: int) -> Memory | None:
-        """All that was kept of n points; zeros where nothing had been seen yet."""
-        if not self._parts:
-            return None
-        numbers, ordered = np.concatenate(self._numbers), []
-        for parts in zip(*self._parts, strict=True):
-            kept = np.concatenate(parts, axis=1)
-            every = np.zeros((len(kept), n, *kept.shape[2:]), kept.dtype)
-            every[:, numbers] = kept
-            ordered.append(every)
-        return tuple(ordered)
-
-
-def _chosen(memory: Memory | None, chosen: NDArray[np.intp]) -> Memory | None:
-    return None if memory is None else tuple(part[:, chosen] for part in memory)
-
-
-@dataclass
-class _SavedRows:
-    """States in arrays, a row each."""
-
-    arrays: tuple[NDArray[Any], ...]
-    memory: Memory | None = None
-
-    def __len__(self) -> int:
-        return len(self.arrays[0])
-
-    def __getitem__(self, chosen: NDArray[np.intp]) -> _SavedRows:
-        return _SavedRows(tuple(array[chosen] for array in self.arrays), _chosen(self.memory, chosen))
-
-
 class RowBranching(Branching):
-    """Copies rows of a native batch."""
+    """Branching that copies rows of a native batch."""
 
     slots: BatchSlots
 
-    def _visit(self, points: Sequence[Point], memories: _Memories | None) -> _SavedRows:
+    def _visit(self, points: Sequence[Point], keep_memory: Visit, on_step: OnStep | None) -> States:
         numbers: list[NDArray[np.intp]] = [np.empty(0, np.intp)]
         parts: list[tuple[NDArray[Any], ...]] = [self.slots.save(np.empty(0, np.intp))]
 
-        def look(rows: NDArray[np.intp], reached: NDArray[np.intp]) -> None:
+        def save(rows: NDArray[np.intp], reached: NDArray[np.intp]) -> None:
             numbers.append(reached)
             parts.append(self.slots.save(rows))
-            if memories is not None:
-                memories.look(rows, reached)
+            keep_memory(rows, reached)
 
-        walk(self.slots, points, look, None if memories is None else memories.show)
+        walk(self.slots, points, save, on_step)
         order = np.argsort(np.concatenate(numbers))
-        return _SavedRows(tuple(np.concatenate(arrays)[order] for arrays in zip(*parts, strict=True)))
+        return States(tuple(np.concatenate(arrays)[order] for arrays in zip(*parts, strict=True)))
 
-    def _start(self, rows: NDArray[np.intp], states: Any, seeds: Sequence[int] | None) -> None:
+    def _start(self, rows: NDArray[np.intp], states: States, seeds: Sequence[int] | None) -> None:
         self.slots.restore(rows, states.arrays, seeds)
 
 
-@dataclass
-class _Saved:
-    """States as objects."""
-
-    states: Sequence[Any]
-    memory: Memory | None = None
-
-    def __len__(self) -> int:
-        return len(self.states)
-
-    def __getitem__(self, chosen: NDArray[np.intp]) -> _Saved:
-        return _Saved([self.states[i] for i in chosen.tolist()], _chosen(self.memory, chosen))
-
-
-class _EnvironmentBranching(Branching):
-    """Keeps something of every single environment at the points."""
+class CopyBranching(Branching):
+    """Branching that copies environments, with their wrappers."""
 
     slots: SingleSlots | SpaceSlots
 
-    def _visit(self, points: Sequence[Point], memories: _Memories | None) -> _Saved:
-        kept: list[Any] = [None] * len(points)
+    def _visit(self, points: Sequence[Point], keep_memory: Visit, on_step: OnStep | None) -> States:
+        kept = np.empty(len(points), object)
 
-        def look(rows: NDArray[np.intp], reached: NDArray[np.intp]) -> None:
+        def save(rows: NDArray[np.intp], reached: NDArray[np.intp]) -> None:
             for row, number in zip(rows.tolist(), reached.tolist(), strict=True):
                 kept[number] = points[number].seed, self.slots.shown(row), self._save(row)
-            if memories is not None:
-                memories.look(rows, reached)
+            keep_memory(rows, reached)
 
-        walk(self.slots, points, look, None if memories is None else memories.show)
-        return _Saved(kept)
+        walk(self.slots, points, save, on_step)
+        return States((kept,))
 
-    def _start(self, rows: NDArray[np.intp], states: Any, seeds: Sequence[int] | None) -> None:
-        for i, (row, (seed, shown, saved)) in enumerate(zip(rows.tolist(), states.states, strict=True)):
+    def _start(self, rows: NDArray[np.intp], states: States, seeds: Sequence[int] | None) -> None:
+        for i, (row, (seed, shown, saved)) in enumerate(zip(rows.tolist(), states.arrays[0], strict=True)):
             env = self._restored(row, saved)
             if seeds is not None:
                 reseed(env, seeds[i])
             self.slots.place(row, env, seed if seeds is None else seeds[i], shown)
 
-    @abstractmethod
-    def _save(self, row: int) -> Any: ...
+    def _save(self, row: int) -> Any:
+        return copy.deepcopy(self.slots.environments[row])
 
-    @abstractmethod
-    def _restored(self, row: int, saved: Any) -> Any: ...
+    def _restored(self, row: int, saved: Any) -> Any:  # noqa: ARG002 (a new environment)
+        return copy.deepcopy(saved)
 
 
-class OwnStateBranching(_EnvironmentBranching):
-    """Reads and sets the environment's own state."""
+class OwnStateBranching(CopyBranching):
+    """Branching that reads and sets the environment's own state."""
 
     def __init__(self, slots: SingleSlots | SpaceSlots) -> None:
         super().__init__(slots)
-        found = own_state(slots.environments[0])
-        if found is None:
-            raise BranchingError("nothing is known about how the state of this environment is set.")
-        self._state: OwnState = found
-        self._begun: set[int] = set()
+        state = own_state(slots.environments[0])
+        if state is None:
+            raise BranchingError("the state of this environment cannot be read and set.")
+        self._state: OwnState = state
+        self._started: set[int] = set()
 
     def _save(self, row: int) -> Any:
         return self._state.save(self.slots.environments[row])
 
     def _restored(self, row: int, saved: Any) -> Any:
         env = self.slots.environments[row]
-        if row not in self._begun:
-            env.reset(seed=0)  # before that, some environments have nothing that could be set
-            self._begun.add(row)
+        if row not in self._started:
+            env.reset(seed=0)  # before that, some environments have no state to set
+            self._started.add(row)
         self._state.restore(env, saved)
         return env
 
 
-class CopyBranching(_EnvironmentBranching):
-    """Copies environments, with their wrappers."""
-
-    def _save(self, row: int) -> Any:
-        return copy.deepcopy(self.slots.environments[row])
-
-    def _restored(self, row: int, saved: Any) -> Any:  # noqa: ARG002 (an environment of its own)
-        return copy.deepcopy(saved)
-
-
 class ReplayBranching(Branching):
-    """Repeats the actions of an episode from its start."""
+    """Branching that repeats the actions of an episode from its start."""
 
     slots: SingleSlots | SpaceSlots
 
-    def _visit(self, points: Sequence[Point], memories: _Memories | None) -> _Saved:
-        # The points say it all; they are gone through now only for what a policy remembers there.
-        if memories is not None:
-            walk(self.slots, points, memories.look, memories.show)
-        return _Saved(list(points))
+    def _visit(self, points: Sequence[Point], keep_memory: Visit, on_step: OnStep | None) -> States:
+        # The points are the states; they are visited only for the policy's recurrent states.
+        if on_step is not None:
+            walk(self.slots, points, keep_memory, on_step)
+        states = np.empty(len(points), object)
+        states[:] = points
+        return States((states,))
 
-    def _start(self, rows: NDArray[np.intp], states: Any, seeds: Sequence[int] | None) -> None:
-        points: Sequence[Point] = states.states
+    def _start(self, rows: NDArray[np.intp], states: States, seeds: Sequence[int] | None) -> None:
+        points: Sequence[Point] = states.arrays[0].tolist()
         self.slots.start(rows, [point.seed for point in points])
         some = points[0].actions
         actions = np.zeros((self.slots.n, *some.shape[1:]), some.dtype)
@@ -321,13 +253,13 @@ _CLASSES: dict[Way, Any] = {
 
 
 def make_branching(slots: Slots, way: Way) -> Branching:
-    """Return what brings rows of some slots into states that were visited, in one of the `WAYS`.
+    """Return a branching of some slots that uses one of the `WAYS`.
 
-    `legible.play.find_way` tells which way an environment gets. Slots of a native batch copy rows, others cannot.
+    `legible.play.find_branching_method` finds the method for an environment. Only slots of a native batch copy rows.
     """
     native = isinstance(slots, BatchSlots)
     if native != (way == "rows") or (isinstance(slots, BatchSlots) and not slots.can_copy):
         kind = "a native batch" if native else "single environments"
-        raise BranchingError(f"slots of {kind} cannot go back to a state by {way!r}: {WAYS[way]}.")
+        raise BranchingError(f"slots of {kind} cannot return to a state by {way!r} ({WAYS[way]}).")
     made: Branching = _CLASSES[way](slots)
     return made

@@ -1,7 +1,7 @@
-"""Policies of any spaces: images, dictionaries and numbers in, discrete, continuous and several actions out.
+"""Policies for any spaces: images, dictionaries and numbers in; discrete, continuous and multi-part actions out.
 
-- `observations`: from what an environment gives to what a network reads.
-- `networks`: the parts of a network: layers, pictures, dictionaries, memory.
-- `heads`: from the last layer to actions.
-- `policy`: `ActorPolicy`, which puts them together.
+- `observations`: convert observations to network inputs.
+- `networks`: parts of a network: layers, images, dictionaries, memory.
+- `heads`: convert the output of the last hidden layer to actions.
+- `policy`: `ActorPolicy`, which combines them.
 """

@@ -1,8 +1,8 @@
-"""From the last layer of a network to actions.
+"""Heads: from the last hidden layer of a network to actions.
 
-- `QValues`: the best action.
-- `Categories`: one choice, or several at once, by log-probabilities; masks rule choices out.
-- `Bits`: yes or no, several at once.
+- `QValues`: the action with the highest value.
+- `Categories`: one or several categorical actions, with optional masks.
+- `Bits`: several binary actions.
 - `Gaussian`: continuous actions around a mean.
 - `Certain`: continuous actions without noise.
 """
@@ -18,26 +18,24 @@ from torch import nn
 Rng: TypeAlias = np.random.Generator | None
 Masks: TypeAlias = torch.Tensor | None
 
-_MASKED = -1e8
-# Stable-Baselines3's number for the logit of an action that is ruled out.
-
+_MASKED = -1e8  # the logit of masked actions in Stable-Baselines3
 _LARGEST_LOG_STD = 2.0
 _SMALLEST_LOG_STD = -20.0
 
 
 class Head(Protocol):
-    """What every head can do."""
+    """Protocol of all heads."""
 
     stochastic: bool
     maskable: bool
 
     def __call__(self, latent: torch.Tensor, rng: Rng, masks: Masks) -> torch.Tensor:
-        """Return the actions for what the last hidden layer gives: the most likely ones, or drawn with `rng`."""
+        """Return the most likely actions, or actions sampled with `rng`, for the output of the last hidden layer."""
         ...
 
 
 class _OfNet(nn.Module):
-    """A head that is one network: nothing is drawn, and no choice ruled out."""
+    """A head with one network, without sampling or masks."""
 
     stochastic = False
     maskable = False
@@ -48,7 +46,7 @@ class _OfNet(nn.Module):
 
 
 class QValues(_OfNet):
-    """A value for each action; the best is taken."""
+    """A value for each action; the highest is chosen."""
 
     def scores(self, latent: torch.Tensor, _masks: Masks) -> torch.Tensor:
         """Return the values."""
@@ -56,12 +54,12 @@ class QValues(_OfNet):
         return values
 
     def forward(self, latent: torch.Tensor, _rng: Rng, masks: Masks) -> torch.Tensor:
-        """Return the best actions."""
+        """Return the actions with the highest values."""
         return self.scores(latent, masks).argmax(dim=1)
 
 
 class Categories(nn.Module):
-    """One or several choices, each with logits of its own."""
+    """One or several categorical actions with separate logits."""
 
     stochastic = True
 
@@ -70,7 +68,7 @@ class Categories(nn.Module):
         self.net, self.sizes, self.single, self.maskable = net, sizes, single, maskable
 
     def scores(self, latent: torch.Tensor, masks: Masks) -> torch.Tensor:
-        """Return the log-probabilities of a single choice; of several, one after another."""
+        """Return the concatenated log-probabilities of all parts."""
         return torch.cat(self._log_probabilities(latent, masks), dim=1)
 
     def _log_probabilities(self, latent: torch.Tensor, masks: Masks) -> list[torch.Tensor]:
@@ -82,23 +80,31 @@ class Categories(nn.Module):
         return [_normalised(logits) for logits in parts]
 
     def forward(self, latent: torch.Tensor, rng: Rng, masks: Masks) -> torch.Tensor:
-        """Return the most likely choices, or draw them."""
-        chosen = [_choice(part, rng) for part in self._log_probabilities(latent, masks)]
+        """Return the most likely actions, or sample them."""
+        chosen = []
+        for log_probabilities in self._log_probabilities(latent, masks):
+            likely = log_probabilities.softmax(dim=-1)
+            if rng is None:
+                chosen.append(likely.argmax(dim=1))
+                continue
+            shares = likely.double().cumsum(dim=1)
+            drawn = torch.from_numpy(rng.random(len(shares)))[:, None] * shares[:, -1:]
+            chosen.append((shares > drawn).int().argmax(dim=1))
         return chosen[0] if self.single else torch.stack(chosen, dim=1)
 
 
 class Bits(_OfNet):
-    """Yes or no, several at once."""
+    """Several binary actions."""
 
     stochastic = True
 
     def scores(self, latent: torch.Tensor, _masks: Masks) -> torch.Tensor:
-        """Return the log-probabilities of no and yes, one question after another."""
+        """Return the concatenated log-probabilities of 0 and 1 of all parts."""
         logits = self.net(latent)
         return torch.stack([nn.functional.logsigmoid(-logits), nn.functional.logsigmoid(logits)], dim=2).flatten(1)
 
     def forward(self, latent: torch.Tensor, rng: Rng, _masks: Masks) -> torch.Tensor:
-        """Return the more likely answers, or draw them."""
+        """Return the more likely actions, or sample them."""
         likely = self.net(latent).sigmoid()
         if rng is None:
             return likely.round()
@@ -106,10 +112,10 @@ class Bits(_OfNet):
 
 
 class Gaussian(nn.Module):
-    """Continuous actions around a mean, squashed by tanh or not.
+    """Continuous actions around a mean, optionally squashed by tanh.
 
-    The spread is one number an action, a layer of its own (SAC), or that of gSDE, which depends on the last hidden
-    layer: noise is drawn from the distribution that gSDE gives a single step.
+    The standard deviation is a constant per action, a separate layer (SAC), or that of gSDE, which depends on the last
+    hidden layer: noise is sampled from the distribution that gSDE gives a single step.
     """
 
     stochastic = True
@@ -134,29 +140,29 @@ class Gaussian(nn.Module):
             self.register_buffer("log_std", log_std)
 
     def forward(self, latent: torch.Tensor, rng: Rng, _masks: Masks) -> torch.Tensor:
-        """Return the mean, or draw around it."""
+        """Return the mean, or sample around it."""
         actions: torch.Tensor = self.mean(latent)
         if rng is not None:
             noise = torch.from_numpy(rng.standard_normal(actions.shape).astype(np.float32))
-            actions = actions + noise * self._std(latent)
+            actions = actions + noise * self._standard_deviation(latent)
         return actions.tanh() if self.squashed else actions
 
-    def _std(self, latent: torch.Tensor) -> torch.Tensor:
+    def _standard_deviation(self, latent: torch.Tensor) -> torch.Tensor:
         if self.log_std_net is not None:
-            log_std: torch.Tensor = self.log_std_net(latent)
-            return log_std.clamp(_SMALLEST_LOG_STD, _LARGEST_LOG_STD).exp()
-        written = self.get_buffer("log_std")
+            output: torch.Tensor = self.log_std_net(latent)
+            return output.clamp(_SMALLEST_LOG_STD, _LARGEST_LOG_STD).exp()
+        log_std = self.get_buffer("log_std")
+        std = log_std.exp()
         if not self.state_dependent:
-            return written.exp()
-        std = written.exp()
-        if self.use_expln:  # like the exponential below zero and like the logarithm above
-            above = ((written * (written > 0) + 1e-6).log1p() + 1.0) * (written > 0)
-            std = std * (written <= 0) + above
+            return std
+        if self.use_expln:  # exponential below zero, logarithmic above
+            above = ((log_std * (log_std > 0) + 1e-6).log1p() + 1.0) * (log_std > 0)
+            std = std * (log_std <= 0) + above
         return ((latent**2) @ (std**2) + 1e-6).sqrt()
 
 
 class Certain(_OfNet):
-    """Continuous actions that come straight from the network."""
+    """Continuous actions that are the output of the network."""
 
     def forward(self, latent: torch.Tensor, _rng: Rng, _masks: Masks) -> torch.Tensor:
         """Return the actions."""
@@ -165,14 +171,5 @@ class Certain(_OfNet):
 
 
 def _normalised(logits: torch.Tensor) -> torch.Tensor:
-    # As torch.distributions does it, so that the bits are Stable-Baselines3's own.
+    # As in torch.distributions, so that results are bit-identical to Stable-Baselines3.
     return logits - logits.logsumexp(dim=-1, keepdim=True)
-
-
-def _choice(log_probabilities: torch.Tensor, rng: Rng) -> torch.Tensor:
-    likely = log_probabilities.softmax(dim=-1)
-    if rng is None:
-        return likely.argmax(dim=1)
-    shares = likely.double().cumsum(dim=1)
-    drawn = torch.from_numpy(rng.random(len(shares)))[:, None] * shares[:, -1:]
-    return (shares > drawn).int().argmax(dim=1)

@@ -1,9 +1,9 @@
-"""The parts of a network: layers, pictures, dictionaries, memory. Each is a plain PyTorch module with its weights.
+"""Parts of networks as PyTorch modules with their weights.
 
-- `linear`, `convolution`: a layer with its weights.
-- `sequence`: fully connected layers with what stands between them.
-- `FixedBatchNorm`: a batch normalisation with what it learnt.
-- `Flatten`, `NatureCnn`, `Combined`: from observations to features, as Stable-Baselines3's extractors.
+- `linear`, `convolution`: one layer.
+- `sequence`: fully connected layers and the modules between them.
+- `FixedBatchNorm`: a batch normalisation with fixed statistics.
+- `Flatten`, `NatureCnn`, `Combined`: the feature extractors of Stable-Baselines3.
 - `lstm`: memory.
 """
 
@@ -31,13 +31,13 @@ class Activated(nn.Module):
         self.activation = activation
 
     def forward(self, values: torch.Tensor) -> torch.Tensor:
-        """Apply the function, which may overwrite what it is given."""
+        """Apply the function, which may overwrite its argument."""
         function: TensorFunction | None = self.activation.function()
         return values if function is None else function(values)
 
 
 class FixedBatchNorm(nn.Module):
-    """A batch normalisation with the statistics that it learnt, as CrossQ has it between its layers."""
+    """A batch normalisation with fixed statistics, as between the layers of CrossQ."""
 
     def __init__(self, mean: Array, var: Array, scale: Array, bias: Array, epsilon: float) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ def convolution(weight: Array, bias: Array, stride: int, padding: int = 0) -> nn
 
 
 def sequence(parts: Sequence[Layer | nn.Module]) -> nn.Sequential:
-    """Return layers, and whatever stands between them, as one module."""
+    """Return layers and the modules between them as one module."""
     modules: list[nn.Module] = []
     for part in parts:
         if isinstance(part, Layer):
@@ -79,7 +79,7 @@ def sequence(parts: Sequence[Layer | nn.Module]) -> nn.Sequential:
 
 
 class Flatten(nn.Module):
-    """Observations as one row of numbers."""
+    """Extractor that flattens observations."""
 
     def forward(self, observations: Tensors) -> torch.Tensor:
         """Flatten all but the first dimension."""
@@ -88,7 +88,7 @@ class Flatten(nn.Module):
 
 
 class NatureCnn(nn.Module):
-    """Three convolutions and a layer, as in the first paper on DQN for games."""
+    """Extractor with three convolutions and one layer, as in the Nature paper on DQN."""
 
     strides = (4, 2, 1)
 
@@ -100,13 +100,13 @@ class NatureCnn(nn.Module):
         self.layers = nn.Sequential(*modules, nn.Flatten(), linear(*last), nn.ReLU())
 
     def forward(self, observations: Tensors) -> torch.Tensor:
-        """Return the features of pictures."""
+        """Return the features of images."""
         features: torch.Tensor = self.layers(observations)
         return features
 
 
 class Combined(nn.Module):
-    """An extractor for every entry of a dictionary, side by side."""
+    """Extractor that concatenates the features of the entries of a dictionary."""
 
     def __init__(self, extractors: Mapping[str, nn.Module]) -> None:
         super().__init__()
@@ -121,7 +121,7 @@ class Combined(nn.Module):
 
 
 def lstm(tensors: Sequence[Sequence[Array]]) -> nn.LSTM:
-    """Return an LSTM from the weights of its layers, in PyTorch's order: input, hidden, and the biases of both."""
+    """Return an LSTM with the weights of its layers in PyTorch's order: input, hidden, and the biases of both."""
     module = nn.LSTM(tensors[0][0].shape[1], tensors[0][1].shape[1], num_layers=len(tensors))
     with torch.no_grad():
         for number, values in enumerate(tensors):

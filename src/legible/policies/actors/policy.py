@@ -1,4 +1,4 @@
-"""`ActorPolicy`: a policy of any spaces that acts as its author's library would."""
+"""`ActorPolicy`: a policy for any spaces that acts like the library that trained it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
+from legible.display import Displayed
 from legible.policies.actors.heads import Bits, Categories, Head, QValues
 from legible.policies.actors.observations import Statistics, batch_of, normalised_batch, tensors_of
 from legible.policies.predicting import own_generator
@@ -20,33 +21,51 @@ from legible.policies.protocol import Observations, PolicyError, ScoreKind, Scor
 State = tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]
 
 
-@dataclass(frozen=True, eq=False)
-class ActorPolicy:
-    """A network that turns observations of any space into actions of any space.
+class SpacePolicy(Displayed):
+    """Base of policies with any spaces: their widths as numbers."""
+
+    observation_space: spaces.Space[Any]
+    action_space: spaces.Space[Any]
+
+    def facts(self) -> dict[str, object]:
+        """Return what a notebook shows."""
+        return {"observations": self.observation_space, "actions": self.action_space}
+
+    @property
+    def n_actions(self) -> int:
+        """Number of discrete actions, 0 for other actions."""
+        return int(self.action_space.n) if isinstance(self.action_space, spaces.Discrete) else 0
+
+    @property
+    def n_features(self) -> int | None:
+        """Width of a flat observation, None for dictionaries."""
+        space = self.observation_space
+        return None if isinstance(space, spaces.Dict) else int(np.prod(space.shape or (1,)))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ActorPolicy(SpacePolicy):
+    """A network from observations of any space to actions of any space.
 
     Parameters
     ----------
     observation_space, action_space
-        What goes in and what comes out.
-    extractor
-        From observations to features.
-    body
-        The hidden layers.
-    head
-        From the last hidden layer to actions.
+        Spaces of the observations and actions.
+    extractor, body, head
+        Feature extractor, hidden layers, and the head that gives actions.
     memory
-        What stands between extractor and body in a policy that remembers, else None.
+        LSTM between extractor and body, None without memory.
     squashed
-        Whether continuous actions leave the head between −1 and 1 and are stretched to the bounds of the action space;
-        else they are cut off there.
+        Whether the head gives continuous actions between −1 and 1, which are scaled to the bounds of the action space;
+        otherwise they are clipped.
     scale_images
-        Whether pictures are divided by 255.
+        Whether images are divided by 255.
     normalisation
-        Statistics to normalise observations with before anything else; by entry for dictionaries.
+        Observation statistics, applied first; by entry for dictionaries.
     env_id
-        The environment that the policy was made for, None when it is not known.
+        The environment that the policy was trained in, None if unknown.
     metadata
-        Anything else worth keeping.
+        Other entries.
     """
 
     observation_space: spaces.Space[Any]
@@ -68,45 +87,28 @@ class ActorPolicy:
 
     @property
     def recurrent(self) -> bool:
-        """Whether it remembers."""
+        """True if the policy has memory."""
         return self.memory is not None
 
     @property
     def stochastic(self) -> bool:
-        """Whether actions can be drawn."""
+        """True if actions can be sampled."""
         return self.head.stochastic
 
     @property
-    def n_actions(self) -> int:
-        """Number of actions where they are discrete, else 0."""
-        return int(self.action_space.n) if isinstance(self.action_space, spaces.Discrete) else 0
-
-    @property
-    def n_features(self) -> int | None:
-        """Width of a flat observation, None for dictionaries."""
-        space = self.observation_space
-        return None if isinstance(space, spaces.Dict) else int(np.prod(space.shape or (1,)))
-
-    @property
     def kind(self) -> ScoreKind:
-        """What the scores mean, ``"none"`` when there are none."""
+        """Meaning of the scores, ``"none"`` without scores."""
         if self.recurrent or not isinstance(self.action_space, spaces.Discrete):
             return "none"
         return "values" if isinstance(self.head, QValues) else "log-probabilities"
 
     def scores(self, observations: Observations, action_masks: npt.ArrayLike | None = None) -> Scores:
-        """Return the scores ``float32[n, actions]`` of a batch of observations, flat or as the environment gives them.
-
-        Raises
-        ------
-        PolicyError
-            When the policy has none: its actions are continuous or in several parts, or it remembers.
-        """
+        """Return the scores ``float32[n, actions]`` of a batch of observations, flat or in their space."""
         if self.kind == "none":
-            why = "it remembers earlier observations" if self.recurrent else f"its actions are {self.action_space}"
+            why = "it has memory" if self.recurrent else f"its actions are {self.action_space}"
             raise PolicyError(
-                f"this policy has no score for every action, because {why}; scores need a policy without memory that "
-                "chooses among the actions of a Discrete space"
+                f"this policy has no score for every action, because {why}; scores need a policy without memory and "
+                "with actions of a Discrete space"
             )
         batch, _ = batch_of(observations, self.observation_space)
         assert isinstance(self.head, QValues | Categories)
@@ -117,16 +119,21 @@ class ActorPolicy:
 
     @property
     def has_part_scores(self) -> bool:
-        """Whether there is a score for every value of every part of an action."""
+        """True if every value of every part of an action has a score."""
         return not self.recurrent and isinstance(self.head, Categories | Bits)
 
-    def part_scores(self, observations: Observations) -> Scores:
-        """Return the log-probabilities ``float32[n, values]`` of all values of every part, one part after another."""
+    @property
+    def takes_masks(self) -> bool:
+        """True if the policy was trained with action masks: scores and actions depend on them."""
+        return self.head.maskable
+
+    def part_scores(self, observations: Observations, action_masks: npt.ArrayLike | None = None) -> Scores:
+        """Return the concatenated log-probabilities ``float32[n, values]`` of the values of all parts."""
         batch, _ = batch_of(observations, self.observation_space)
         assert isinstance(self.head, Categories | Bits)
         with torch.inference_mode():
             latent, _ = self._latent(batch, None, None)
-            scores: Scores = self.head.scores(latent, None).numpy()
+            scores: Scores = self.head.scores(latent, self._masks(action_masks, len(latent))).numpy()
         return scores
 
     def predict(
@@ -139,27 +146,34 @@ class ActorPolicy:
         *,
         rng: np.random.Generator | None = None,
     ) -> tuple[npt.NDArray[Any], State | None]:
-        """Choose the action of an observation, or those of a batch, as Stable-Baselines3's ``predict`` does.
+        """Return the action for an observation or the actions for a batch, as Stable-Baselines3's ``predict`` does.
 
         Parameters
         ----------
         observation, state, episode_start, deterministic
             As in `legible.policies.ActingPolicy`.
         action_masks
-            Which actions may be taken, for policies that were trained with masks: others are never taken.
+            Allowed actions, for policies that were trained with masks.
         rng
-            What actions are drawn with; by default a generator of the policy's own, from seed 0.
+            Generator to sample with; by default one that the policy keeps, from seed 0.
         """
         batch, single = batch_of(observation, self.observation_space)
-        drawn_with = None if deterministic or not self.stochastic else rng or own_generator(self)
+        generator = None if deterministic or not self.stochastic else rng or own_generator(self)
         with torch.inference_mode():
             latent, state = self._latent(batch, state, episode_start)
-            raw = self.head(latent, drawn_with, self._masks(action_masks, len(latent))).numpy()
-        actions = self._in_space(raw.reshape(-1, *(self.action_space.shape or ())))
+            raw = self.head(latent, generator, self._masks(action_masks, len(latent))).numpy()
+        space = self.action_space
+        actions: npt.NDArray[Any] = raw.reshape(-1, *(space.shape or ()))
+        if not isinstance(space, spaces.Box):
+            actions = actions.astype(space.dtype if isinstance(space, spaces.MultiBinary) else np.int64)
+        elif self.squashed:
+            actions = space.low + (0.5 * (actions + 1.0) * (space.high - space.low))
+        else:
+            actions = np.clip(actions, space.low, space.high)
         return (actions[0] if single else actions), state
 
     def try_once(self) -> None:
-        """Act once on zeros: tensors that do not fit each other or the spaces raise an error."""
+        """Predict once on zeros, which raises an error if tensors do not fit each other or the spaces."""
         space = self.observation_space
         parts = space.spaces if isinstance(space, spaces.Dict) else {"": space}
         zeros = {key: np.zeros((1, *(part.shape or ())), part.dtype) for key, part in parts.items()}
@@ -169,11 +183,11 @@ class ActorPolicy:
         if action_masks is None:
             return None
         if not self.head.maskable:
-            raise PolicyError("action masks were given, but this policy was not trained with any")
+            raise PolicyError("action masks do not apply: this policy was trained without masks")
         masks = np.array(action_masks, np.bool_)
         assert isinstance(self.head, Categories)
         if masks.size != n_rows * sum(self.head.sizes):
-            raise PolicyError(f"masks of shape {masks.shape} do not fit {n_rows} times {sum(self.head.sizes)} choices")
+            raise PolicyError(f"masks must have shape ({n_rows}, {sum(self.head.sizes)}), not {masks.shape}")
         return torch.from_numpy(masks)
 
     def _latent(
@@ -188,17 +202,8 @@ class ActorPolicy:
             hidden = cell = torch.zeros(memory.num_layers, len(features), memory.hidden_size)
         else:
             hidden, cell = (torch.tensor(np.asarray(part), dtype=torch.float32) for part in state)
-        if episode_start is not None:  # rows whose episode starts begin with nothing
+        if episode_start is not None:  # reset the rows whose episode starts
             kept = 1.0 - torch.tensor(np.asarray(episode_start), dtype=torch.float32).reshape(1, len(features), 1)
             hidden, cell = hidden * kept, cell * kept
         output, (hidden, cell) = memory(features[None], (hidden, cell))
         return self.body(output[0]), (hidden.numpy(), cell.numpy())
-
-    def _in_space(self, actions: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        space = self.action_space
-        if not isinstance(space, spaces.Box):
-            return actions.astype(space.dtype if isinstance(space, spaces.MultiBinary) else np.int64)
-        if self.squashed:
-            stretched: npt.NDArray[Any] = space.low + (0.5 * (actions + 1.0) * (space.high - space.low))
-            return stretched
-        return np.clip(actions, space.low, space.high)

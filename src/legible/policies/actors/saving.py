@@ -1,8 +1,8 @@
-"""Actors as tensors and plain data, for policy files.
+"""Conversion of actors to tensors and plain data, for policy files.
 
-- `why_actor_not_saved`: what keeps an actor from that; pictures, dictionaries and memory do.
-- `describe_actor`: its tensors, and all else that makes it.
-- `build_actor`: the actor again.
+- `why_actor_not_saved`: the reason why an actor cannot be saved, such as images, dictionaries or memory.
+- `describe_actor`: convert an actor to tensors and plain data.
+- `build_actor`: convert it back.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _HEADS_OF_NETS: Mapping[str, type[QValues] | type[Bits] | type[Certain]] = {
 
 
 def why_actor_not_saved(policy: ActorPolicy) -> str | None:
-    """Return what keeps an actor from being saved, None when nothing does."""
+    """Return the reason why an actor cannot be saved, None if it can."""
     if policy.recurrent:
-        return "it remembers earlier observations"
+        return "it has memory"
     if not isinstance(policy.extractor, Flatten) or isinstance(policy.normalisation, Mapping):
-        return "it reads pictures or dictionaries"
+        return "it reads images or dictionaries"
     try:
         describe_actor(policy)
     except PolicyError as error:
@@ -46,7 +46,7 @@ def why_actor_not_saved(policy: ActorPolicy) -> str | None:
 
 
 def describe_actor(policy: ActorPolicy) -> tuple[Arrays, dict[str, Any]]:
-    """Return the tensors of an actor and, as plain data, all else but statistics and metadata."""
+    """Return the tensors of an actor, and the rest except statistics and metadata as plain data."""
     tensors: Arrays = {}
     document = {
         "observation_space": describe_space(policy.observation_space),
@@ -66,7 +66,7 @@ def build_actor(
     env_id: str | None,
     metadata: Mapping[str, Any],
 ) -> ActorPolicy:
-    """Make the actor that `describe_actor` described; takes its tensors out of `tensors`."""
+    """Return the actor from the output of `describe_actor`; its tensors are removed from `tensors`."""
     return ActorPolicy(
         build_space(document["observation_space"]),
         build_space(document["action_space"]),
@@ -99,11 +99,11 @@ def describe_space(space: spaces.Space[Any]) -> dict[str, Any]:
             return {"kind": "multi-discrete", "sizes": space.nvec.tolist()}
         case spaces.MultiBinary():
             return {"kind": "multi-binary", "n": list(space.shape) if len(space.shape) > 1 else space.shape[0]}
-    raise PolicyError(f"it reads or takes {space}")
+    raise PolicyError(f"it has the space {space}")
 
 
 def build_space(described: Mapping[str, Any]) -> spaces.Space[Any]:
-    """Return the space that `describe_space` described."""
+    """Return the space from the output of `describe_space`."""
     match described["kind"]:
         case "box":
             shape, dtype = tuple(described["shape"]), np.dtype(described["dtype"])
@@ -125,9 +125,9 @@ def build_space(described: Mapping[str, Any]) -> spaces.Space[Any]:
 
 
 def _describe_module(module: nn.Module, name: str, tensors: Arrays) -> list[dict[str, Any]]:
-    """Describe layers and what stands between them; their tensors are called by name and place."""
+    """Return the layers and other parts of a module as plain data; add their tensors, named by position."""
     parts: list[dict[str, Any]] = []
-    for part in _flat(module):
+    for part in _flatten_sequence(module):
         place = f"{name}.{len(parts)}"
         if isinstance(part, nn.Linear):
             tensors |= {f"{place}.weight": part.weight.numpy(), f"{place}.bias": part.bias.numpy()}
@@ -142,10 +142,10 @@ def _describe_module(module: nn.Module, name: str, tensors: Arrays) -> list[dict
     return parts
 
 
-def _flat(module: nn.Module) -> list[nn.Module]:
-    if isinstance(module, nn.Identity):
-        return []
-    return [part for inner in module for part in _flat(inner)] if isinstance(module, nn.Sequential) else [module]
+def _flatten_sequence(module: nn.Module) -> list[nn.Module]:
+    if isinstance(module, nn.Sequential):
+        return [part for inner in module for part in _flatten_sequence(inner)]
+    return [] if isinstance(module, nn.Identity) else [module]
 
 
 def _build_module(described: list[Mapping[str, Any]], name: str, tensors: Arrays) -> nn.Sequential:
@@ -196,16 +196,11 @@ def _build_head(described: Mapping[str, Any], tensors: Arrays) -> Head:
             return Categories(net, sizes, single=bool(described["single"]), maskable=bool(described["maskable"]))
         case "gaussian":
             layers = described["log_std"]
-            spread: torch.Tensor | nn.Module
+            log_std: torch.Tensor | nn.Module
             if layers is None:
-                spread = torch.from_numpy(np.array(tensors.pop("log_std")))
+                log_std = torch.from_numpy(np.array(tensors.pop("log_std")))
             else:
-                spread = _build_module(layers, "log_std", tensors)
-            return Gaussian(
-                net,
-                spread,
-                squashed=bool(described["squashed"]),
-                state_dependent=bool(described["state_dependent"]),
-                use_expln=bool(described["use_expln"]),
-            )
+                log_std = _build_module(layers, "log_std", tensors)
+            flags = {name: bool(described[name]) for name in ("squashed", "state_dependent", "use_expln")}
+            return Gaussian(net, log_std, **flags)
     raise PolicyError(f"unknown head {described['kind']!r}")

@@ -1,10 +1,9 @@
-"""Reader of CleanRL's ``.cleanrl_model`` files: the state dicts of its known networks.
+"""Reader of CleanRL's ``.cleanrl_model`` files.
 
-CleanRL's scripts have one network each, and a file holds its tensors without saying which: their names do. Known are
-those of ``dqn``, ``c51`` and ``ppo``, their variants for Atari, and ``ppo``, ``ddpg``, ``td3`` and ``sac`` for
-continuous actions.
+Each script of CleanRL has one network, which is recognised by the names of its tensors. Supported are ``dqn``, ``c51``
+and ``ppo``, their variants for Atari, and ``ppo``, ``ddpg``, ``td3`` and ``sac`` for continuous actions.
 
-``ppo_continuous_action`` normalises observations in a wrapper whose statistics it does not save: give them, if you have
+``ppo_continuous_action`` normalises observations in a wrapper and does not save the statistics: pass them if you have
 them.
 """
 
@@ -24,11 +23,11 @@ from legible.policies.activations import Activation
 from legible.policies.actors.heads import Categories, Certain, Gaussian, Head, QValues
 from legible.policies.actors.networks import Flatten, NatureCnn, linear, sequence
 from legible.policies.actors.policy import ActorPolicy
-from legible.policies.architecture import array_in
 from legible.policies.encoding import Plain
 from legible.policies.network import Layer, NetworkPolicy
 from legible.policies.normalising import normalised_file
 from legible.policies.protocol import Policy, PolicyError, naming
+from legible.policies.readers.torch_state import array_in
 from legible.policies.registry import LoadOptions, PolicyReader
 from legible.policies.torch_file import checked_state, read_saved
 
@@ -59,7 +58,7 @@ def read(path: Path, options: LoadOptions) -> Policy:
             policy = _policy_of(state, said, path)
     except (RuntimeError, ValueError, AssertionError, IndexError) as error:
         raise PolicyError(f"{path}: its tensors do not fit each other: {str(error)[:200]}") from error
-    return normalised_file(policy, path, options, trained_so=False)
+    return normalised_file(policy, path, options, trained_normalised=False)
 
 
 def _policy_of(state: State, said: Mapping[str, Any], path: Path) -> NetworkPolicy | ActorPolicy:
@@ -96,7 +95,7 @@ def _policy_of(state: State, said: Mapping[str, Any], path: Path) -> NetworkPoli
 
 
 def _squashed_actor(state: State, path: Path, named: Mapping[str, Any]) -> ActorPolicy:
-    """The actors of DDPG, TD3 and SAC: tanh, stretched to bounds that are among the tensors."""
+    """Return an actor of DDPG, TD3 or SAC: tanh, scaled to bounds that are among the tensors."""
     scale, bias = (array_in(state, f"action_{name}", path).reshape(-1) for name in ("scale", "bias"))
     actions = spaces.Box(bias - scale, bias + scale, bias.shape, np.float32)
     hidden = [_layer(state, name, "relu", path) for name in ("fc1", "fc2")]
@@ -111,14 +110,14 @@ def _squashed_actor(state: State, path: Path, named: Mapping[str, Any]) -> Actor
 
 
 def _pictures(state: State, path: Path, named: Mapping[str, Any]) -> ActorPolicy:
-    """The networks for Atari: three convolutions, a layer, and the last layer, of values or of an actor."""
+    """Return a network for Atari: three convolutions, a layer, and a last layer of values or of an actor."""
     convolutions = [
         (array_in(state, f"network.{place}.weight", path), array_in(state, f"network.{place}.bias", path))
         for place in (0, 2, 4)
     ]
     hidden = _layer(state, "network.7", "relu", path)
     side = math.isqrt(hidden.n_inputs // convolutions[-1][0].shape[0])
-    size = 8 * side + 28  # the smallest picture that the convolutions of NatureCnn turn into side × side
+    size = 8 * side + 28  # the smallest image that the convolutions of NatureCnn reduce to side × side
     space = spaces.Box(0, 255, (convolutions[0][0].shape[1], size, size), np.uint8)
     is_actor = "actor.weight" in state
     last = _layer(state, "actor" if is_actor else "network.9", "identity", path)
@@ -133,7 +132,7 @@ def _pictures(state: State, path: Path, named: Mapping[str, Any]) -> ActorPolicy
 
 
 class _ExpectedValue(nn.Module):
-    """The mean of the distribution over returns that C51 learns for each action."""
+    """Mean of the return distribution that C51 learns for each action."""
 
     def __init__(self, atoms: np.ndarray[Any, np.dtype[np.float32]]) -> None:
         super().__init__()
@@ -145,7 +144,7 @@ class _ExpectedValue(nn.Module):
 
 
 class _Spread(nn.Module):
-    """CleanRL's SAC keeps the logarithm of the spread between −5 and 2 with a tanh."""
+    """Bounds of CleanRL's SAC for the log standard deviation: a tanh between −5 and 2."""
 
     def forward(self, values: torch.Tensor) -> torch.Tensor:
         return _SMALLEST_LOG_STD + 0.5 * (_LARGEST_LOG_STD - _SMALLEST_LOG_STD) * (values.tanh() + 1)
@@ -157,13 +156,10 @@ def _layer(state: State, name: str, activation: str, path: Path) -> Layer:
 
 def _layers(state: State, prefix: str, activation: str, path: Path) -> tuple[Layer, ...]:
     """Return the layers 0, 2, 4 … of a sequence; the last has no activation."""
-    places = sorted(
-        int(name.split(".")[1]) for name in state if name.startswith(f"{prefix}.") and name.endswith(".weight")
-    )
-    last = places[-1]
-    return tuple(
-        _layer(state, f"{prefix}.{place}", "identity" if place == last else activation, path) for place in places
-    )
+    weights = (name for name in state if name.startswith(f"{prefix}.") and name.endswith(".weight"))
+    *hidden, last = sorted(int(name.split(".")[1]) for name in weights)
+    activations = [*((place, activation) for place in hidden), (last, "identity")]
+    return tuple(_layer(state, f"{prefix}.{place}", name, path) for place, name in activations)
 
 
 def _unbounded(width: int) -> spaces.Box:

@@ -1,6 +1,7 @@
 """Readers of policies that are code: TorchScript files and ``module:function``.
 
-They run what somebody wrote, so they are only opened when the person named them or trusts them.
+They run code. A ``module:function`` is imported if the user typed its name or trusts it. A TorchScript file looks like
+data, so typing its name is not enough: the user has to trust it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 import numpy.typing as npt
 import torch
 
+from legible.errors import describe_error, did_you_mean
 from legible.policies.protocol import Observations, Policy, PolicyError
 from legible.policies.readers import objects
 from legible.policies.registry import LoadOptions, PolicyReader
@@ -26,13 +28,13 @@ _NAMED = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
 @dataclass(eq=False)
 class TorchScriptFunction:
-    """A TorchScript program as a function on arrays; it travels to other processes as the bytes that it is."""
+    """A TorchScript program as a function on arrays; it is pickled as bytes."""
 
     program: bytes
     _module: Any = field(default=None, repr=False)
 
     def __call__(self, observations: Observations) -> npt.NDArray[Any]:
-        """Return what the program makes of the observations."""
+        """Return the output of the program."""
         if self._module is None:
             load: Any = torch.jit.load
             with warnings.catch_warnings():
@@ -41,7 +43,7 @@ class TorchScriptFunction:
         with torch.inference_mode():
             answer = self._module(torch.tensor(observations))
         if not isinstance(answer, torch.Tensor):
-            raise PolicyError(f"the program returns a {type(answer).__name__}, where one tensor is needed")
+            raise PolicyError(f"the program returns a {type(answer).__name__}, but must return one tensor")
         result: npt.NDArray[Any] = answer.detach().float().numpy()
         return result
 
@@ -55,17 +57,20 @@ def is_script(source: Any) -> bool:
 
 
 def read_script(path: Path, options: LoadOptions) -> Policy:
-    """Load a TorchScript program that the person named or trusts."""
-    if not options.may_run_code:
+    """Read a TorchScript program that the user trusts."""
+    if not options.trust:
         raise PolicyError(
-            f"{path}: a TorchScript file is a program; it is only run if you name it yourself or trust it (--trust)"
+            f"{path}: a TorchScript file is a program that can read and write files. If you trust its author, add "
+            "--trust"
         )
     options.refuse("a TorchScript file", "activation", "encoding", "algorithm")
     function = TorchScriptFunction(path.read_bytes())
     try:
         return objects.with_output(function, options, str(path))
-    except RuntimeError as error:
-        raise PolicyError(f"{path}: the program cannot be run: {str(error)[:300]}") from error
+    except PolicyError as error:
+        if not isinstance(error.__cause__, RuntimeError):
+            raise
+        raise PolicyError(f"{path}: the program cannot be run: {str(error.__cause__)[:300]}") from error
 
 
 def is_named(source: Any) -> bool:
@@ -74,26 +79,30 @@ def is_named(source: Any) -> bool:
 
 
 def read_named(source: str, options: LoadOptions) -> Policy:
-    """Import a policy, module or function that the person named or trusts."""
+    """Import a policy, module or function that the user typed or trusts."""
+    module_name, _, attribute = source.partition(":")
     if not options.may_run_code:
         raise PolicyError(
-            f"{source!r} would import the module {source.partition(':')[0]!r}, which runs its code; it is only "
-            "imported if you name it yourself or trust it (--trust)"
+            f"{source!r} would import the module {module_name!r}, which runs its code; name it on the command line or "
+            "trust it (--trust)"
         )
-    module_name, _, attribute = source.partition(":")
     try:
-        found: Any = importlib.import_module(module_name)
+        module = importlib.import_module(module_name)
+    except Exception as error:
+        why = error if isinstance(error, ImportError) else describe_error(error)
+        raise PolicyError(f"{source!r}: the module {module_name!r} cannot be imported ({why})") from error
+    found: Any = module
+    try:
         for part in attribute.split("."):
             found = getattr(found, part)
-    except ImportError as error:
-        raise PolicyError(f"{source!r}: the module {module_name!r} cannot be imported ({error})") from error
     except AttributeError as error:
-        raise PolicyError(f"{source!r}: the module {module_name!r} has no {attribute!r}") from error
-    for reader in (objects.MODEL_READER, objects.MODULE_READER, objects.POLICY_READER, objects.FUNCTION_READER):
+        hint = did_you_mean(attribute, vars(module))
+        raise PolicyError(f"{source!r}: the module {module_name!r} has no {attribute!r}.{hint}") from error
+    for reader in objects.READERS:
         if reader.is_own(found):
             return reader.read(found, options)
     raise PolicyError(f"{source!r} is a {type(found).__name__}, which is neither a policy nor a function")
 
 
-SCRIPT_READER = PolicyReader("torchscript", "a TorchScript file, if you name it yourself", is_script, read_script)
+SCRIPT_READER = PolicyReader("torchscript", "a TorchScript file, if you trust it", is_script, read_script)
 NAMED_READER = PolicyReader("python", "module:function, if you name it yourself", is_named, read_named)

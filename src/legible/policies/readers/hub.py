@@ -1,7 +1,7 @@
 """Reader of policies on the Hugging Face hub, ``hf:USER/REPO[/FILE][@REVISION]`` (the extra ``hub``).
 
-Files come into huggingface_hub's cache, and from there when there is no network. What belongs to a policy, statistics
-and the RL Zoo's files, is fetched with it. Everything is then read as any other file: nothing that is fetched is run.
+Files are fetched into huggingface_hub's cache, and read from there without a network. Statistics and the RL Zoo's files
+are fetched with a policy. Nothing that is fetched is run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PREFIX = "hf:"
 _ADDRESS = re.compile(r"hf:([\w.-]+/[\w.-]+?)(?:/([\w./ -]+))?(?:@([\w./-]+))?")
 _TIMEOUT = 20.0
 _POLICY_SUFFIXES = (".zip", ".safetensors", ".cleanrl_model", ".onnx")
-_BESIDE = re.compile(r"(.*vec_?normalize.*\.pkl|args\.yml|config\.yml|env_kwargs\.yml|.*\.normalisation\.(npz|toml))")
+_SIDECAR = re.compile(r"(.*vec_?normalize.*\.pkl|args\.yml|config\.yml|env_kwargs\.yml|.*\.normalisation\.(npz|toml))")
 
 
 def is_own(source: Any) -> bool:
@@ -28,19 +28,13 @@ def is_own(source: Any) -> bool:
 
 
 def read(source: str, options: LoadOptions) -> Policy:
-    """Fetch a policy, with what belongs to it, and read it."""
+    """Fetch a policy with its sidecar files, and read it."""
     path = fetch(source)
     return find_reader(path).read(path, options)
 
 
 def fetch(source: str) -> Path:
-    """Fetch a policy, with what belongs to it, into the cache, and return its file.
-
-    Raises
-    ------
-    PolicyError
-        When there is no such policy, several could be meant, or neither the network nor the cache has it.
-    """
+    """Fetch a policy with its sidecar files into the cache, and return its file."""
     written = _ADDRESS.fullmatch(source)
     if written is None or ".." in source:
         raise PolicyError(f"{source!r}: write it as hf:USER/REPO or hf:USER/REPO/FILE")
@@ -54,13 +48,13 @@ def fetch(source: str) -> Path:
             raise PolicyError(f"{source!r}: the repository has no file {wanted!r}; it has {', '.join(names[:10])}")
         folder = Path(wanted).parent
         for name in names:
-            if _BESIDE.fullmatch(Path(name).name) and Path(name).is_relative_to(folder):
+            if _SIDECAR.fullmatch(Path(name).name) and Path(name).is_relative_to(folder):
                 hub.hf_hub_download(repository, name, revision=revision, local_files_only=offline, **place)
         return Path(hub.hf_hub_download(repository, wanted, revision=revision, local_files_only=offline, **place))
     except PolicyError:
         raise
     except Exception as error:
-        # The hub's library and those below it raise many things when there is no network or no such repository.
+        # The hub's library and its dependencies raise many kinds of errors.
         raise PolicyError(
             f"{source!r}: cannot be fetched, and the cache does not have it ({type(error).__name__}: "
             f"{str(error)[:200]})"
@@ -68,9 +62,9 @@ def fetch(source: str) -> Path:
 
 
 def _files(hub: Any, repository: str, revision: str | None, place: dict[str, str | None]) -> tuple[list[str], bool]:
-    """Return the names of the files of a repository; without a network, of those that are in the cache, and True."""
+    """Return the files of a repository and False; without a network, those in the cache and True."""
     try:
-        # Not list_repo_files, which tries for most of a minute to reach a network that is not there.
+        # Not list_repo_files, which waits for most of a minute without a network.
         info = hub.HfApi(endpoint=place["endpoint"]).model_info(repository, revision=revision, timeout=_TIMEOUT)
         return sorted(each.rfilename for each in info.siblings or ()), False
     except Exception as error:
@@ -78,12 +72,12 @@ def _files(hub: Any, repository: str, revision: str | None, place: dict[str, str
             cache = {"local_files_only": True, "cache_dir": place["cache_dir"]}
             kept = Path(hub.snapshot_download(repository, revision=revision, **cache))
         except Exception:
-            raise error from None  # what went wrong first says more
+            raise error from None  # the first error is more informative
         return sorted(str(path.relative_to(kept)) for path in kept.rglob("*") if path.is_file()), True
 
 
 def _policy_among(names: list[str], source: str) -> str:
-    """Return the one file among those of a repository that is a policy."""
+    """Return the only policy among the files of a repository."""
     for suffix in _POLICY_SUFFIXES:
         found = [name for name in names if name.endswith(suffix) and not name.startswith("train_eval")]
         if len(found) == 1:

@@ -1,4 +1,4 @@
-"""Readers of legible's own ``.safetensors`` files, by path and, those of the zoo, by name."""
+"""Readers of legible's ``.safetensors`` files, by path, and by name for those of the zoo."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ def is_own(source: Any) -> bool:
 
 
 def read(path: Path, options: LoadOptions) -> Policy:
-    """Read a policy that `legible.policies.save_policy` wrote; where the file holds rules, it is a guided one."""
+    """Read a policy that `legible.policies.save_policy` wrote; a file with rules gives a guided policy."""
     options.refuse("a .safetensors file", "output", "encoding", "algorithm")
-    network = normalised_file(read_policy_file(path, activation=options.activation), path, options, trained_so=False)
-    # Guidance knows policies, so it is known here by its name only.
-    guided: Policy = importlib.import_module("legible.guidance.policy").with_its_rules(network, path)
+    network = normalised_file(
+        read_policy_file(path, activation=options.activation), path, options, trained_normalised=False
+    )
+    # Guidance imports policies, so it is imported here by name.
+    guided: Policy = importlib.import_module("legible.guidance.policy").restore_guidance(network, path)
     return guided
 
 

@@ -1,7 +1,8 @@
-"""Readers of what is already in memory: policies, models of Stable-Baselines3, modules of PyTorch, functions."""
+"""Readers of objects in memory: policies, models of Stable-Baselines3, PyTorch modules, functions."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,7 +13,8 @@ from torch import nn
 
 from legible.policies.encoding import Plain
 from legible.policies.network import NetworkPolicy, layers_of_modules
-from legible.policies.normalising import normalised, said_normalisation
+from legible.policies.normalisation import Normalisation
+from legible.policies.normalising import given_normalisation, normalised
 from legible.policies.protocol import Policy, PolicyError, UnclearPolicyError
 from legible.policies.registry import LoadOptions, PolicyReader
 from legible.policies.wrapped import (
@@ -21,8 +23,11 @@ from legible.policies.wrapped import (
     FunctionPolicy,
     ModuleFunction,
     Output,
+    as_numbers,
+    call_function,
     check_finite,
     kind_of_output,
+    name_of,
 )
 
 
@@ -37,7 +42,7 @@ def read_model(model: Any, options: LoadOptions) -> Policy:
 
 
 def read_module(module: nn.Module, options: LoadOptions) -> Policy:
-    """Return the policy that a module computes; a plain sequence of layers becomes a `NetworkPolicy`."""
+    """Return the policy of a module; a plain sequence of layers becomes a `NetworkPolicy`."""
     options.refuse("a torch.nn.Module", "activation", "algorithm")
     name = type(module).__name__
     output = _output(options, name)
@@ -52,55 +57,149 @@ def read_module(module: nn.Module, options: LoadOptions) -> Policy:
 
 
 def read_function(function: Callable[..., npt.ArrayLike], options: LoadOptions) -> Policy:
-    """Return the policy that a function computes."""
+    """Return the policy of a function."""
     options.refuse("a function", "activation", "encoding", "algorithm")
-    return with_output(function, options, "the function")
+    return with_output(function, options, name_of(function))
 
 
 def read_policy(policy: Policy, options: LoadOptions) -> Policy:
-    """Return a policy as it is."""
-    options.refuse("what is a policy already", "output", "activation", "normalisation", "encoding", "algorithm")
+    """Return a policy unchanged."""
+    options.refuse("a Policy", "output", "activation", "normalisation", "encoding", "algorithm")
     return policy
+
+
+def read_predictor(model: Any, options: LoadOptions) -> Policy:
+    """Return the policy of an object with ``predict``, which returns actions, or actions and a state."""
+    name = type(model).__name__
+    options.refuse(f"the predict of a {name}", "activation", "encoding", "algorithm")
+    if options.output not in (None, "actions"):
+        raise PolicyError(f"the predict of a {name} returns actions, not {options.output}")
+    return with_output(PredictFunction(model), dataclasses.replace(options, output="actions"), name)
+
+
+@dataclasses.dataclass(frozen=True)
+class PredictFunction:
+    """The ``predict`` of an object as a function from observations to actions, without the state that it returns."""
+
+    model: Any
+
+    def __call__(self, observations: Any) -> Any:
+        """Return the actions."""
+        answer = self.model.predict(observations)
+        return answer[0] if isinstance(answer, tuple) else answer
 
 
 def with_output(
     function: Callable[..., npt.ArrayLike], options: LoadOptions, whose: str
 ) -> FunctionPolicy | ActionFunctionPolicy:
-    """Return the policy that a function computes, by what the caller says that it returns."""
-    output = _output(options, whose)
-    normalisation = said_normalisation(options)
+    """Return the policy of a function with the output that the caller names, or that the action space shows."""
+    normalisation = given_normalisation(options)
     if isinstance(normalisation, Mapping):
         raise PolicyError(f"{whose} reads one array, but the normalisation statistics are for Dict observations")
     n_features = options.n_features
     if normalisation is not None:
         n_features = n_features or normalisation.n_features
+    if options.action_space is not None and options.output in (None, "actions"):
+        controller = _controller(function, options, normalisation, whose)
+        if controller is not None:
+            return controller
+    output = _output(options, whose)
     if output == "actions":
         width = None if n_features is None else _tried_width(function, n_features, whose)
         if width is None:
             raise UnclearPolicyError(
-                f"cannot know how many numbers the actions of {whose} have. Say it with n_features=69 so that it can "
-                "be tried",
-                "n_features",
+                f"the actions of {whose} are unknown. Pass action_space, the environment's, or n_features, such as 69, "
+                "to try it out if its actions are continuous",
+                "action_space",
             )
         actions = spaces.Box(-np.inf, np.inf, (width,), np.float32)
         return ActionFunctionPolicy(function, actions, n_features, normalisation)
+    if options.fallback is not None:
+        raise PolicyError(f"fallback does not apply to {whose}: its {output} decide what is taken instead")
     n_actions = options.n_actions
+    if n_actions is None and n_features is None and isinstance(options.action_space, spaces.Discrete):
+        n_actions = int(options.action_space.n)
     if n_actions is None:
         if n_features is None:
             raise UnclearPolicyError(
-                f"cannot know how many actions {whose} has. Say it with n_actions=5, or with n_features=69 so that it "
-                "can be tried",
+                f"the number of actions of {whose} is unknown. Pass n_actions, or n_features to try it out",
                 "n_actions",
             )
         n_actions = _tried_width(function, n_features, whose)
     return FunctionPolicy(function, output, n_actions, n_features, normalisation)
 
 
+_TRIED_ROWS = (5, 7)  # no network has both numbers of outputs
+
+
+def _controller(
+    function: Callable[..., Any], options: LoadOptions, normalisation: Normalisation | None, whose: str
+) -> ActionFunctionPolicy | None:
+    """Return the policy of a function that returns actions of a space, from a batch or from one observation.
+
+    Returns None if the function returns something else and the caller did not say that it returns actions.
+    """
+    actions, shown = options.action_space, options.observation_space
+    assert actions is not None
+    n_features = options.n_features
+    if shown is not None and not isinstance(shown, spaces.Dict):
+        n_features = int(np.prod(shown.shape or (1,)))
+    if shown is None and n_features is None:
+        raise UnclearPolicyError(f"the observations of {whose} are unknown. Pass observation_space", "action_space")
+    fallback = None
+    if options.fallback is not None:
+        if isinstance(actions, spaces.Box):
+            raise PolicyError(f"fallback does not apply to {whose}: the nearest region of {actions} is taken instead")
+        fallback = tuple(int(value) for value in np.ravel(options.fallback))
+    example = _example(shown) if shown is not None else np.zeros(n_features or 0, np.float32)
+    rest: dict[str, Any] = {"normalisation": normalisation, "observations": shown, "fallback": fallback}
+    problem = "it takes neither a batch nor one observation"
+    is_flat = not isinstance(shown, spaces.Dict) and len(getattr(shown, "shape", (1,)) or ()) <= 1
+    for batched in (True, False) if is_flat else (False,):
+        policy = ActionFunctionPolicy(function, actions, n_features, batched=batched, **rest)
+        try:
+            if batched:
+                tried = [np.tile(np.ravel(example).astype(np.float32), (rows, 1)) for rows in _TRIED_ROWS]
+                shapes = [np.shape(as_numbers(function(batch))) for batch in tried]
+                fitting = [tuple((rows, *shape) for rows in _TRIED_ROWS) for shape in (actions.shape or (), (1,))]
+                if tuple(shapes) not in (fitting if actions.shape == () else fitting[:1]):
+                    problem = f"for {_TRIED_ROWS[0]} observations it returns shape {shapes[0]}"
+                    continue
+            first, second = (policy.predict(example)[0] for _ in range(2))
+        except PolicyError as error:
+            problem = str(error)
+            continue
+        except Exception as error:
+            # A function may fail in any way on observations that are not of the form that it takes.
+            problem = f"it raised {type(error).__name__}: {error}"
+            continue
+        if not np.array_equal(first, second):
+            raise PolicyError(
+                f"{whose} returns other actions for the same observation: it remembers or draws random numbers. "
+                "Studies need a function of the observation; add what it remembers to the observation with a wrapper"
+            )
+        return policy
+    if options.output == "actions":
+        raise PolicyError(f"{whose} does not return actions of {actions}: {problem[:300]}")
+    return None
+
+
+def _example(space: spaces.Space[Any]) -> Any:
+    """Return an observation of a space: zeros, within its bounds."""
+    if isinstance(space, spaces.Dict):
+        return {key: _example(part) for key, part in space.spaces.items()}
+    zeros = np.zeros(space.shape or (), space.dtype)
+    return (
+        np.clip(zeros, space.low, space.high) if isinstance(space, spaces.Box) else zeros + getattr(space, "start", 0)
+    )
+
+
 def _tried_width(function: Callable[..., npt.ArrayLike], n_features: int, whose: str) -> int:
-    answer = np.shape(function(np.zeros((1, n_features), dtype=np.float32)))
+    answer = call_function(function, np.zeros((1, n_features), dtype=np.float32)).shape
     if len(answer) != 2 or answer[0] != 1:
+        hint = ". For action numbers, return np.eye(n_actions)[numbers]" if answer == (1,) else ""
         raise PolicyError(
-            f"{whose} must return scores of shape [n, actions], but for one observation it returns shape {answer}"
+            f"{whose} must return scores of shape [n, actions], but for one observation it returns shape {answer}{hint}"
         )
     return int(answer[1])
 
@@ -108,12 +207,12 @@ def _tried_width(function: Callable[..., npt.ArrayLike], n_features: int, whose:
 def _output(options: LoadOptions, whose: str) -> Output:
     if options.output is None:
         raise UnclearPolicyError(
-            f"cannot know what {whose} returns; say whether it is values (Q-values), logits, log-probabilities or "
-            "probabilities of all actions (--policy-output)",
+            f"the output of {whose} is unknown. Pass output (--policy-output): values (Q-values), logits, "
+            "log-probabilities or probabilities of all actions, or actions",
             "output",
         )
     if options.output not in OUTPUTS:
-        raise PolicyError(f"{options.output!r} is no output of a policy; they are {', '.join(OUTPUTS)}")
+        raise PolicyError(f"output must be one of {', '.join(OUTPUTS)}, not {options.output!r}")
     return options.output
 
 
@@ -133,6 +232,14 @@ MODULE_READER = PolicyReader(
 POLICY_READER = PolicyReader(
     "policy", "a Policy", lambda source: isinstance(source, Policy) and not isinstance(source, type), read_policy
 )
+PREDICT_READER = PolicyReader(
+    "predict",
+    "an object with predict",
+    lambda source: callable(getattr(source, "predict", None)) and not isinstance(source, type),
+    read_predictor,
+)
 FUNCTION_READER = PolicyReader(
     "function", "a function", lambda source: callable(source) and not isinstance(source, type), read_function
 )
+READERS = (MODEL_READER, MODULE_READER, POLICY_READER, PREDICT_READER, FUNCTION_READER)
+"""The readers of objects in order of precedence."""

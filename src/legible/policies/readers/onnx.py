@@ -30,19 +30,18 @@ _OUTPUT_NAMES: dict[str, Output] = {
     "action": "actions",
 }
 _MOST_FEATURES = 10**7
-# What people call the output of a graph, where the name leaves no doubt.
 
 
 @dataclass(eq=False)
 class OnnxFunction:
-    """The graph of an ONNX file as a function on arrays; it travels to other processes as the bytes that it is."""
+    """The graph of an ONNX file as a function on arrays; it is pickled as bytes."""
 
     graph: bytes
     _session: Any = field(default=None, repr=False)
 
     @property
     def session(self) -> Any:
-        """The session of onnxruntime, on one thread of the processor."""
+        """Session of onnxruntime with one thread."""
         if self._session is None:
             runtime = optional_package("onnxruntime", "onnx", "ONNX files")
             settings = runtime.SessionOptions()
@@ -55,7 +54,7 @@ class OnnxFunction:
         return self._session
 
     def __call__(self, observations: Observations) -> npt.NDArray[Any]:
-        """Return what the graph makes of the observations, in one go if it takes batches of any size."""
+        """Return the output of the graph, in one call if it takes batches of any size."""
         given = self.session.get_inputs()[0]
         name, shape = given.name, [size if isinstance(size, int) else None for size in given.shape]
         batch = observations.reshape(len(observations), *(shape[1:] if None not in shape[1:] else [-1]))
@@ -80,7 +79,7 @@ def read(path: Path, options: LoadOptions) -> Policy:
     except LegibleError:
         raise
     except Exception as error:
-        # onnxruntime has an error of its own for every way in which a file can be damaged.
+        # onnxruntime raises many kinds of errors for damaged files.
         raise PolicyError(f"{path}: onnxruntime cannot read it: {str(error)[:300]}") from error
     if not outputs:
         raise PolicyError(f"{path}: the graph has no output")
@@ -96,8 +95,8 @@ def read(path: Path, options: LoadOptions) -> Policy:
     output = options.output or _OUTPUT_NAMES.get(outputs[0].name.lower())
     if output is None:
         raise UnclearPolicyError(
-            f"{path}: its output is called {outputs[0].name!r}, which does not say what it is. Give the output: "
-            "values, logits, log-probabilities, probabilities or actions",
+            f"{path}: the meaning of its output {outputs[0].name!r} is unknown. Pass output: values, logits, "
+            "log-probabilities, probabilities or actions",
             "output",
         )
     asked = dataclasses.replace(options, output=output, n_features=n_features)

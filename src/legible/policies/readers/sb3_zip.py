@@ -43,13 +43,13 @@ def is_folder(source: Any) -> bool:
 
 
 def read_folder(folder: Path, options: LoadOptions) -> Policy:
-    """Read the policy of a folder, with its statistics and with what its environment needs."""
+    """Read the policy of a folder, with its statistics and the settings of its environment."""
     path = policy_in_folder(folder)
     return _read_trained(path, options, find_training(path, anywhere=True))
 
 
 def _read_trained(path: Path, options: LoadOptions, training: Training | None) -> Policy:
-    """Read the policy of a zip, with what its environment needs, as the RL Zoo's files say, among its metadata."""
+    """Read the policy of a zip; the environment settings in the RL Zoo's files go into its metadata."""
     options.refuse("a policy file", "output")
     algorithm = checked_algorithm(options.algorithm)
     frames = 1 if training is None else training.frame_stack
@@ -58,19 +58,19 @@ def _read_trained(path: Path, options: LoadOptions, training: Training | None) -
         from legible.policies.sb3.models import load_trusted_zip, policy_of_model  # noqa: PLC0415 (slow import)
 
         options.refuse("a trusted zip", "activation", "encoding")
-        model, trained_so = load_trusted_zip(path, algorithm)
+        model, is_normalised = load_trusted_zip(path, algorithm)
         policy = policy_of_model(model)
     else:
         contents = read_contents(path)
-        trained_so = trained_normalised(contents)
+        is_normalised = trained_normalised(contents)
         policy = read_sb3_zip(contents, algorithm, options)
-    policy = normalised_file(policy, path, options, trained_so=trained_so, frames=frames)
+    policy = normalised_file(policy, path, options, trained_normalised=is_normalised, frames=frames)
     if training is None:
         return policy
     if training.normalised and policy.normalisation is None and options.normalisation is None:
         raise UnclearPolicyError(
-            f"{path}: config.yml says that its observations were normalised, but their statistics are not there. Put "
-            "vecnormalize.pkl beside it or give the file as normalisation; 'none' if there are none",
+            f"{path}: its observation statistics are missing: config.yml says that observations were normalised. Put "
+            "vecnormalize.pkl next to it or pass the file as normalisation; pass 'none' if there are none",
             "normalisation",
         )
     needed = {

@@ -1,17 +1,50 @@
-"""Reader of plain PyTorch files: tensors, with a TOML file that says which network they are."""
+"""Reader of plain PyTorch files: tensors with a TOML description of the network.
+
+.. code-block:: toml
+
+    output = "values"                # or "logits", or "actions"
+
+    [[layers]]
+    name = "fc1"                     # of the tensors fc1.weight and fc1.bias
+    activation = "relu"
+
+    [[layers]]
+    name = "fc2"
+
+Layers are listed in order; ``activation`` is optional. Layers with weights of four dimensions are convolutions, with a
+``stride``; they need ``observation_shape = [4, 84, 84]``, and images ``divide_by = 255``. For ``output = "actions"``
+the bounds are ``low`` and ``high``, one number per action. With ``squashed = true`` the last activation gives numbers
+between −1 and 1 that are scaled to the bounds; otherwise actions are clipped.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from legible.policies.architecture import policy_of_state, read_architecture
+import numpy as np
+import numpy.typing as npt
+import torch
+from gymnasium import spaces
+from torch import nn
+
+from legible.errors import did_you_mean
+from legible.files import read_toml
+from legible.policies.activations import Activation
+from legible.policies.actors.heads import Categories, Certain, QValues
+from legible.policies.actors.networks import Activated, Flatten, convolution, sequence
+from legible.policies.actors.policy import ActorPolicy
+from legible.policies.encoding import Plain
+from legible.policies.network import Layer, NetworkPolicy
 from legible.policies.normalising import normalised_file
-from legible.policies.protocol import Policy, UnclearPolicyError
+from legible.policies.protocol import Policy, PolicyError, UnclearPolicyError, naming
 from legible.policies.registry import LoadOptions, PolicyReader
 from legible.policies.torch_file import is_torchscript, read_state
 
 SUFFIXES = (".pt", ".pth", ".ckpt")
+_MOST_BYTES = 2**20
 
 
 def is_own(source: Any) -> bool:
@@ -27,12 +60,185 @@ def read(path: Path, options: LoadOptions) -> Policy:
     if options.architecture is None and not described.is_file():
         shapes = ", ".join(f"{name} {list(tensor.shape)}" for name, tensor in list(state.items())[:8])
         raise UnclearPolicyError(
-            f"{path}: it holds tensors ({shapes}{' …' if len(state) > 8 else ''}), but not which network they are. "
-            f"Describe it in {described.name} beside it: output, and the layers in their order",
+            f"{path}: the network of its tensors ({shapes}{' …' if len(state) > 8 else ''}) is unknown. Describe it in "
+            f"{described.name} next to it: output, and the layers in order",
             "architecture",
         )
     policy = policy_of_state(state, read_architecture(described), path)
-    return normalised_file(policy, path, options, trained_so=False)
+    return normalised_file(policy, path, options, trained_normalised=False)
+
+
+@dataclass(frozen=True)
+class LayerDescription:
+    """One layer: the name of its tensors, activation, stride and padding."""
+
+    name: str
+    activation: str = "identity"
+    stride: int = 1
+    padding: int = 0
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """Description of the network in a file."""
+
+    output: Literal["values", "logits", "actions"]
+    layers: tuple[LayerDescription, ...]
+    observation_shape: tuple[int, ...] | None = None
+    divide_by: float = 1.0
+    low: tuple[float, ...] | None = None
+    high: tuple[float, ...] | None = None
+    squashed: bool = False
+
+
+def read_architecture(path: Path) -> Architecture:
+    """Read the description of a network."""
+    if not path.is_file():
+        raise PolicyError(f"{path}: no such file with a description of a network")
+    said = read_toml(path, PolicyError, _MOST_BYTES)
+    layers = said.pop("layers", None)
+    if not isinstance(layers, list) or not layers or not all(isinstance(each, dict) for each in layers):
+        raise PolicyError(f"{path}: layers are missing: write a [[layers]] table with a name for each, in order")
+    return Architecture(
+        layers=tuple(
+            LayerDescription(**_checked(each, _OF_A_LAYER, ("name",), f"{path}: layers.{number}"))
+            for number, each in enumerate(layers)
+        ),
+        **_checked(said, _OF_A_NETWORK, ("output",), str(path)),
+    )
+
+
+def _checked(
+    said: Mapping[str, Any], known: Mapping[str, Callable[[Any], Any]], needed: tuple[str, ...], where: str
+) -> dict[str, Any]:
+    """Return the parsed entries of a table; raise an error for missing, unknown and invalid ones."""
+    for name in needed:
+        if name not in said:
+            raise PolicyError(f"{where}: {name} is missing")
+    for name in said:
+        if name not in known:
+            raise PolicyError(f"{where}: unknown entry {name!r}.{did_you_mean(name, known)}")
+    read = {}
+    for name, value in said.items():
+        read[name] = known[name](value)
+        if read[name] is None:
+            raise PolicyError(f"{where}: {name} cannot be {str(value)[:100]!r}")
+    return read
+
+
+def _whole(smallest: int) -> Callable[[Any], int | None]:
+    return lambda value: value if type(value) is int and smallest <= value <= 10_000 else None
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _all(one: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...] | None]:
+    def read(values: Any) -> tuple[Any, ...] | None:
+        taken = tuple(one(value) for value in values) if isinstance(values, list) and values else (None,)
+        return None if None in taken else taken
+
+    return read
+
+
+_OF_A_LAYER: Mapping[str, Callable[[Any], Any]] = {
+    "name": lambda value: value if isinstance(value, str) else None,
+    "activation": lambda value: value if isinstance(value, str) else None,
+    "stride": _whole(1),
+    "padding": _whole(0),
+}
+_OF_A_NETWORK: Mapping[str, Callable[[Any], Any]] = {
+    "output": lambda value: value if value in ("values", "logits", "actions") else None,
+    "observation_shape": _all(_whole(1)),
+    "divide_by": lambda value: number if (number := _number(value)) else None,
+    "low": _all(_number),
+    "high": _all(_number),
+    "squashed": lambda value: value if isinstance(value, bool) else None,
+}
+
+
+def policy_of_state(state: Mapping[str, torch.Tensor], said: Architecture, path: Path) -> NetworkPolicy | ActorPolicy:
+    """Return the policy of tensors with a description."""
+    parts = [_part(state, layer, path) for layer in said.layers]
+    last = next((part for part in reversed(parts) if isinstance(part, Layer)), None)
+    if last is None or parts[-1] is not last:
+        raise PolicyError(f"{path}: the last layer must be fully connected")
+    dense = [part for part in parts if isinstance(part, Layer)]
+    if len(dense) == len(parts) and said.output != "actions" and said.divide_by == 1.0:
+        kind: Literal["values", "log-probabilities"] = "values" if said.output == "values" else "log-probabilities"
+        with naming(path):
+            return NetworkPolicy(tuple(dense), kind, Plain(dense[0].n_inputs))
+    return _actor(parts, said, last.n_outputs, path)
+
+
+def _actor(parts: list[Layer | nn.Module], said: Architecture, width: int, path: Path) -> ActorPolicy:
+    first = parts[0]
+    shape = said.observation_shape or ((first.n_inputs,) if isinstance(first, Layer) else None)
+    if shape is None:
+        raise PolicyError(f"{path}: observation_shape is missing; a network with convolutions needs it")
+    convolutions = [part for part in parts if not isinstance(part, Layer)]
+    if parts[: len(convolutions)] != convolutions:
+        raise PolicyError(f"{path}: a convolution follows a fully connected layer; put convolutions first")
+    scale = [_Divide(said.divide_by)] if said.divide_by != 1.0 else []
+    extractor = nn.Sequential(*scale, *convolutions, Flatten())
+    net = sequence(parts[len(convolutions) :])
+    actions: spaces.Discrete | spaces.Box
+    head: QValues | Categories | Certain
+    if said.output == "actions":
+        for bounds in (said.low, said.high):
+            if bounds is not None and len(bounds) != width:
+                raise PolicyError(f"{path}: there are {len(bounds)} bounds for the {width} numbers of an action")
+        low, high = (np.full(width, ends, np.float32) for ends in (said.low or -np.inf, said.high or np.inf))
+        actions, head = spaces.Box(low, high, (width,), np.float32), Certain(net)
+    else:
+        actions = spaces.Discrete(width)
+        head = QValues(net) if said.output == "values" else Categories(net, (width,), single=True)
+    pictures = spaces.Box(0, 255, shape, np.uint8) if said.divide_by != 1.0 else spaces.Box(-np.inf, np.inf, shape)
+    policy = ActorPolicy(pictures, actions, extractor, nn.Identity(), head, squashed=said.squashed, scale_images=False)
+    try:
+        policy.try_once()
+    except RuntimeError as error:
+        raise PolicyError(f"{path}: the tensors do not fit each other or observations of shape {shape}") from error
+    return policy
+
+
+class _Divide(nn.Module):
+    """Module that divides its input, as networks for images do."""
+
+    def __init__(self, by: float) -> None:
+        super().__init__()
+        self.by = by
+
+    def forward(self, values: torch.Tensor) -> torch.Tensor:
+        return values / self.by
+
+
+def _part(state: Mapping[str, torch.Tensor], layer: LayerDescription, path: Path) -> Layer | nn.Module:
+    weight = array_in(state, f"{layer.name}.weight", path)
+    has_bias = f"{layer.name}.bias" in state
+    bias = array_in(state, f"{layer.name}.bias", path) if has_bias else np.zeros(len(weight), np.float32)
+    try:
+        activation = Activation.of(layer.activation)
+        if weight.ndim == 4:
+            return nn.Sequential(convolution(weight, bias, layer.stride, layer.padding), Activated(activation))
+        return Layer(weight, bias, activation)
+    except (PolicyError, RuntimeError) as error:
+        raise PolicyError(f"{path}: layer {layer.name!r}: {error}") from error
+
+
+def array_in(state: Mapping[str, torch.Tensor], name: str, path: Path) -> npt.NDArray[np.float32]:
+    """Return a tensor of a file as an array of finite numbers, or raise an error."""
+    tensor = state.get(name)
+    if tensor is None:
+        known = ", ".join(list(state)[:8])
+        raise PolicyError(f"{path}: there is no tensor {name!r}; there are {known}{' …' if len(state) > 8 else ''}")
+    if not tensor.is_floating_point():
+        raise PolicyError(f"{path}: tensor {name!r} holds {tensor.dtype}, not numbers of a network")
+    values: npt.NDArray[np.float32] = tensor.detach().float().numpy()
+    if not np.isfinite(values).all():
+        raise PolicyError(f"{path}: tensor {name!r} is not finite: it holds NaN or infinity")
+    return values
 
 
 READER = PolicyReader(

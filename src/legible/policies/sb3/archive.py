@@ -1,4 +1,4 @@
-"""Stable-Baselines3's ``.zip`` files: what is in one, unpacked with care and without unpickling anything.
+"""Contents of Stable-Baselines3's ``.zip`` files, read without unpickling anything.
 
 - `Contents`, `read_contents`: the readable part of a zip.
 - `read_tensors`: the tensors of its policy by name.
@@ -24,43 +24,37 @@ SUPPORTED = (
     "classes that Stable-Baselines3 and sb3-contrib bring, with observations and actions that are Box, Discrete, "
     "MultiDiscrete or MultiBinary, and Dict observations"
 )
-"""What can be read without running code, for people."""
+"""Description of the policies that can be read without running code."""
 
-_TRUST = "If you trust its author, open it as trusted: Stable-Baselines3's own loader then reads it and runs its code."
+_TRUST = "If you trust its author, open it with trust: Stable-Baselines3's own loader reads it and runs its code."
 
 
 @dataclass(frozen=True)
 class Contents:
-    """The readable part of a zip: its ``data``, in which pickles stay the text that they are, and who wrote it."""
+    """The readable part of a zip: its ``data``, in which pickles stay text, and the version of Stable-Baselines3."""
 
     path: Path
     data: Mapping[str, Any]
     version: str | None
 
     def text_of(self, key: str) -> Mapping[str, Any]:
-        """Return the readable attributes of an entry of ``data``; nothing when it is missing."""
+        """Return the readable attributes of an entry of ``data``, empty if it is missing."""
         entry = self.data.get(key)
         if not isinstance(entry, dict):
             return {}
         return {name: value for name, value in entry.items() if name != ":serialized:"}
 
     def ask(self, what: str, argument: str, example: str) -> NoReturn:
-        """Refuse, and say which argument answers the question."""
+        """Raise an error that names the missing argument."""
         raise UnclearPolicyError(f"{self.path}: {what}. Give the {argument}, such as {example}. {_TRUST}", argument)
 
     def refuse(self, what: str) -> NoReturn:
-        """Refuse what is not supported, and say what else can be done."""
+        """Raise an error about something that is not supported, with the alternatives."""
         raise PolicyError(f"{self.path}: {what}. Supported are {SUPPORTED}. {_TRUST}")
 
 
 def read_contents(path: Path) -> Contents:
-    """Return the readable part of a zip.
-
-    Raises
-    ------
-    PolicyError
-        When the file is missing, damaged or no policy of Stable-Baselines3.
-    """
+    """Return the readable part of a zip."""
     with _opened(path) as archive:
         names = archive.namelist()
         if "policy.pth" not in names:
@@ -79,7 +73,7 @@ def read_contents(path: Path) -> Contents:
 
 
 def read_tensors(path: Path) -> dict[str, torch.Tensor]:
-    """Return the tensors of the policy in a zip by name, or say why they are none."""
+    """Return the tensors of the policy in a zip by name."""
     with _opened(path) as archive:
         raw = _read_member(path, archive, "policy.pth")
     return read_state(raw, path, "policy.pth")
@@ -94,7 +88,7 @@ def _opened(path: Path) -> zipfile.ZipFile:
         what = "the zip file is truncated or damaged" if begins_well else "this is no zip file"
         raise PolicyError(f"{path}: {what}") from error
     if min((member.header_offset for member in archive.infolist()), default=0) > 0:
-        # The tensors are zips themselves: of a truncated file one of those is found instead.
+        # The tensors are zips, too: in a truncated file one of those is found instead.
         archive.close()
         raise PolicyError(f"{path}: the zip file is truncated or damaged")
     return archive

@@ -1,10 +1,10 @@
-"""What the JSON in a zip of Stable-Baselines3 says about its policy.
+"""Description of a policy in the JSON of a zip of Stable-Baselines3.
 
-Whatever JSON cannot hold stands in it twice, as a pickle in base64 under ``":serialized:"`` and, for people, as the
-text of its attributes. Only that text is read here.
+Objects that JSON cannot hold are stored twice: as a pickle in base64 under ``":serialized:"``, and as the text of their
+attributes. Only the text is read here.
 
 - `algorithm_of`: the algorithm.
-- `options_of`, `activation_of`: how the network was built.
+- `options_of`, `activation_of`: options and activation of the network.
 - `trained_normalised`: whether observations were normalised.
 """
 
@@ -26,10 +26,10 @@ ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
 """The algorithms of Stable-Baselines3 and sb3-contrib whose policies can be loaded."""
 
 Between = Activation | Literal["prelu"]
-"""What stands between the layers: one activation, or one with a slope that is among the tensors."""
+"""Activation between the layers; PReLU has its slope among the tensors."""
 
 Design = Literal["values", "actor-critic", "squashed actor", "plain actor"]
-"""How the network of an algorithm is built: Q-values; actor and critic side by side; the actor of SAC; that of TD3."""
+"""Design of an algorithm's network: Q-values, actor and critic, the actor of SAC, or that of TD3."""
 
 DESIGNS: Mapping[Algorithm, Design] = {
     "DQN": "values",
@@ -68,7 +68,7 @@ _FAMILIES: Mapping[str, tuple[tuple[str, ...], tuple[Algorithm, ...]]] = {
     "stable_baselines3.td3.policies": (("TD3Policy", "CnnPolicy", "MultiInputPolicy"), ("TD3", "DDPG")),
     "sb3_contrib.ars.policies": (("ARSPolicy", "ARSLinearPolicy"), ("ARS",)),
 }
-# Policy classes whose networks can be rebuilt from their tensors, by module, with the algorithms that have them.
+# Policy classes whose networks can be rebuilt from their tensors, by module, with their algorithms.
 
 _HARMLESS_OPTIONS = frozenset(
     {
@@ -108,7 +108,7 @@ _FUNCTION_TEXT = re.compile(r"<function ([\w.<>]+)\.__init__ at 0x[0-9a-fA-F]+>"
 
 
 def checked_algorithm(said: str | None) -> Algorithm | None:
-    """Return an algorithm by its name as people write it, or say which there are."""
+    """Return the algorithm for a name in any spelling, or raise an error that lists the algorithms."""
     if said is None:
         return None
     plain = said.upper().replace("-", "").replace("_", "")
@@ -122,10 +122,10 @@ def checked_algorithm(said: str | None) -> Algorithm | None:
 
 
 def trained_normalised(contents: Contents) -> bool | None:
-    """Return whether a policy was trained behind ``VecNormalize``, None when its zip does not show it.
+    """Return whether a policy was trained with ``VecNormalize``, None if its zip does not show it.
 
-    On-policy algorithms keep the last observation before normalisation only behind one. The others keep it always, and
-    those that have never been trained never.
+    On-policy algorithms store the last unnormalised observation only with ``VecNormalize``. Others always store it, and
+    untrained ones never.
     """
     if "gae_lambda" not in contents.data or contents.data.get("_last_obs") is None:
         return None
@@ -133,16 +133,16 @@ def trained_normalised(contents: Contents) -> bool | None:
 
 
 def algorithm_of(contents: Contents, said: Algorithm | None, *, any_policy_class: bool = False) -> Algorithm:
-    """Return the algorithm that wrote a zip, from the policy class and the settings that it kept.
+    """Return the algorithm that wrote a zip, from its policy class and settings.
 
     Parameters
     ----------
     contents
         The readable part of the zip.
     said
-        What the caller says it is.
+        The caller's answer, None without one.
     any_policy_class
-        Accept policy classes that cannot be rebuilt from tensors alone; the trusted loader can.
+        Whether to accept policy classes that cannot be rebuilt from tensors alone; the trusted loader can.
     """
     written = _algorithm_in_settings(contents)
     family = _family_of(contents, refuse_others=not any_policy_class)
@@ -163,7 +163,7 @@ def algorithm_of(contents: Contents, said: Algorithm | None, *, any_policy_class
 
 
 def _algorithm_in_settings(contents: Contents) -> Algorithm | None:
-    """Tell the algorithm by settings that only it, or only its relatives, have."""
+    """Return the algorithm by its characteristic settings."""
     settings = contents.data
     if "target_policy_noise" in settings:
         # DDPG is TD3 without what makes it TD3.
@@ -191,7 +191,7 @@ def _family_of(contents: Contents, *, refuse_others: bool) -> tuple[Algorithm, .
 
 
 def options_of(contents: Contents) -> Mapping[str, Any]:
-    """Return the readable options of the policy class, or refuse those whose effect is not known."""
+    """Return the readable options of the policy class; refuse those with unknown effects."""
     if not isinstance(contents.data.get("policy_kwargs"), dict):
         return {}
     options = {key: value for key, value in contents.text_of("policy_kwargs").items() if key != ":type:"}
@@ -200,14 +200,14 @@ def options_of(contents: Contents) -> Mapping[str, Any]:
         contents.refuse(f"its policy_kwargs hold {', '.join(unknown)}, whose effect on the network is not known")
     extractor = options.get("features_extractor_class")
     if extractor is not None and str(extractor) not in _EXTRACTORS:
-        contents.refuse(f"it has its own feature extractor ({str(extractor)[:100]}), which is not supported")
+        contents.refuse(f"it has a custom feature extractor ({str(extractor)[:100]})")
     for key in ("features_extractor_kwargs", "lstm_kwargs"):
         known = _EXTRACTOR_OPTIONS if key == "features_extractor_kwargs" else frozenset()
         inner = options.get(key)
         if inner and (not isinstance(inner, dict) or set(inner) - known):
             contents.refuse(f"its policy_kwargs hold {key} whose effect on the network is not known")
     if options.get("sde_net_arch"):
-        contents.refuse("it has a network of its own for exploration (sde_net_arch), which is not supported")
+        contents.refuse("it has a separate network for exploration (sde_net_arch)")
     return options
 
 

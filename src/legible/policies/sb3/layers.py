@@ -1,9 +1,9 @@
-"""From the tensors of a policy of Stable-Baselines3 to layers of a network.
+"""Network layers from the tensors of a policy of Stable-Baselines3.
 
 - `Tensors`: the tensors by name, each checked when it is taken.
 - `hidden_layers`, `q_layers`: the layers of a sequence of modules.
-- `average_quantiles`, `average_layer`: the last layer of QR-DQN as one of Q-values.
-- `check_ends`: whether the layers fit each other and the spaces.
+- `average_quantiles`, `average_layer`: convert the last layer of QR-DQN to Q-values.
+- `check_ends`: check that the layers fit each other and the spaces.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TENSOR_NAME = re.compile(r"(\d+)\.(weight|bias|ra_mean)")
 
 
 class Tensors:
-    """The tensors of a policy by name, each checked when it is taken; what is not taken in the end is an error."""
+    """The tensors of a policy by name, each checked when it is taken; every tensor must be taken or dropped."""
 
     def __init__(
         self, contents: Contents, tensors: dict[str, torch.Tensor], *, biases_may_be_missing: bool = False
@@ -36,12 +36,12 @@ class Tensors:
         self.biases_may_be_missing = biases_may_be_missing
         self._left = tensors
 
-    def drop(self, prefix: str) -> None:
-        """Leave out the tensors that have no part in choosing actions."""
-        self._left = {name: tensor for name, tensor in self._left.items() if not name.startswith(prefix)}
+    def drop(self, *prefixes: str) -> None:
+        """Drop the tensors with these prefixes, which have no part in choosing actions."""
+        self._left = {name: tensor for name, tensor in self._left.items() if not name.startswith(prefixes)}
 
     def take(self, name: str, dimensions: int) -> npt.NDArray[np.float32]:
-        """Return one tensor as an array."""
+        """Take one tensor as an array."""
         tensor = self._left.pop(name, None)
         where = f"{self.contents.path}: tensor {name!r} of policy.pth"
         if tensor is None:
@@ -56,15 +56,15 @@ class Tensors:
         return values
 
     def has(self, name: str) -> bool:
-        """Return whether there is a tensor of this name."""
+        """Return whether there is a tensor with this name."""
         return name in self._left
 
     def any_of(self, prefix: str) -> bool:
-        """Return whether there is a tensor whose name begins so."""
+        """Return whether there is a tensor with this prefix."""
         return any(name.startswith(prefix) for name in self._left)
 
     def linear(self, name: str) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-        """Return weight and bias of a fully connected layer; one without a bias has zeros."""
+        """Take weight and bias of a fully connected layer; a missing bias is zero."""
         weight = self.take(f"{name}.weight", 2)
         if self.biases_may_be_missing and not self.has(f"{name}.bias"):
             return weight, np.zeros(len(weight), np.float32)
@@ -77,23 +77,21 @@ class Tensors:
         return weight, bias
 
     def places(self, prefix: str) -> list[int]:
-        """Return the places that have a tensor in the sequence of modules called `prefix`, in order."""
+        """Return the sorted positions of the modules with tensors in the sequence `prefix`."""
         inner = (name.removeprefix(f"{prefix}.") for name in self._left if name.startswith(f"{prefix}."))
         return sorted({int(found[1]) for name in inner if (found := _TENSOR_NAME.fullmatch(name)) is not None})
 
     def finish(self) -> None:
-        """Complain about tensors that were not taken: the network is more than it seemed."""
+        """Refuse the policy if a tensor was not taken."""
         if self._left:
             name = sorted(self._left)[0]
             if "features_extractor" in name:
-                self.contents.refuse(
-                    f"tensor {name!r} belongs to a feature extractor of its own, which is not supported"
-                )
+                self.contents.refuse(f"tensor {name!r} belongs to a custom feature extractor")
             self.contents.refuse(f"tensor {name!r} has no place in a plain feed-forward network")
 
 
 def hidden_layers(tensors: Tensors, prefix: str, activation: Between, last: int | None = None) -> list[Layer]:
-    """Take the layers of a sequence of modules linear, activation, linear, activation …, before the place `last`."""
+    """Take the layers of a sequence linear, activation, linear, activation …, before the position `last`."""
     layers: list[Layer] = []
     for place in (place for place in tensors.places(prefix) if last is None or place < last):
         if place % 2:
@@ -107,31 +105,31 @@ def hidden_layers(tensors: Tensors, prefix: str, activation: Between, last: int 
         name = f"{prefix}.{place + 1}.weight"
         slope = tensors.take(name, 1)
         if len(slope) != 1:
-            tensors.contents.refuse(f"tensor '{name}' holds {len(slope)} slopes of a PReLU, where one is supported")
+            tensors.contents.refuse(f"tensor '{name}' holds {len(slope)} slopes of a PReLU; only one is supported")
         layers.append(Layer(weight, bias, Activation("leaky_relu", (("negative_slope", float(slope[0])),))))
     return layers
 
 
 def q_layers(tensors: Tensors, prefix: str, activation: Between) -> tuple[Layer, ...]:
-    """Take the layers of a sequence of modules that ends with a layer."""
+    """Take the layers of a sequence of modules that ends with a linear layer, or of a single linear layer."""
+    if tensors.has(f"{prefix}.weight"):
+        return (Layer(*tensors.linear(prefix)),)
     places = tensors.places(prefix)
     if not places:
         raise PolicyError(
             f"{tensors.contents.path}: policy.pth has no tensor '{prefix}.0.weight': it holds another network"
         )
+    name = f"{prefix}.{places[-1]}"
     hidden = hidden_layers(tensors, prefix, activation, last=places[-1])
     if places[-1] != 2 * len(hidden):
-        tensors.contents.refuse(
-            f"tensor '{prefix}.{places[-1]}.weight' is out of place in a plain feed-forward network"
-        )
-    head = Layer(*tensors.linear(f"{prefix}.{places[-1]}"))
-    return (*hidden, head)
+        tensors.contents.refuse(f"tensor '{name}.weight' is out of place in a plain feed-forward network")
+    return (*hidden, Layer(*tensors.linear(name)))
 
 
 def average_quantiles(
     contents: Contents, options: Mapping[str, Any], layers: tuple[Layer, ...], n_actions: int
 ) -> tuple[Layer, ...]:
-    """Average the quantiles inside the last layer: the mean of linear functions is linear, and cheaper."""
+    """Return the layers with the quantiles averaged inside the last one: the mean of linear functions is linear."""
     head = layers[-1]
     name = f"{contents.path}: the last layer of the quantile network"
     n_quantiles, rest = divmod(head.n_outputs, n_actions)
@@ -139,27 +137,26 @@ def average_quantiles(
         raise PolicyError(f"{name} has {head.n_outputs} outputs, which is no multiple of {n_actions} actions")
     for written in (options.get("n_quantiles"), contents.data.get("n_quantiles")):
         if written not in (None, n_quantiles):
-            raise PolicyError(f"{name} has {n_quantiles} quantiles an action, but the file says {written}")
+            raise PolicyError(f"{name} has {n_quantiles} quantiles per action, but the file says {written}")
     return (*layers[:-1], average_layer(head, n_quantiles))
 
 
 def average_layer(head: Layer, n_quantiles: int) -> Layer:
-    """Return the layer that gives the mean of the quantiles that a layer gives for every action."""
+    """Return a layer that outputs the mean of the quantiles of each action."""
     weight = head.weight.reshape(n_quantiles, -1, head.n_inputs).mean(axis=0, dtype=np.float64)
     bias = head.bias.reshape(n_quantiles, -1).mean(axis=0, dtype=np.float64)
     return Layer(weight.astype(np.float32), bias.astype(np.float32))
 
 
 def check_ends(tensors: Tensors, layers: tuple[Layer, ...], encoding: Encoding, n_actions: int) -> None:
-    """Check that the layers fit each other and the spaces."""
+    """Raise an error if the layers do not fit each other or the spaces."""
     path = tensors.contents.path
     width = encoding.width
     for number, layer in enumerate(layers):
         if layer.n_inputs != width:
-            source = "the observation space gives" if number == 0 else f"layer {number - 1} gives"
-            raise PolicyError(
-                f"{path}: layer {number} of the network reads {layer.n_inputs} values, but {source} {width}"
-            )
+            source = "the observation space has" if number == 0 else f"layer {number - 1} has"
+            outputs = "values" if number == 0 else "outputs"
+            raise PolicyError(f"{path}: layer {number} has {layer.n_inputs} inputs, but {source} {width} {outputs}")
         width = layer.n_outputs
     if width != n_actions:
         raise PolicyError(f"{path}: the network has {width} outputs, but the action space has {n_actions} actions")

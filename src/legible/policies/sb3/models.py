@@ -1,7 +1,7 @@
-"""Models of Stable-Baselines3 that are already in memory, and zips that its own loader opens because they are trusted.
+"""Models of Stable-Baselines3 in memory, and trusted zips that its own loader opens.
 
-Nothing here is imported unless such a model turns up. A plain feed-forward network becomes a `NetworkPolicy`,
-everything else a copy of the model's own policy: training the model further changes neither.
+This module is imported only for such a model. A plain feed-forward network becomes a `NetworkPolicy`, everything else a
+copy of the model's policy: training the model further changes neither.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from torch import nn
 
 from legible.imports import needs_extra, optional_package
 from legible.policies.actors.observations import Statistics, batch_of, normalised_batch
+from legible.policies.actors.policy import SpacePolicy
 from legible.policies.encoding import Encoding, OneHot, Plain
 from legible.policies.network import Layer, NetworkPolicy, layers_of_modules
 from legible.policies.protocol import Observations, PolicyError, ScoreKind, Scores, as_scores
@@ -42,14 +43,9 @@ Sb3Model: TypeAlias = Any
 
 
 def load_trusted_zip(path: Path, algorithm: Algorithm | None) -> tuple[Sb3Model, bool | None]:
-    """Open a zip with Stable-Baselines3's own loader, which runs the code in it.
+    """Return the model of a zip, and whether it was trained with ``VecNormalize`` (None if unknown).
 
-    Returns
-    -------
-    model
-        The model.
-    normalised
-        Whether it was trained behind ``VecNormalize``, None when the zip does not show it.
+    Stable-Baselines3's own loader opens the zip and runs the code in it.
     """
     contents = read_contents(path)
     name = algorithm_of(contents, algorithm, any_policy_class=True)
@@ -63,13 +59,7 @@ def load_trusted_zip(path: Path, algorithm: Algorithm | None) -> tuple[Sb3Model,
 
 
 def policy_of_model(model: Sb3Model) -> NetworkPolicy | FunctionPolicy | ModelPolicy:
-    """Return the policy of a model of Stable-Baselines3, without its normalisation.
-
-    Raises
-    ------
-    PolicyError
-        When its actions are not numbered from 0, or its weights are not finite.
-    """
+    """Return the policy of a model of Stable-Baselines3, without its normalisation."""
     policy = model if isinstance(model, BasePolicy) else model.policy
     if np.any(getattr(policy.action_space, "start", 0)):
         raise PolicyError(f"{type(model).__name__}: actions must be numbered from 0, not {policy.action_space}")
@@ -95,8 +85,8 @@ def policy_of_model(model: Sb3Model) -> NetworkPolicy | FunctionPolicy | ModelPo
     return NetworkPolicy(layers, head.kind, encoding, metadata=metadata)
 
 
-@dataclass(frozen=True, eq=False)
-class ModelPolicy:
+@dataclass(frozen=True, eq=False, repr=False)
+class ModelPolicy(SpacePolicy):
     """A policy of Stable-Baselines3 that acts by its own ``predict``: continuous or several actions, masks, memory.
 
     Parameters
@@ -104,11 +94,11 @@ class ModelPolicy:
     policy
         The policy.
     head
-        Where its scores come from, None when it has none.
+        Source of the scores, None without scores.
     normalisation
-        Statistics to normalise observations with before it sees them.
+        Observation statistics, applied before the policy.
     metadata
-        Anything else worth keeping.
+        Other entries.
     """
 
     policy: BasePolicy
@@ -117,43 +107,32 @@ class ModelPolicy:
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def observation_space(self) -> spaces.Space[Any]:
-        """The observations that it reads."""
+    def observation_space(self) -> spaces.Space[Any]:  # type: ignore[override]
+        """Space of the observations."""
         return self.policy.observation_space
 
     @property
-    def action_space(self) -> spaces.Space[Any]:
-        """The actions that it takes."""
+    def action_space(self) -> spaces.Space[Any]:  # type: ignore[override]
+        """Space of the actions."""
         return self.policy.action_space
 
     @property
     def recurrent(self) -> bool:
-        """Whether it remembers."""
+        """True if the policy has memory."""
         return hasattr(self.policy, "lstm_actor")
 
     @property
     def stochastic(self) -> bool:
-        """Whether actions can be drawn."""
+        """True if actions can be sampled."""
         return hasattr(self.policy, "action_dist") or hasattr(getattr(self.policy, "actor", None), "action_dist")
 
     @property
-    def n_actions(self) -> int:
-        """Number of actions where they are discrete, else 0."""
-        return int(self.action_space.n) if isinstance(self.action_space, spaces.Discrete) else 0
-
-    @property
-    def n_features(self) -> int | None:
-        """Width of a flat observation, None for dictionaries."""
-        space = self.observation_space
-        return None if isinstance(space, spaces.Dict) else math.prod(space.shape or (1,))
-
-    @property
     def kind(self) -> ScoreKind:
-        """What its scores mean, ``"none"`` when it has none."""
+        """Meaning of the scores, ``"none"`` without scores."""
         return "none" if self.head is None else self.head.kind
 
     def scores(self, observations: Observations) -> Scores:
-        """Return the scores ``float[n, actions]`` of a batch of observations, or refuse when it has none."""
+        """Return the scores ``float[n, actions]`` of a batch of observations."""
         if self.head is None:
             raise PolicyError(f"{type(self.policy).__name__} of {self.action_space} has no score for every action")
         batch, _ = batch_of(observations, self.observation_space)
@@ -162,14 +141,9 @@ class ModelPolicy:
             return as_scores(self.head.scores(ready).cpu().numpy(), len(observations), self.n_actions)
 
     def predict(
-        self,
-        observation: Any,
-        state: Any = None,
-        episode_start: Any = None,
-        deterministic: bool = True,
-        **masks: Any,
+        self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True, **masks: Any
     ) -> tuple[npt.NDArray[Any], Any]:
-        """Choose as the policy itself does; ``action_masks`` are handed on."""
+        """Return the action or actions of the policy's own ``predict``, which also takes ``action_masks``."""
         if self.normalisation is not None:
             batch, single = batch_of(observation, self.observation_space)
             ready = normalised_batch(batch, self.normalisation)
@@ -179,14 +153,14 @@ class ModelPolicy:
 
 
 def normalisation_of_model(model: Sb3Model) -> Statistics | None:
-    """Return the statistics of the ``VecNormalize`` around a model's environment, None when there is none."""
+    """Return the statistics of the ``VecNormalize`` around a model's environment, None without one."""
     around = None if isinstance(model, BasePolicy) else model.get_vec_normalize_env()
     return None if around is None else normalisation_of_vec_normalize(around)
 
 
 @dataclass(frozen=True)
 class _Head:
-    """Where the scores of a kind of policy come from."""
+    """Source of the scores of a policy."""
 
     kind: Literal["values", "log-probabilities"]
     network: nn.Module
@@ -195,7 +169,7 @@ class _Head:
     n_quantiles: int | None = None
 
     def scores(self, observations: Any) -> torch.Tensor:
-        """Ask the network for the scores of observations as it reads them."""
+        """Return the scores of preprocessed observations."""
         if self.kind == "log-probabilities":
             distribution = cast(ActorCriticPolicy, self.network).get_distribution(observations).distribution
             return cast(torch.distributions.Categorical, distribution).logits
@@ -204,12 +178,12 @@ class _Head:
 
 
 def _is_stock(kind: type) -> bool:
-    """Return whether a class is one that Stable-Baselines3 or sb3-contrib brings."""
+    """Return whether a class belongs to Stable-Baselines3 or sb3-contrib."""
     return kind.__module__.split(".")[0] in ("stable_baselines3", "sb3_contrib")
 
 
 def _head_of(policy: BasePolicy) -> _Head | None:
-    """Return where the scores come from, None when a policy has none."""
+    """Return the source of a policy's scores, None without scores."""
     if not isinstance(policy.action_space, spaces.Discrete) or isinstance(policy.observation_space, spaces.Dict):
         return None
     if isinstance(policy, DQNPolicy):
@@ -226,7 +200,7 @@ def _head_of(policy: BasePolicy) -> _Head | None:
 
 
 def _plain_layers(policy: BasePolicy, head: _Head) -> tuple[Layer, ...] | None:
-    """Return the layers of a policy that is nothing but layers, None for any other."""
+    """Return the layers of a plain feed-forward policy, None for others."""
     if not _is_stock(type(policy)) or type(head.extractor) is not FlattenExtractor or not head.modules:
         return None
     layers = layers_of_modules(head.modules)
@@ -250,14 +224,14 @@ def _copied(policy: BasePolicy) -> BasePolicy:
     try:
         return copy.deepcopy(policy).eval()
     except RuntimeError:
-        # The noise of gSDE is no leaf of a graph, which PyTorch pickles but does not copy.
+        # PyTorch pickles the noise of gSDE but cannot copy it, because it is no leaf of a graph.
         own: BasePolicy = pickle.loads(pickle.dumps(policy))
         return own.eval()
 
 
 @dataclass(frozen=True)
 class _Compute:
-    """Ask the network of a policy for the scores of flat observations."""
+    """Function that returns the scores of flat observations."""
 
     shape: tuple[int, ...]
     n_quantiles: int | None

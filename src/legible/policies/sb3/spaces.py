@@ -1,11 +1,10 @@
-"""The spaces of a zip of Stable-Baselines3, from old Gym's to today's Gymnasium's, without unpickling them.
+"""Spaces in a zip of Stable-Baselines3, of Gym and Gymnasium, read without unpickling them.
 
-The text that stands next to the pickle of a space says its kind, shape and type. What it does not say exactly, bounds
-and the parts of a dictionary, is taken from the pickle, read as data (`legible.policies.inert_pickle`); if that cannot
-be read, from the text as far as it goes.
+The text next to the pickle of a space gives its kind, shape and type. Bounds and the parts of a dictionary come from
+the pickle, read as data (`legible.policies.inert_pickle`), or from the text if the pickle cannot be read.
 
 - `n_actions_of`, `encoding_of`: the spaces of a plain network.
-- `space_of`: any space, as Gymnasium has it.
+- `space_of`: any space as a Gymnasium space.
 """
 
 from __future__ import annotations
@@ -43,10 +42,10 @@ def n_actions_of(contents: Contents, said: int | None) -> int:
         return said
     space = contents.text_of("action_space")
     if _whole_number(space.get("start", 0)) != 0:
-        contents.refuse(f"its actions are numbered from {space.get('start')}, not from 0: this is not supported")
+        contents.refuse(f"its actions are numbered from {space.get('start')}, not from 0")
     written = _whole_number(space.get("n"))
     if written is not None and said is not None and written != said:
-        raise PolicyError(f"{contents.path}: it has {written} actions, but {said} were asked for")
+        raise PolicyError(f"{contents.path}: it has {written} actions, but {said} are required")
     answer = said if written is None else written
     if answer is None:
         contents.ask("cannot read how many actions it has", "n_actions", "5")
@@ -56,7 +55,7 @@ def n_actions_of(contents: Contents, said: int | None) -> int:
 
 
 def encoding_of(contents: Contents, said: Encoding | None) -> Encoding:
-    """Return how flat observations become the input of the network."""
+    """Return the encoding of flat observations."""
     written = _encoding_in_space(contents)
     if written is None:
         if said is None:
@@ -72,10 +71,7 @@ def encoding_of(contents: Contents, said: Encoding | None) -> Encoding:
 
 
 def has_plain_spaces(contents: Contents) -> bool:
-    """Return whether actions are discrete and observations one row of numbers, so that a plain network will do.
-
-    Spaces that the file does not name count as such: then the caller has to name them.
-    """
+    """Return whether actions are discrete and observations flat, or missing in the file."""
     observations, actions = (contents.text_of(key) for key in ("observation_space", "action_space"))
     if observations and space_name(observations) not in ("Box", "Discrete", "MultiDiscrete", "MultiBinary"):
         return False
@@ -86,11 +82,11 @@ def has_plain_spaces(contents: Contents) -> bool:
 
 
 def space_of(contents: Contents, key: Literal["observation_space", "action_space"]) -> Space:
-    """Return a space: what its text says, with the bounds and the parts that its pickle says."""
+    """Return a space from its text, with bounds and parts from its pickle."""
     text = contents.text_of(key)
     what = key.replace("_", " ")
     if not text:
-        contents.refuse(f"cannot read its {what}, and without it its actions are not known")
+        contents.refuse(f"cannot read its {what}")
     pickled = _pickled_space(contents, key)
     name = space_name(text)
     written: Space | None = None
@@ -111,7 +107,7 @@ def space_of(contents: Contents, key: Literal["observation_space", "action_space
         contents.refuse(f"its {what} is {name or str(text.get(':type:'))[:100]}, which cannot be read")
     for part in written.spaces.values() if isinstance(written, spaces.Dict) else (written,):
         if np.any(getattr(part, "start", 0)):
-            contents.refuse(f"its {what} is numbered from {part}, not from 0: this is not supported")
+            contents.refuse(f"its {what} is numbered from {part}, not from 0")
     return written
 
 
@@ -135,12 +131,12 @@ def _encoding_in_space(contents: Contents) -> Encoding | None:
     else:
         contents.refuse(f"its observation space is {name or space.get(':type:')}: such observations are not supported")
     if starts is not None and any(starts):
-        contents.refuse(f"its observations are numbered from {space.get('start')}, not from 0: this is not supported")
+        contents.refuse(f"its observations are numbered from {space.get('start')}, not from 0")
     return None if sizes is None or starts is None else OneHot(sizes)
 
 
 def _box(text: Mapping[str, Any], pickled: Space | None) -> spaces.Box | None:
-    """Return the box that a text describes, None when it cannot be read; long arrays are abridged in it."""
+    """Return the box that a text describes, None if it cannot be read, such as an abridged array."""
     shape, dtype = _shape(text), str(text.get("dtype"))
     if shape is None or dtype not in _TYPES:
         return None
@@ -160,7 +156,7 @@ def _box(text: Mapping[str, Any], pickled: Space | None) -> spaces.Box | None:
 
 
 def _pickled_space(contents: Contents, key: str) -> Space | None:
-    """Return the space that the pickle describes, None when it cannot be read as data."""
+    """Return the space that the pickle describes, None if it cannot be read as data."""
     entry = contents.data.get(key)
     serialised = entry.get(":serialized:") if isinstance(entry, dict) else None
     if not isinstance(serialised, str):
@@ -169,29 +165,29 @@ def _pickled_space(contents: Contents, key: str) -> Space | None:
         raw = base64.b64decode(serialised)
         record = read_pickle(raw, f"{contents.path}: {key}", is_known_name)
         if _class_of(record) != "Dict":
-            return _part_of_record(record)
+            return space_of_record(record)
         parts = record.attributes().get("spaces")
         entries = parts.items if isinstance(parts, Record) else parts
-        made = {str(name): _part_of_record(part) for name, part in entries.items()} if isinstance(entries, dict) else {}
+        made = {str(name): space_of_record(part) for name, part in entries.items()} if isinstance(entries, dict) else {}
     except (PolicyError, binascii.Error, ValueError, TypeError, AssertionError, KeyError, OverflowError):
         return None
     whole = {name: part for name, part in made.items() if part is not None}
     if len(whole) < len(made) or not whole:
         return None
     ordered = spaces.Dict()
-    ordered.spaces = whole  # the constructor would sort the keys, and extractors stand in their order
+    ordered.spaces = whole  # the constructor would sort the keys, but extractors follow the saved order
     return ordered
 
 
 def _class_of(record: Any) -> str | None:
-    """Return the name of the class of a space, None when a record is none of Gym's or Gymnasium's spaces."""
+    """Return the class name of a space of Gym or Gymnasium, None for other records."""
     if not isinstance(record, Record) or not record.name.startswith(("gym.spaces.", "gymnasium.spaces.")):
         return None
     return record.name.rpartition(".")[2]
 
 
-def _part_of_record(record: Any) -> Space | None:
-    """Return the space that a record stands for, None when it is no space, or a Dict."""
+def space_of_record(record: Any) -> Space | None:
+    """Return the space that a record of `read_pickle` stands for, None for a Dict and for other records."""
     name = _class_of(record)
     said = {} if name is None else record.attributes()
     if name == "Box":
@@ -210,7 +206,7 @@ def _part_of_record(record: Any) -> Space | None:
 
 
 def space_name(space: Mapping[str, Any]) -> str | None:
-    """Return the name of a space's class, None when it is none of Gym's or Gymnasium's."""
+    """Return the class name of a space of Gym or Gymnasium, None for others."""
     written = _CLASS_TEXT.fullmatch(str(space.get(":type:", ""))[:200])
     if written is None:
         return None
@@ -226,7 +222,7 @@ def _shape(space: Mapping[str, Any]) -> tuple[int, ...] | None:
 
 
 def _whole_number(written: object) -> int | None:
-    """Read a whole number that is written as such, or as the text of a NumPy scalar."""
+    """Return a whole number from a number or the text of a NumPy scalar, None for others."""
     if isinstance(written, int) and not isinstance(written, bool):
         return written
     if isinstance(written, str) and re.fullmatch(r"-?\d{1,9}", written):
@@ -235,7 +231,7 @@ def _whole_number(written: object) -> int | None:
 
 
 def _whole_numbers(written: object) -> tuple[int, ...] | None:
-    """Read whole numbers from the text of a one-dimensional NumPy array; long ones are abridged and cannot be read."""
+    """Return whole numbers from the text of a one-dimensional NumPy array, None if it is abridged or no such text."""
     if isinstance(written, str) and _NUMBERS_TEXT.fullmatch(written):
         return tuple(int(number) for number in re.findall(r"-?\d+", written))
     return None

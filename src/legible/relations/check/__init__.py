@@ -1,22 +1,20 @@
-"""Whether an environment agrees with a relation.
+"""Checks of relations in an environment.
 
-`check_relations` takes states, maps them, and looks at what the environment makes of both. How it looks depends on what
-the environment allows:
+`check_relations` maps states, and compares the behaviour of the environment in each state and in its image. The method
+depends on the environment:
 
-- **A way of the domain's own**, such as PAC-Man's (`pacman`): the state itself is turned or mirrored together with the
-  maze. The observation of the image must be the image of the observation; and after a in the state and a′ in its image,
-  with ghosts that make the same choices, reward, outcome and observation must correspond again. Exact; disagreements
-  are split by cause.
-- **States that can be set** (`settable`; CartPole, MountainCar, Acrobot, Pendulum, some of MuJoCo's robots, and what
-  `STATE_SETTERS` is told of): the image of an observation is set as the state, and one step is taken in both. Exact up
-  to rounding.
-- **A table of transitions** ``P`` (`settable`; FrozenLake and its like): both distributions, state by state. Exact.
-- **All others** (`transitions`): transitions of random play. A model of the environment is asked how well it foretells
-  the images of transitions, beside how well it foretells real ones that it has not seen. A matter of statistics, and it
-  says what it cannot tell.
+- **A checker of the domain**, such as that of PAC-Man: the state is turned or mirrored together with the maze. The
+  observation of the image must be the image of the observation. After action a in the state and a′ in its image, with
+  ghosts that make the same choices, reward, outcome and observation must correspond again. Exact; differences are split
+  by cause.
+- **States that can be set** (`settable`; CartPole, MountainCar, Acrobot, Pendulum, some MuJoCo robots, and classes in
+  `STATE_SETTERS`): the image of an observation is set as the state, and a step is taken in both. Exact up to rounding.
+- **A table of transitions** ``P`` (`settable`; such as FrozenLake): both distributions, state by state. Exact.
+- **All others** (`transitions`): transitions of random play. A model of the environment predicts the images of
+  transitions and held-out real transitions, and the errors are compared. This method is statistical.
 
-The answer for each pair of actions is a `RelationCheck`. Where actions are made of several parts, or continuous, whole
-actions are drawn at random, and the answer for a pair of choices is about those that take the first of them.
+The result for each pair of actions is a `RelationCheck`. For actions that are continuous or have several parts, whole
+actions are drawn at random, and the result for a pair of choices is about the actions with the first choice.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ from legible.relations.check.answers import (
     Difference,
     OnProgress,
     RelationCheck,
-    cannot_tell,
+    inconclusive_check,
     state_in_words,
 )
 from legible.relations.check.settable import STATE_SETTERS, StateSetter, settable_checker
@@ -55,7 +53,9 @@ __all__ = [
     "RelationCheck",
     "StateSetter",
     "check_relations",
+    "choose_checker",
     "state_in_words",
+    "without_plain_wrappers",
 ]
 
 DEFAULT_STATES = 2000
@@ -71,7 +71,7 @@ def check_relations(
     seed: int = 0,
     on_progress: OnProgress | None = None,
 ) -> list[RelationCheck]:
-    """Find out whether an environment agrees with relations; one answer for every relation and pair of actions.
+    """Return a check for every relation and pair of actions.
 
     Parameters
     ----------
@@ -80,15 +80,15 @@ def check_relations(
     relations
         The relations, as `legible.relations.load_relations` gives them.
     space
-        Names of features and actions; those of `legible.environments.resolve_names` when left out.
+        Names of features and actions; by default those of `legible.environments.resolve_names`.
     episodes
-        Episodes that are played to find states or transitions; every way of checking has its own default.
+        Number of episodes to collect states or transitions; the default depends on the method.
     states
-        The most states to compare for a pair of actions.
+        Maximum number of states to compare for a pair of actions.
     seed
-        The same seed gives the same answers.
+        Random seed.
     on_progress
-        Called now and then with the share that is done and what is being done.
+        Called with the share that is done and the current activity.
     """
     check_seed(seed)
     for name, number in (("episodes", episodes), ("states", states)):
@@ -98,22 +98,20 @@ def check_relations(
     own = isinstance(environment, EnvironmentSpec)
     env = environment.make() if isinstance(environment, EnvironmentSpec) else environment
     try:
-        # Regions of continuous actions need not be known yet: any will do to see what relations do to actions.
+        # Any regions of continuous actions serve to map actions.
         named = cut_choices(feature_space_of(env, space))
         for relation in relations:
-            speaks_of = [number for fr in relation.features for number in (fr.feature, fr.image_feature)]
-            for what, most, number in (
-                ("features", len(named), max([*speaks_of, *relation.unmapped], default=0)),
+            used = [i for fr in relation.features for i in (fr.feature, fr.image_feature)] + [*relation.unmapped]
+            for what, count, last in (
+                ("features", len(named), max(used, default=0)),
                 ("actions", len(named.actions), max(relation.action, relation.image_action)),
             ):
-                if number >= most:
-                    raise RelationError(
-                        f"relation {relation.name!r} speaks of more than the {most} {what} that there are."
-                    )
-        # What relations say of derived features follows from the others, and no state can be put there.
+                if last >= count:
+                    raise RelationError(f"relation {relation.name!r} needs {what} up to {last}, but there are {count}.")
+        # Derived features follow from the others, and cannot be set.
         features, relations = named.own, [relation.of_first(named.n_own) for relation in relations]
         inputs = CheckInputs(env, features, episodes, states, seed, on_progress)
-        checker = _choose_checker(inputs)
+        checker = choose_checker(inputs)
         answers = []
         for group in by_name(relations).values():
             for relation in group:
@@ -121,7 +119,7 @@ def check_relations(
                     answers.append(checker.check(relation, group))
                 except RelationError as error:
                     note = str(error).removesuffix(".")
-                    answers.append(cannot_tell(relation, features, checker.method, 0, note))
+                    answers.append(inconclusive_check(relation, features, checker.method, 0, note))
                 inputs.report(len(answers) / len(relations), "comparing")
     finally:
         if own:
@@ -129,7 +127,7 @@ def check_relations(
     return answers
 
 
-# Wrappers that leave observations, actions and rewards alone.
+# Wrappers that do not change observations, actions or rewards.
 _PLAIN_WRAPPERS = (
     gymnasium.wrappers.OrderEnforcing,
     gymnasium.wrappers.PassiveEnvChecker,
@@ -138,11 +136,16 @@ _PLAIN_WRAPPERS = (
 )
 
 
-def _choose_checker(inputs: CheckInputs) -> Checker:
-    """The checker of the environment's domain, or one for what the environment allows."""
-    env = inputs.env
+def without_plain_wrappers(env: Env) -> Env:
+    """Return the environment without wrappers that do not change observations, actions or rewards."""
     while isinstance(env, _PLAIN_WRAPPERS):
         env = env.env
+    return env
+
+
+def choose_checker(inputs: CheckInputs) -> Checker:
+    """Return the checker of the domain, or the most exact one that the environment allows."""
+    env = without_plain_wrappers(inputs.env)
     domain = domain_of(env)
     if domain is not None and domain.checker and env is env.unwrapped:
         checker: Checker = load_by_name(domain.checker)(inputs, env)

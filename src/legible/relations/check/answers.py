@@ -1,4 +1,4 @@
-"""What a check of a relation says, and what all ways of checking share."""
+"""Results of checks, and helpers that all checkers share."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Values: TypeAlias = NDArray[np.float64]
 OnProgress: TypeAlias = Callable[[float, str], None]
 CheckVerdict = Literal["holds", "holds approximately", "does not hold", "cannot tell"]
 
-FEWEST_STATES = 20  # fewer states than this prove nothing
-NEARLY = 0.9  # the share of states that must agree where disagreements have no name
+FEWEST_STATES = 20  # minimum number of states for a verdict
+NEARLY = 0.9  # minimum agreement for "holds approximately" if differences have no known cause
 OTHER = "other"
 AGREES = "agrees"
 IN_IMAGE, AFTER_STEP = "in the image", "after the step"
@@ -28,7 +28,7 @@ IN_IMAGE, AFTER_STEP = "in the image", "after the step"
 
 @dataclass(frozen=True)
 class Difference:
-    """One thing that is not as the relation says: a feature, the reward or the end of the episode."""
+    """A difference from the relation in a feature, the reward or the end of the episode."""
 
     what: str
     when: str
@@ -37,24 +37,24 @@ class Difference:
 
     @property
     def text(self) -> str:
-        """In words."""
+        """The difference in words."""
         return f"{self.what} {self.when}: the relation says {self.expected:g}, the environment {self.found:g}"
 
 
 @dataclass(frozen=True)
 class Counterexample:
-    """A state in which the environment does not agree, and in what.
+    """A state in which the environment differs from the relation.
 
     Parameters
     ----------
     state
-        The observation, by the names of the features.
+        The observation by feature name.
     words
-        The state in words, as far as it concerns the differences.
+        The relevant part of the state in words.
     differences
-        What differs, the largest differences first.
+        The differences, the largest first.
     cause
-        Why, where it is known.
+        The cause, if known.
     """
 
     state: Mapping[str, float]
@@ -73,10 +73,15 @@ class Counterexample:
         differences: Sequence[Difference],
         cause: str = OTHER,
     ) -> Counterexample:
-        """Make it from an observation and what differs there."""
+        """Return the counterexample for an observation and its differences."""
+        # The features that differ, and those that they come from.
+        named = {difference.what for difference in differences}
+        images = {i for i, name in enumerate(space.names) if name in named}
+        source = {fr.image_feature: fr.feature for fr in relation.features}
+        concerned = sorted({source.get(i, i) for i in images} | images)
         return cls(
             state={name: float(value) for name, value in zip(space.names, observation, strict=True)},
-            words=state_in_words(space, observation, concerned(relation, space, differences)),
+            words=state_in_words(space, observation, concerned),
             action=space.action_names[relation.action],
             image_action=space.action_names[relation.image_action],
             differences=tuple(differences),
@@ -85,7 +90,7 @@ class Counterexample:
 
     @property
     def text(self) -> str:
-        """In words."""
+        """The counterexample in words."""
         shown = "; ".join(difference.text for difference in self.differences[:4])
         more = f"; and {len(self.differences) - 4} more" if len(self.differences) > 4 else ""
         cause = "" if self.cause == OTHER else f" ({self.cause})"
@@ -95,28 +100,28 @@ class Counterexample:
 
 @dataclass(frozen=True)
 class RelationCheck:
-    """Whether the environment agrees with a relation on one pair of actions.
+    """Result of the check of a relation for one pair of actions.
 
     Parameters
     ----------
     relation, action, image_action
         The relation's name, and the actions a → a′.
     method
-        How it was checked.
+        Method of the check.
     states
-        States that were compared.
+        Number of compared states.
     agreement
-        Share of them that agrees; where the check is statistical, the share of images that are foretold no worse than
-        99 % of real transitions.
+        Share of states that agree; for statistical checks, the share of images that are predicted no worse than 99 % of
+        real transitions.
     causes
-        Shares of states that do not agree, by cause, where the check is exact.
+        Shares of states that differ, by cause, for exact checks.
     deviation, deviation_of
-        The largest deviation and of what: of a value or a probability where the check is exact, else the error that
-        images of transitions have beyond real ones, as a share of the variance.
+        The largest deviation and its column: of a value or a probability for exact checks, else the excess error of
+        images over real transitions, as a share of the variance.
     verdict, note
-        The answer, and what else there is to say.
+        Verdict and further remarks.
     counterexample
-        The worst state that does not agree, if there is one.
+        The worst state, if there is a difference.
     """
 
     relation: str
@@ -133,7 +138,7 @@ class RelationCheck:
     counterexample: Counterexample | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON; what is not a number is None."""
+        """Return plain data for JSON; NaN becomes None."""
         data: dict[str, Any] = {
             name: getattr(self, name) for name in self.__dataclass_fields__ if name not in {"causes", "counterexample"}
         }
@@ -156,17 +161,25 @@ def _or_none(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-def cannot_tell(
+def inconclusive_check(
     relation: MetamorphicRelation, space: FeatureSpace, method: str, states: int, note: str
 ) -> RelationCheck:
-    """Answer that nothing can be said, and why."""
+    """Return the check with the verdict "cannot tell", and the reason."""
     actions = space.action_names[relation.action], space.action_names[relation.image_action]
     return RelationCheck(relation.name, *actions, method, states, np.nan, {}, np.nan, "", "cannot tell", note)
 
 
 @dataclass(frozen=True)
 class CheckInputs:
-    """What every way of checking needs."""
+    """Inputs of all checkers.
+
+    Parameters
+    ----------
+    first
+        Number of the first episode to play; blocks of episodes that do not overlap share no seeds.
+    tests
+        Number of relations among which those are that hold: the error rate of statistical checks is split over them.
+    """
 
     env: Env
     space: FeatureSpace
@@ -174,20 +187,22 @@ class CheckInputs:
     states: int
     seed: int
     on_progress: OnProgress | None = None
+    first: int = 0
+    tests: int = 1
 
     def report(self, share: float, what: str) -> None:
-        """Tell whoever wants to know the share that is done, and what is being done."""
+        """Report the share that is done, and the current activity."""
         if self.on_progress is not None:
             self.on_progress(share, what)
 
 
 class Checker(Protocol):
-    """A way of checking."""
+    """A method of checking relations."""
 
     method: str
 
     def check(self, relation: MetamorphicRelation, group: Sequence[MetamorphicRelation]) -> RelationCheck:
-        """Check one relation; `group` holds all those of its name, itself among them."""
+        """Check one relation; `group` holds all relations of its name."""
 
 
 # --- Exact comparisons -----------------------------------------------------------------------------------------------
@@ -195,22 +210,22 @@ class Checker(Protocol):
 
 @dataclass(frozen=True)
 class StateComparison:
-    """What a relation says and what the environment shows, state by state and column by column.
+    """Expected and observed values, state by state and column by column.
 
     Parameters
     ----------
     observations
-        The states, before they are mapped.
+        The states before they are mapped.
     columns
-        What is compared, and when.
+        Name and time of each compared value.
     expected, found
         ``[n, columns]``.
     compared
-        ``bool[columns]``: of which the relation says something.
+        ``bool[columns]``: the columns that the relation determines.
     differs
-        ``bool[n, columns]``; never set in columns that are not compared.
+        ``bool[n, columns]``; never set in other columns.
     causes
-        ``object[n]``, why a state does not agree.
+        ``object[n]``: the cause of the differences of a state.
     """
 
     observations: Observations
@@ -223,28 +238,28 @@ class StateComparison:
 
     @cached_property
     def agrees(self) -> Flags:
-        """Which states agree in everything."""
+        """States without differences."""
         return np.asarray(~self.differs.any(axis=1))
 
     @cached_property
     def deviations(self) -> Values:
-        """How far apart what is said and what is shown are."""
+        """Absolute deviations, 0 in columns that are not compared."""
         return np.where(self.compared, np.abs(self.expected - self.found), 0.0)
 
     def shares(self) -> dict[str, float]:
-        """Shares of states that do not agree, by cause, in the order of their sizes."""
+        """Return the shares of states that differ by cause, the largest first."""
         found, counts = np.unique(self.causes[~self.agrees].astype(str), return_counts=True)
         order = np.argsort(-counts, kind="stable")
         return {str(found[i]): float(counts[i] / len(self.causes)) for i in order}
 
     def largest(self) -> tuple[float, str]:
-        """The largest deviation, and of what."""
+        """Return the largest deviation and its column."""
         place = int(self.deviations.argmax())
         deviation = float(self.deviations.flat[place])
         return deviation, self.columns[place % len(self.columns)][0] if deviation else ""
 
     def worst(self, relation: MetamorphicRelation, space: FeatureSpace) -> Counterexample | None:
-        """The state without a known cause that differs in most; or else the plainest with the commonest cause."""
+        """Return the worst state without a known cause, or else the simplest one with the commonest cause."""
         if self.agrees.all():
             return None
         unexplained = np.flatnonzero(self.causes == OTHER)
@@ -263,27 +278,8 @@ class StateComparison:
         return Counterexample.of(relation, space, self.observations[row], differences, str(self.causes[row]))
 
 
-def concerned(relation: MetamorphicRelation, space: FeatureSpace, differences: Sequence[Difference]) -> tuple[int, ...]:
-    """The features from which the differing ones come."""
-    named = {d.what for d in differences}
-    images = {i for i, name in enumerate(space.names) if name in named}
-    source = {fr.image_feature: fr.feature for fr in relation.features}
-    return tuple(sorted({source.get(i, i) for i in images} | images))
-
-
 def state_in_words(space: FeatureSpace, observation: Observations, about: Sequence[int] = (), most: int = 8) -> str:
-    """Say what an observation shows, in the words of the features.
-
-    Parameters
-    ----------
-    space
-        The features.
-    observation
-        One observation.
-    about
-        Features to speak of first, with all of their groups.
-    most
-        How many to speak of.
+    """Return an observation in words: at most `most` features, first those of `about` and of their groups.
 
     >>> space = FeatureSpace((Feature("y", words="the height"), Feature("on", "categorical", values={1: "it is on"})))
     >>> state_in_words(space, np.array([0.5, 1.0], np.float32))
@@ -297,7 +293,7 @@ def state_in_words(space: FeatureSpace, observation: Observations, about: Sequen
 
 
 def phrase(feature: Feature, value: float) -> str:
-    """What one value says; nothing for a flag that is not set."""
+    """Return one value in words; empty for a flag that is not set."""
     if feature.is_flag and value == 0.0:
         return ""
     return feature.values.get(value, f"{feature.label} is {value:g}")
@@ -311,7 +307,7 @@ def exact_answer(
     note: str,
     verdict: CheckVerdict,
 ) -> RelationCheck:
-    """Answer with what an exact comparison found."""
+    """Return the check for an exact comparison."""
     deviation, deviation_of = comparison.largest()
     return RelationCheck(
         relation=relation.name,
@@ -332,13 +328,13 @@ def exact_answer(
 def expected_observations(
     relation: MetamorphicRelation, observations: Observations, found: Observations
 ) -> Observations:
-    """Return the images of observations; where there is none, what was found, since the relation says nothing."""
+    """Return the images of observations; those found where an image is undefined."""
     images, defined = map_states(relation, observations)
     return np.where(defined[:, None], images, found)
 
 
-def told_features(relation: MetamorphicRelation, n_features: int) -> Flags:
-    """Mark the features of the image of which the relation says something."""
-    told = np.ones(n_features, np.bool_)
-    told[list(relation.unconstrained)] = False
-    return told
+def known_features(relation: MetamorphicRelation, n_features: int) -> Flags:
+    """Mark the features of the image that the relation determines."""
+    determined = np.ones(n_features, np.bool_)
+    determined[list(relation.unconstrained)] = False
+    return determined

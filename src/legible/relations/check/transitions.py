@@ -1,7 +1,7 @@
-"""Environments that can only be watched: transitions of random play, and a model that foretells them.
+"""Statistical checks: a model that predicts transitions of random play.
 
-- `play_at_random`: the transitions. Actions are numbers, or rows of numbers where they are made of several parts.
-- `TransitionChecker`: asks the model.
+- `play_at_random`: records the transitions. Actions are indices, or rows of numbers for actions of several parts.
+- `TransitionChecker`: compares prediction errors of images and of real transitions.
 """
 
 from __future__ import annotations
@@ -13,11 +13,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 from scipy.spatial import cKDTree
+from scipy.special import stdtrit
 from sklearn.ensemble import ExtraTreesRegressor
 
-from legible.environments import Env, ObservationEncoder, as_taken
+from legible.environments import (
+    Env,
+    ObservationEncoder,
+    reset_environment,
+    step_environment,
+    to_environment_actions,
+)
 from legible.features import Observations, choices_of
 from legible.formatting import percent
 from legible.play import Scores, StepRecord, episode_seeds, make_slots, play_episodes
@@ -31,15 +37,15 @@ from legible.relations.check.answers import (
     Flags,
     RelationCheck,
     Values,
-    cannot_tell,
-    told_features,
+    inconclusive_check,
+    known_features,
 )
 from legible.relations.relation import MetamorphicRelation, map_states
 
 
 @dataclass(frozen=True)
 class Transitions:
-    """What happened in episodes of random play, one row a step."""
+    """Transitions of random play, one row per step."""
 
     episodes: NDArray[np.int64]
     observations: Observations
@@ -52,21 +58,26 @@ class Transitions:
 LONGEST_EPISODE = 1000
 
 
-def play_at_random(inputs: CheckInputs, n_episodes: int) -> Transitions:
-    """Play episodes with uniformly random actions."""
+def play_at_random(inputs: CheckInputs, n_episodes: int, repeat: float = 0.0) -> Transitions:
+    """Play episodes with uniformly random actions; each is repeated with probability `repeat`."""
     if not inputs.space.is_discrete:
-        return _play_whole_actions(inputs, n_episodes)
+        return _play_whole_actions(inputs, n_episodes, repeat)
     slots = make_slots(inputs.env, 1)
-    rng = np.random.default_rng([inputs.seed, 1])
+    rng = np.random.default_rng([inputs.seed, 1, inputs.first])
     kept: list[tuple[NDArray[Any], ...]] = []
     done = 0
+    last = np.zeros(1, np.int64)
 
     def choose(
         observations: Observations,
         episodes: NDArray[np.int64],  # noqa: ARG001
         steps: NDArray[np.int64],  # noqa: ARG001
     ) -> tuple[NDArray[np.int64], Scores]:
-        return rng.integers(slots.n_actions, size=len(observations)), np.zeros((len(observations), 1), np.float32)
+        drawn = rng.integers(slots.n_actions, size=len(observations))
+        if repeat:
+            drawn = np.where(rng.random(len(observations)) < repeat, last, drawn)
+            last[:] = drawn
+        return drawn, np.zeros((len(observations), 1), np.float32)
 
     def keep(step: StepRecord) -> None:
         columns = step.episodes, step.observations, step.actions, step.rewards
@@ -77,13 +88,13 @@ def play_at_random(inputs: CheckInputs, n_episodes: int) -> Transitions:
         done += ended
         inputs.report(done / n_episodes, "playing")
 
-    seeds = episode_seeds(inputs.seed, 0, n_episodes)
+    seeds = episode_seeds(inputs.seed, inputs.first, n_episodes)
     play_episodes(slots, choose, seeds, step_limit=LONGEST_EPISODE, on_step=keep, on_episode=count)
     return Transitions(*(np.concatenate(column) for column in zip(*kept, strict=True)))
 
 
 def random_actions(inputs: CheckInputs, n: int, rng: np.random.Generator) -> NDArray[Any]:
-    """Draw whole actions, a row each; continuous parts evenly between their bounds, or around 0 without them."""
+    """Return n random whole actions; continuous parts are uniform within bounds, or normal without them."""
     columns = []
     for group in inputs.space.groups:
         regions = group.regions
@@ -96,16 +107,20 @@ def random_actions(inputs: CheckInputs, n: int, rng: np.random.Generator) -> NDA
     return np.column_stack(columns)
 
 
-def _play_whole_actions(inputs: CheckInputs, n_episodes: int) -> Transitions:
+def _play_whole_actions(inputs: CheckInputs, n_episodes: int, repeat: float) -> Transitions:
     """Play episodes with random actions of several or continuous parts."""
     env, encoder = inputs.env, ObservationEncoder.of(inputs.env.observation_space)
-    rng = np.random.default_rng([inputs.seed, 1])
+    rng = np.random.default_rng([inputs.seed, 1, inputs.first])
     kept: list[tuple[Any, ...]] = []
-    for episode, seed in enumerate(episode_seeds(inputs.seed, 0, n_episodes)):
-        shown, _ = env.reset(seed=int(seed))
+    for episode, seed in enumerate(episode_seeds(inputs.seed, inputs.first, n_episodes)):
+        shown, _ = reset_environment(env, int(seed))
         before = encoder.encode([shown])[0]
-        for action in random_actions(inputs, LONGEST_EPISODE, rng):
-            shown, reward, terminated, truncated, _ = env.step(taken(env, action))
+        actions = random_actions(inputs, LONGEST_EPISODE, rng)
+        if repeat:
+            kept_places = np.where(rng.random(len(actions)) < repeat, 0, np.arange(len(actions)))
+            actions = actions[np.maximum.accumulate(kept_places)]
+        for action in actions:
+            shown, reward, terminated, truncated, _ = step_environment(env, taken(env, action), int(seed))
             after = encoder.encode([shown])[0]
             kept.append((episode, before, action, float(reward), after, bool(terminated)))
             before = after
@@ -117,86 +132,87 @@ def _play_whole_actions(inputs: CheckInputs, n_episodes: int) -> Transitions:
 
 def taken(env: Env, action: NDArray[Any]) -> NDArray[Any]:
     """Return a row of an action's parts as the environment takes it."""
-    return as_taken(env.action_space, action[None].astype(env.action_space.dtype))[0]
+    return to_environment_actions(env.action_space, action[None].astype(env.action_space.dtype))[0]
 
 
 USUAL_EPISODES = 200
 NEIGHBOURS = 5
 STRATA = 5
 BOOTSTRAPS = 400
-# Transitions that a model of whole actions is made from, at most: a model of one action has fewer by itself.
+# Maximum number of training transitions of a model of whole actions.
 MOST_KNOWN = 20_000
-# Error beyond that of real transitions, as a share of the variance: what is certain and more than this, is too much.
+# Excess error over real transitions, as a share of the variance, from which on a relation does not hold.
 FAR_OFF = 0.1
-# Where this much cannot be ruled out, it cannot be said that a relation holds.
+# Excess error that must be ruled out for "holds".
 TOO_UNSURE = 0.25
 
 
 class TransitionChecker:
-    """Asks a model of the environment's transitions how well it foretells images of transitions."""
+    """Checker that compares how well a model predicts images of transitions and real transitions."""
 
     method = "statistical: transitions of random play"
 
-    def __init__(self, inputs: CheckInputs) -> None:
+    def __init__(self, inputs: CheckInputs, data: Transitions | None = None) -> None:
         self.inputs = inputs
-        # Fail on spaces that cannot be used before anything is played.
+        # Fail on unsupported spaces before playing.
         ObservationEncoder.of(inputs.env.observation_space)
-        self.data = play_at_random(inputs, inputs.episodes or USUAL_EPISODES)
+        self.data = play_at_random(inputs, inputs.episodes or USUAL_EPISODES) if data is None else data
         self._models: dict[tuple[int, bytes], _TransitionModel] = {}
 
     def check(self, relation: MetamorphicRelation, group: Sequence[MetamorphicRelation]) -> RelationCheck:
         """Check one relation."""
         space, data = self.inputs.space, self.data
-        told = told_features(relation, len(space))
+        mapped = known_features(relation, len(space))
         held_out = data.episodes % 2 == 1
         images, defined = map_states(relation, data.observations)
         images_after, defined_after = map_states(relation, data.after)
-        image_actions = data.actions  # a single choice says all about an action of one part
+        image_actions = data.actions
         if not space.is_discrete:
             image_actions, defined_actions = map_actions(group, space, data.actions)
             defined &= defined_actions
         rows = np.flatnonzero(held_out & self._takes(relation.action) & defined & defined_after)
         rows = np.sort(np.random.default_rng([self.inputs.seed, 4]).permutation(rows)[: self.inputs.states])
         self.inputs.report(0.0, f"comparing {space.action_names[relation.action]}")
-        model = self._model(relation.image_action, told)
+        model = self._model(relation.image_action, mapped)
         if model is None or len(rows) < FEWEST_STATES:
             note = f"too few transitions; {self._episodes_needed(FEWEST_STATES / max(1, len(rows)))}"
-            return cannot_tell(relation, space, self.method, len(rows), note)
-        same = data.rewards[rows], data.ended[rows], told
+            return inconclusive_check(relation, space, self.method, len(rows), note)
+        same = data.rewards[rows], data.ended[rows], mapped
         results = _results(images[rows], images_after[rows], *same)
         unmapped = _results(data.observations[rows], data.after[rows], *same)
-        situations = self._situations(images, image_actions, told)[rows]
+        situations = self._situations(images, image_actions, mapped)[rows]
         alike = self._takes(relation.image_action)
-        evidence = model.compare(situations, results, data.episodes[rows], alike, self.inputs.seed)
+        inputs = self.inputs
+        evidence = model.compare(situations, results, data.episodes[rows], alike, inputs.seed, inputs.tests)
         blind = False
         if evidence.verdict == "holds" and not np.array_equal(results, unmapped):
-            # Would it have been noticed if the relation forgot to map what happens?
+            # Test the power: would a relation that does not map the results be rejected?
             forgetful = model.compare(situations, unmapped, data.episodes[rows], alike, self.inputs.seed)
             blind = forgetful.low.max() <= 0
-        return self._answer(relation, told, rows, evidence, results, model, blind)
+        return self._answer(relation, mapped, rows, evidence, results, model, blind)
 
     def _episodes_needed(self, times: float) -> str:
-        """Say how many episodes would tell, when `times` as much play is needed; a little more is safer."""
+        """Return the advice to play `times` as many episodes, with a margin of 20 %."""
         episodes = self.inputs.episodes or USUAL_EPISODES
         hundreds = math.ceil(1.2 * max(1.0, times) * episodes / 100)
-        return f"about {100 * hundreds} episodes would tell (--episodes {100 * hundreds})"
+        return f"about {100 * hundreds} episodes would be enough (--episodes {100 * hundreds})"
 
     def _takes(self, action: int) -> Flags:
-        """Which steps take an action, or one with this choice."""
+        """Return the steps that take an action, or an action with this choice."""
         space, actions = self.inputs.space, self.data.actions
         if space.is_discrete:
             return np.asarray(actions == action)
         return np.asarray(choices_of(space.groups, actions)[:, space.group_of(action)] == action)
 
-    def _situations(self, observations: Observations, actions: NDArray[Any], told: Flags) -> NDArray[Any]:
-        """What a model foretells from: observations, and whole actions where they are made of several parts."""
-        columns = observations[:, told]
+    def _situations(self, observations: Observations, actions: NDArray[Any], mapped: Flags) -> NDArray[Any]:
+        """Return the inputs of a model: observations, and whole actions if they have several parts."""
+        columns = observations[:, mapped]
         return columns if self.inputs.space.is_discrete else np.column_stack([columns, actions])
 
-    def _model(self, action: int, told: Flags) -> _TransitionModel | None:
-        """A model of what an action does, or all of them together, made from every other episode."""
+    def _model(self, action: int, mapped: Flags) -> _TransitionModel | None:
+        """Return a model of one action, or of whole actions, trained on every other episode; None if data is scarce."""
         whole = not self.inputs.space.is_discrete
-        key = -1 if whole else action, told.tobytes()
+        key = -1 if whole else action, mapped.tobytes()
         if key not in self._models:
             data = self.data
             taken = np.ones(len(data.actions), np.bool_) if whole else self._takes(action)
@@ -206,15 +222,15 @@ class TransitionChecker:
                 known, fresh = (np.sort(rng.permutation(rows)[:MOST_KNOWN]) for rows in (known, fresh))
             if min(len(known), len(fresh)) < FEWEST_STATES:
                 return None
-            results = _results(data.observations, data.after, data.rewards, data.ended, told)
-            situations = self._situations(data.observations, data.actions, told)
+            results = _results(data.observations, data.after, data.rewards, data.ended, mapped)
+            situations = self._situations(data.observations, data.actions, mapped)
             self._models[key] = _TransitionModel(situations, results, data.episodes, known, fresh, self.inputs.seed)
         return self._models[key]
 
     def _answer(
         self,
         relation: MetamorphicRelation,
-        told: Flags,
+        mapped: Flags,
         rows: NDArray[np.intp],
         evidence: _Evidence,
         results: Values,
@@ -222,16 +238,17 @@ class TransitionChecker:
         blind: bool,
     ) -> RelationCheck:
         space = self.inputs.space
-        names = [*(space.names[i] for i in np.flatnonzero(told)), "reward", "end"]
+        names = [*(space.names[i] for i in np.flatnonzero(mapped)), "reward", "end"]
         covered = percent(float(evidence.covered.mean()))
         compared = int(evidence.covered.sum())
         if compared < FEWEST_STATES:
-            note = f"only {covered} of the images lie where random play has been"
+            note = f"only {covered} of the images are similar to states of random play"
             more = self._episodes_needed(FEWEST_STATES / compared) if compared else "more episodes will not change that"
-            return cannot_tell(relation, space, self.method, compared, f"{note}; {more}")
+            return inconclusive_check(relation, space, self.method, compared, f"{note}; {more}")
         worst = evidence.worst
         verdict: CheckVerdict = "cannot tell" if blind else evidence.verdict
-        notes = [f"{covered} of the images lie where random play has been"]
+        notes = [f"{covered} of the images are similar to states of random play"]
+        counterexample = None
         off = [names[j] for j in np.argsort(-evidence.excess, kind="stable") if evidence.low[j] > 0]
         if off:
             notes.append(
@@ -240,10 +257,14 @@ class TransitionChecker:
             )
             if len(off) > 1:
                 notes.append("also differs in " + ", ".join(off[1:5]) + (" …" if len(off) > 5 else ""))
+            # The transition whose image differs most from transitions in similar states.
+            i = int(np.where(evidence.covered, evidence.errors[:, worst], -1.0).argmax())
+            when = {len(names) - 2: "of the step", len(names) - 1: "of the episode"}.get(worst, "changes in the step")
+            similar = float(model.similar(evidence.images[i])[worst])
+            difference = Difference(names[worst], when, float(results[i, worst]), similar)
+            counterexample = Counterexample.of(relation, space, self.data.observations[rows[i]], [difference])
         elif blind:
-            notes.append(
-                "no difference found, but one that forgot to map what happens would not have been noticed either"
-            )
+            notes.append("no difference found, but even a relation without mapped results would not be rejected")
         elif verdict == "cannot tell":
             notes.append(
                 f"no difference found, but an excess of {evidence.high.max():.2f} of the variance cannot be ruled out; "
@@ -263,38 +284,20 @@ class TransitionChecker:
             deviation_of=names[worst],
             verdict=verdict,
             note="; ".join(notes),
-            counterexample=self._counterexample(relation, names, rows, evidence, results, model) if off else None,
+            counterexample=counterexample,
         )
 
-    def _counterexample(
-        self,
-        relation: MetamorphicRelation,
-        names: Sequence[str],
-        rows: NDArray[np.intp],
-        evidence: _Evidence,
-        results: Values,
-        model: _TransitionModel,
-    ) -> Counterexample:
-        """The transition whose image is least like what the environment did in similar states."""
-        worst = evidence.worst
-        i = int(np.where(evidence.covered, evidence.errors[:, worst], -1.0).argmax())
-        similar = model.similar(evidence.images[i])
-        feature = worst < len(names) - 2
-        when = "changes in the step" if feature else "of the step" if names[worst] == "reward" else "of the episode"
-        difference = Difference(names[worst], when, float(results[i, worst]), float(similar[worst]))
-        return Counterexample.of(relation, self.inputs.space, self.data.observations[rows[i]], [difference])
 
-
-def _results(before: Observations, after: Observations, rewards: Values, ended: Flags, told: Flags) -> Values:
-    """What a step does: the change of every feature, the reward, and whether the episode ends."""
-    return np.column_stack([(after.astype(np.float64) - before)[:, told], rewards, ended])
+def _results(before: Observations, after: Observations, rewards: Values, ended: Flags, mapped: Flags) -> Values:
+    """Return the results of steps: changes of features, rewards, and ends of episodes."""
+    return np.column_stack([(after.astype(np.float64) - before)[:, mapped], rewards, ended])
 
 
 @dataclass(frozen=True)
 class _Evidence:
-    """How well images of transitions are foretold compared with real ones; one entry a result, or a row an image.
+    """Prediction errors of images and of real transitions, one entry per result or one row per image.
 
-    Errors are squared, of ranks in units of their variance: rare large values (a crash) would drown all else.
+    Errors are squared errors of ranks in units of their variance, so that rare large values do not dominate.
     """
 
     images: Values
@@ -312,16 +315,16 @@ class _Evidence:
 
     @property
     def worst(self) -> int:
-        """The result that deviates most of those that do for certain, or else of all."""
-        certain = self.low > 0
-        return int(np.where(certain, self.excess, -np.inf).argmax() if certain.any() else self.excess.argmax())
+        """Index of the result with the largest significant excess, or else the largest excess."""
+        significant = self.low > 0
+        return int(np.where(significant, self.excess, -np.inf).argmax() if significant.any() else self.excess.argmax())
 
     @property
     def times_as_much(self) -> float:
-        """How many times as much play would rule out what is too much: intervals shrink with its square root."""
+        """Factor of play that would rule out too large an excess: intervals shrink with its square root."""
         doubtful = int(self.high.argmax())
         excess = max(0.0, float(self.excess[doubtful]))
-        # An excess near what is too much is taken for chance in half: there is no telling before it is played.
+        # An excess near the limit is assumed to be half chance.
         room = max(TOO_UNSURE - excess, TOO_UNSURE / 2)
         return float((self.high[doubtful] - excess) / room) ** 2
 
@@ -333,7 +336,7 @@ class _Evidence:
 
 
 class _TransitionModel:
-    """Foretells what an action does, from half of the episodes; the other half tells how well."""
+    """Model of the results of an action, trained on half of the episodes and tested on the other half."""
 
     def __init__(
         self,
@@ -345,7 +348,7 @@ class _TransitionModel:
         seed: int,
     ) -> None:
         centre, spread = observations[known].mean(axis=0), observations[known].std(axis=0)
-        # A feature that never varied gets a small scale: an image in which it differs lies where play has never been.
+        # A feature that never varied gets a small scale, so that images in which it differs are far away.
         self._scale = np.maximum(spread, 1e-4 * np.maximum(1.0, np.abs(centre)))
         self._sorted = np.sort(results[known], axis=0)
         self._known_results = results[known]
@@ -365,7 +368,7 @@ class _TransitionModel:
         self._n_held_out = int(episodes.max() + 1) // 2
 
     def _ranks(self, results: Values) -> Values:
-        """Ranks among known results, such that evenly spread ones have variance 1; equal results share a rank."""
+        """Return ranks among known results, scaled to variance 1 for uniform ranks; equal results share a rank."""
         columns = []
         for known, column in zip(self._sorted.T, results.T, strict=True):
             blur = 1e-6 * np.maximum(1.0, np.abs(column))
@@ -377,24 +380,24 @@ class _TransitionModel:
         return np.asarray((self._forest.predict(states) - self._ranks(results)) ** 2)
 
     def _distances(self, states: Values) -> Values:
-        """How far the known states lie from each state, on average over its nearest ones."""
+        """Return the mean distance of each state from its nearest known states."""
         neighbours = min(NEIGHBOURS, self._tree.n)
         distances = self._tree.query(states, neighbours)[0].reshape(len(states), neighbours)
         return np.asarray(distances.mean(axis=1))
 
     def similar(self, state: Values) -> Values:
-        """The mean result of known transitions from the states nearest to this one."""
+        """Return the mean result of known transitions from the nearest states."""
         nearest = np.atleast_1d(self._tree.query(state, min(NEIGHBOURS, self._tree.n))[1])
         return np.asarray(self._known_results[nearest].mean(axis=0))
 
     def compare(
-        self, images: Values, results: Values, episodes: NDArray[np.int64], alike: Flags, seed: int
+        self, images: Values, results: Values, episodes: NDArray[np.int64], alike: Flags, seed: int, tests: int = 1
     ) -> _Evidence:
-        """Compare the images of transitions with real ones that the model has not seen, and that take the same choice.
+        """Return the errors for images of transitions and for held-out real transitions with the same choice.
 
-        Some choices are harder to foretell than others, so `alike` says which of all steps take the images' choice.
-        Images may lie where the model knows less. So real transitions are weighted to lie as far from known states as
-        the images do, in five classes of distance; images further out than 99 % of the real ones are left out.
+        Some choices are harder to predict than others, so `alike` marks all steps with the choice of the images.
+        Images may lie where the model has less data, so real transitions are weighted to have the same distances from
+        known states, in five strata. Images further away than 99 % of the real transitions are left out.
         """
         states = images / self._scale
         errors = self._errors(states, results)
@@ -407,12 +410,12 @@ class _TransitionModel:
         real_errors = self._fresh_errors[real]
         real_sums = _by_episode(real_errors, self._fresh_episodes[real] // 2, self._fresh_strata[real], n)
         mapped, real_mean = _weighted_errors(np.ones((1, n)), *sums, *real_sums)
-        # Steps of one episode are alike, so whole episodes are drawn again.
+        # Bootstrap whole episodes, because steps of one episode are dependent.
         weights = np.random.default_rng([seed, 2]).multinomial(n, np.full(n, 1 / n), BOOTSTRAPS)
         drawn_mapped, drawn_real = _weighted_errors(weights.astype(np.float64), *sums, *real_sums)
         spread = (drawn_mapped - drawn_real).std(axis=0)
-        # All results are looked at, so each bound must hold with a certainty that leaves 99 % for all of them.
-        reach = float(stats.t.ppf(1 - 0.01 / (2 * results.shape[1]), max(n - 1, 1))) * spread
+        # Bonferroni correction: all bounds of all tests together hold with 99 % confidence.
+        reach = float(stdtrit(max(n - 1, 1), 1 - 0.01 / (2 * results.shape[1] * tests))) * spread
         excess = mapped[0] - real_mean[0]
         typical = np.maximum(real_mean[0], 1e-3)
         usual = np.quantile((real_errors / typical).max(axis=1), 0.99)
@@ -432,7 +435,7 @@ class _TransitionModel:
 def _by_episode(
     errors: Values, episodes: NDArray[np.int64], strata: NDArray[np.int64], n_episodes: int
 ) -> tuple[Values, Values]:
-    """Sums of errors and counts, for every episode and stratum."""
+    """Return sums of errors and counts by episode and stratum."""
     sums, counts = np.zeros((n_episodes, STRATA, errors.shape[1])), np.zeros((n_episodes, STRATA))
     np.add.at(sums, (episodes, strata), errors)
     np.add.at(counts, (episodes, strata), 1.0)
@@ -442,7 +445,7 @@ def _by_episode(
 def _weighted_errors(
     weights: Values, sums: Values, counts: Values, real_sums: Values, real_counts: Values
 ) -> tuple[Values, Values]:
-    """Mean errors of images, and of real transitions in the images' strata; a row for every row of weights."""
+    """Return mean errors of images and of real transitions in the same strata, for every row of weights."""
     total = np.einsum("be,esj->bsj", weights, sums)
     n = weights @ counts
     real_total = np.einsum("be,esj->bsj", weights, real_sums)

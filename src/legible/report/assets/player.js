@@ -1,13 +1,15 @@
 "use strict";
-// The replay player: one seed, unguided and guided, step by step. Frames come as plain data and are drawn here.
+// Replay player: one seed, unguided and guided, step by step. Frames are plain data and drawn here.
 
 const GHOSTS = ["#ed1c24", "#ffa0c8", "#00d6de", "#ffa528"];
 const DIRECTIONS = [[0, -1], [0, 1], [1, 0], [-1, 0]]; // north, south, east, west on a canvas, whose y points down
 const FRIGHT_ENDS = 10;
 
 function sizeCanvas(canvas, width, height) {
-  // As many pixels as the screen shows, so that nothing is blurred.
-  const shown = Math.max(60, canvas.clientWidth || 300) * Math.min(2, window.devicePixelRatio || 1);
+  // Match the pixels of the screen to avoid blur; both sides get the same size, also if a column is a pixel wider.
+  const sides = canvas.closest(".sides"), both = sides ? [...sides.querySelectorAll("canvas")] : [canvas];
+  const least = Math.min(...both.map((one) => one.clientWidth || 300));
+  const shown = Math.max(60, least) * Math.min(2, window.devicePixelRatio || 1);
   const w = Math.round(shown), h = Math.round(shown * height / width);
   if (canvas.width !== w || canvas.height !== h) { canvas.width = w; canvas.height = h; }
 }
@@ -117,14 +119,14 @@ class RoadDrawer {
       g.fillRect(x - camera - layout.obstacle[0] / 2, y - layout.obstacle[1] / 2, ...layout.obstacle);
     for (let i = row.length - 5; i > 0; i -= 5) // ego, the first, on top
       this.vehicle(g, row[i] / 10, row[i + 1] / 10, row[i + 2] / 100, row[i + 3], i === 1);
-    for (let i = row.length - 5; i > 1; i -= 5) // the numbers that rules call them by, beside them
+    for (let i = row.length - 5; i > 1; i -= 5) // the numbers that rules use for them
       if (row[i + 4]) label(g, row[i] / 10, row[i + 1] / 10, row[i + 4], layout.vehicle[1] * 1.1, "#fff");
   }
 
   lanes(g, camera) {
     const shapes = this.layout.lanes.map((lane) => ({ ...lane, points: this.inView(lane.points, camera) }))
       .filter((lane) => lane.points.length);
-    for (const [colour, wider] of [["#f0f0eb", 0.6], ["#62666c", 0.1]]) { // a little wider than it is, or else lanes would show a seam
+    for (const [colour, wider] of [["#f0f0eb", 0.6], ["#62666c", 0.1]]) { // a little wider than the lane, to hide seams
       g.strokeStyle = colour;
       for (const lane of shapes) { g.lineWidth = lane.width + wider; this.path(g, lane.points, 0, camera); g.stroke(); }
     }
@@ -140,7 +142,7 @@ class RoadDrawer {
   }
 
   inView(points, camera) {
-    // Long straight lanes are cut to what is seen: dashes along ten kilometres take their time.
+    // Cut long straight lanes to the view: dashes along ten kilometres are slow to draw.
     if (points.length !== 2 || points[0][1] !== points[1][1] || !this.layout.straight) return points;
     const from = Math.max(points[0][0], camera - this.layout.view.behind - 9);
     const to = Math.min(points[1][0], camera + this.layout.view.ahead + 9);
@@ -216,13 +218,13 @@ function figure(value) {
   return (value < 0 ? "−" : "") + text;
 }
 
-const LONG = 200; // steps, from which on single ones are too narrow to be told apart
+const LONG = 200; // steps; in longer episodes single steps are too narrow to see
 
 class Player {
   constructor(root, replay) {
     this.root = root; this.replay = replay; this.step = 0; this.timer = null;
     this.last = Math.max(...replay.sides.map((side) => side.actions.length));
-    this.names = replay.names || ["The policy alone", "Guided"];
+    this.names = replay.names || ["Unguided", "Guided"];
     this.first = replay.first || 0; // the step of the episode that is shown first
     this.single = replay.sides.length === 1;
     this.stops = [...new Set(replay.sides[replay.sides.length - 1].marks.map((mark) => mark[0]))];
@@ -241,12 +243,12 @@ class Player {
     const replay = this.replay, layout = replay.layout;
     const about = make("p", { class: "about" }, `Seed ${replay.seed}, ${replay.why}. `);
     if (!this.single && replay.parting < this.last)
-      about.append(replay.parting ? `Both play alike up to step ${this.first + replay.parting}.` : "They part at once.");
+      about.append(replay.parting ? `Both are equal up to step ${this.first + replay.parting}.` : "They differ from the first step.");
     if (layout.note) about.append(` ${layout.note}`);
     const shape = layout.width / layout.height;
     const sides = make("div", { class: this.single ? "sides wide one" : shape > 4 ? "sides wide long" : shape > 1.6 ? "sides wide" : "sides" });
     this.panels = replay.sides.map((side, i) => this.panel(side, i, sides));
-    this.root.replaceChildren(about, sides, this.timeline(), this.controls());
+    this.root.replaceChildren(about, sides, this.timeline(), this.traces(), this.controls());
     this.root.tabIndex = 0;
     this.root.setAttribute("role", "group");
     this.root.setAttribute("aria-label", this.single ? `Replay of seed ${replay.seed}` : `Replay of seed ${replay.seed}, side by side: ${this.names.join(", ")}`);
@@ -273,7 +275,7 @@ class Player {
         track.append(make("span", { class: "m", style: `left:${100 * from / this.last}%;width:${100 * (to - from) / this.last}%` }));
       const head = make("span", { class: "at" });
       track.append(head);
-      line.append(make("span", {}, this.replay.names ? (i ? "better" : "as it did") : i ? "guided" : "alone"), track);
+      line.append(make("span", {}, this.replay.tracks ? this.replay.tracks[i] : this.replay.names ? (i ? "better" : "as played") : i ? "guided" : "unguided"), track);
       return head;
     });
     this.range = make("input", {
@@ -284,8 +286,41 @@ class Player {
     return line;
   }
 
+  traces() {
+    const box = make("div", { class: "traces" });
+    this.plots = (this.replay.traces || []).map((trace) => {
+      const label = `${trace.name}, unguided and guided; dashed: thresholds of the rules`;
+      const canvas = make("canvas", { role: "img", "aria-label": label, title: label });
+      canvas.addEventListener("click", (event) => this.seek(event, canvas, { marks: [] }));
+      box.append(make("div", {}, trace.name, canvas));
+      const all = [...trace.values.flat(), ...trace.cuts], low = Math.min(...all), high = Math.max(...all);
+      return { trace, canvas, low, high: high > low ? high : low + 1 };
+    });
+    return box;
+  }
+
+  trace({ trace, canvas, low, high }) {
+    // Draw both episodes, the thresholds, and the current step.
+    const ratio = Math.min(2, window.devicePixelRatio || 1), style = getComputedStyle(this.root);
+    canvas.width = Math.max(60, canvas.clientWidth) * ratio;
+    canvas.height = Math.max(30, canvas.clientHeight) * ratio;
+    const g = canvas.getContext("2d"), x = (step) => step / Math.max(1, this.last) * canvas.width;
+    const y = (value) => canvas.height * (0.94 - 0.88 * (value - low) / (high - low));
+    const line = (colour, points, dash = []) => {
+      g.strokeStyle = style.getPropertyValue(colour);
+      g.lineWidth = ratio;
+      g.setLineDash(dash);
+      g.beginPath();
+      points.forEach(([a, b]) => g.lineTo(a, b));
+      g.stroke();
+    };
+    for (const cut of trace.cuts) line("--mark", [[0, y(cut)], [canvas.width, y(cut)]], [4 * ratio, 3 * ratio]);
+    trace.values.forEach((values, i) => line(i ? "--guided" : "--alone", values.map((value, step) => [x(step), y(value)])));
+    line("--ink", [[x(this.step), 0], [x(this.step), canvas.height]]);
+  }
+
   stretches(steps) {
-    // What to mark, as [from, to]: every step, or in a long episode steps in a row as one.
+    // Return [from, to] of each mark; in long episodes consecutive steps are merged.
     if (this.last <= LONG) return steps.map((step) => [step, step]);
     const found = [];
     for (const step of steps) {
@@ -308,8 +343,8 @@ class Player {
       button("▶", "one step on", () => this.show(this.step + 1)));
     if (this.stops.length) {
       controls.append(
-        button("« rule", "last moment at which a rule stepped in", () => this.jump(-1)),
-        button("rule »", "next moment at which a rule steps in", () => this.jump(1)));
+        button("« rule", "previous step in which a rule changes the action", () => this.jump(-1)),
+        button("rule »", "next step in which a rule changes the action", () => this.jump(1)));
     }
     controls.append(this.speed, this.count);
     return controls;
@@ -360,13 +395,14 @@ class Player {
       this.light(panel);
     });
     this.heads.forEach((head) => { head.style.left = `${100 * this.step / this.last}%`; });
+    this.plots.forEach((plot) => this.trace(plot));
     this.range.value = this.step;
     this.count.textContent = `step ${this.first + this.step} of ${this.first + this.last}`;
     this.root.dataset.step = this.step;
   }
 
   light({ side, lamps }) {
-    // The rule that steps in here or next, with its conditions, which light up as they hold.
+    // Show the current or next deciding rule, and light up the conditions that hold.
     if (!side.holds || !side.marks.length) return;
     const t = Math.min(this.step, side.actions.length - 1);
     const mark = side.marks.find((entry) => entry[0] >= t) || side.marks[side.marks.length - 1], rule = mark[3][0];
@@ -385,18 +421,18 @@ class Player {
     says.classList.toggle("marked", Boolean(mark));
     const lines = [];
     if (t >= n) {
-      lines.push(make("b", {}, `${ENDS[side.end]} after ${n} steps, return ${figure(side.return)}`));
+      lines.push(make("b", {}, `${side.ending || ENDS[side.end]} after ${n} steps, return ${figure(side.return)}`));
     } else if (!mark) {
       lines.push(side.preferred.has(t)
-        ? `by chance, to ${words[side.actions[t]]}; would rather ${words[side.preferred.get(t)]}`
-        : `chooses to ${words[side.actions[t]]}`);
+        ? `random action: ${words[side.actions[t]]}; preferred: ${words[side.preferred.get(t)]}`
+        : `action: ${words[side.actions[t]]}`);
     } else {
-      const rule = this.replay.rules[mark[3][0]], more = mark[3].length > 1 ? ` (and ${mark[3].length - 1} more)` : "";
+      const rule = this.replay.rules[mark[3][0]], more = mark[3].length > 1 ? ` (and ${mark[3].length - 1} more rules)` : "";
       const [, first, second, , byChance, spared] = mark, alone = words[first], instead = words[second];
       lines.push(make("b", {}, guided
-        ? `A rule steps in: ${byChance ? "by chance it would" : "wanted to"} ${alone}, has to ${instead}`
-        : `${byChance ? "By chance, to" : "Chooses to"} ${alone}; a rule would have it ${instead}`));
-      lines.push(make("br"), spared ? "Nothing is left to chance where a rule holds, here: " : "", `“${rule}”${more}`);
+        ? `A rule changes the action: ${instead} instead of ${byChance ? "a random action, " : ""}${alone}`
+          : `Action: ${alone}${byChance ? " (random)" : ""}; a rule would change it: ${instead}`));
+      lines.push(make("br"), spared ? "No random actions where a rule holds: " : "", `“${rule}”${more}`);
     }
     says.replaceChildren(...lines);
     if (screen.tagName === "CANVAS") screen.setAttribute("aria-label", `step ${t}: ${says.textContent}`);
@@ -404,7 +440,7 @@ class Player {
 }
 
 function holds(changes, step) {
-  // Whether something holds that begins and ceases at these steps.
+  // Return whether a condition that starts and stops at these steps holds.
   return changes.filter((change) => change <= step).length % 2 === 1;
 }
 

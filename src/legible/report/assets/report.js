@@ -8,7 +8,7 @@ function cellValue(row, column) {
 
 function compare(a, b, sign) {
   const missing = (x) => typeof x === "number" && Number.isNaN(x);
-  if (missing(a) || missing(b)) return missing(a) - missing(b); // what is not known goes last, whichever way
+  if (missing(a) || missing(b)) return missing(a) - missing(b); // missing values always go last
   return sign * (typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b)));
 }
 
@@ -66,7 +66,7 @@ function setUpTabs(tabs) {
 }
 
 function setUpChips(chips) {
-  // What a figure means: a mouse finds it by itself, a finger or the keyboard asks for it.
+  // Show the title of a chip on click, for touch screens and keyboards.
   const help = make("p", { class: "chip-help", "aria-live": "polite", hidden: "" });
   chips.after(help);
   for (const chip of chips.querySelectorAll(".chip[title]")) {
@@ -79,8 +79,12 @@ function setUpChips(chips) {
 }
 
 function openTarget() {
-  // A link to a weakness opens its card, and whatever it lies in.
-  const target = location.hash.startsWith("#weakness-") && document.getElementById(location.hash.slice(1));
+  // A link opens the sections, cards and tabs around its target; "#replay-0:120" also goes to a step.
+  const [name, step] = location.hash.slice(1).split(":"), target = name && document.getElementById(name);
+  const tab = target && document.querySelector(`[role=tab][aria-controls="${CSS.escape(name)}"]`);
+  if (tab) tab.click();
+  const player = target && step !== undefined && target.querySelector(".player");
+  if (player && player.player) player.player.show(Number(step) - player.player.first);
   for (let node = target; node; node = node.parentElement) if (node.tagName === "DETAILS") node.open = true;
   if (target) target.scrollIntoView();
 }

@@ -1,0 +1,181 @@
+"""``legible compare``: which of several policies is better, by how much, and where."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import rich_click as click
+from rich.markup import escape
+from rich.padding import Padding
+
+from legible.cli.choice import (
+    environment_spec,
+    load_typed_policy,
+    look_here_for_modules,
+    names_code,
+    open_study,
+    options_of_policy,
+)
+from legible.cli.completion import complete_env_or_folder
+from legible.cli.drawing import Bars, out, print_json, say, table, tell
+from legible.cli.options import (
+    PATH,
+    engine_options,
+    environment_options,
+    features_option,
+    json_option,
+    names_option,
+    policy_options,
+    seed_option,
+    trust_option,
+    verbose_option,
+)
+from legible.cli.trying import make_quick_engine
+from legible.errors import LegibleError
+from legible.formatting import capitalise, number, percent
+
+if TYPE_CHECKING:
+    from legible.workbench import PolicyComparison
+
+
+@click.command
+@click.argument(
+    "words",
+    metavar="ENV A B…",
+    nargs=-1,
+    required=True,
+    help="Environment and two or more policies; a policy may also be the folder of a study, and the environment is "
+    "then that of the study if it comes first.",
+    shell_complete=complete_env_or_folder,
+)
+@click.option("--name", metavar="NAME", multiple=True, help="Name of a policy, in the order given; repeatable.")
+@click.option(
+    "--episodes",
+    metavar="N",
+    type=click.IntRange(min=50, max=1_000_000),
+    default=1000,
+    show_default=True,
+    help="Number of seeds.",
+)
+@click.option("--html", metavar="FILE", type=PATH, help="Also write a report with the two most different episodes.")
+@click.option("--no-habits", is_flag=True, help="Do not look for habits that only one of two policies has.")
+@seed_option("Decides the seeds of all episodes.")
+@names_option
+@features_option
+@environment_options
+@click.option("--stochastic", is_flag=True, help="Sample the policies' actions instead of taking the best one.")
+@click.option("--no-cache", is_flag=True, help="Play everything again, and keep nothing.")
+@policy_options
+@trust_option
+@engine_options
+@json_option
+@verbose_option
+def compare(
+    words: tuple[str, ...],
+    name: tuple[str, ...],
+    episodes: int,
+    html: Path | None,
+    no_habits: bool,
+    seed: int,
+    names: Path | None,
+    features: str | None,
+    arg: tuple[str, ...],
+    wrap: tuple[str, ...],
+    stochastic: bool,
+    no_cache: bool,
+    trust: bool,
+    engine: str,
+    workers: int | None,
+    address: str | None,
+    as_json: bool,
+    **of_policy: str | None,
+) -> None:
+    """Compare policies on the same seeds: which is better, by how much, and where."""
+    from legible.workbench import compare_policies  # noqa: PLC0415
+
+    env, *policies = words
+    if Path(env, "study.json").is_file():
+        if arg or wrap or features or names:
+            raise LegibleError("--arg, --wrap, --features, --names: the study has its environment already.")
+        where, policies = open_study(Path(env), trust=trust).environment, list(words)
+    else:
+        where = environment_spec(env, arg, wrap)
+    if features is not None and ":" in features:
+        look_here_for_modules()
+    if len(policies) < 2:
+        raise LegibleError("give ENV and at least two policies: legible compare CartPole-v1 old.zip new.zip.")
+    chosen: list[Any] = []
+    for word in policies:
+        if Path(word, "study.json").is_file():
+            chosen.append(open_study(Path(word), trust=trust))
+        else:
+            # Only policies that are code need an output and a fallback.
+            unfit = () if names_code(word) else ("output", "fallback")
+            options = {name: value for name, value in options_of_policy(of_policy).items() if name not in unfit}
+            chosen.append(load_typed_policy(where, word, options, trust=trust))
+    with Bars(quiet=as_json) as bars:
+        found = compare_policies(
+            where,
+            *chosen,
+            names=name or policies,
+            episodes=episodes,
+            habits=not no_habits,
+            engine=make_quick_engine(engine, workers, address),
+            progress=bars,
+            seed=seed,
+            features=features,
+            feature_names=names,
+            stochastic=stochastic,
+            cache=not no_cache,
+        )
+    if html is not None:
+        from legible.report.comparison import write_comparison  # noqa: PLC0415
+
+        write_comparison(found, html)
+    if as_json:
+        print_json({**found.to_dict(), **({} if html is None else {"report": html})})
+        return
+    print_comparison(found)
+    if html is not None:
+        say(f"Report: {html}")
+
+
+def print_comparison(found: PolicyComparison) -> None:
+    """Print a comparison: the answer, the figures, how episodes end, where, and habits."""
+    console = out()
+    tell(f"[bold]{escape(found.headline())}[/]", markup=True)
+    if found.is_same:
+        return
+    if len(found.policies) > 2:
+        rows = []
+        for i, (best, worst) in found.ranking:
+            figure = found.policies[i].figures["mean"]
+            rank = str(best) if best == worst else f"{best} to {worst}"
+            rows.append(
+                (rank, found.names[i], f"{number(figure.value)} ({number(figure.low)} to {number(figure.high)})")
+            )
+        console.print(table(("Rank", "Policy", "Mean return (95 % CI each)"), rows))
+    else:
+        columns = ("", found.names[0], found.names[1], f"{found.names[1]} − {found.names[0]}")
+        cells = [difference.cells() for difference in found.differences]
+        console.print(table(columns, [(capitalise(row[0]), *row[1:]) for row in cells]))
+    kinds = list(dict.fromkeys(kind for policy in found.policies for kind in policy.endings))
+    if kinds:
+        shares = [(capitalise(kind), *(percent(p.endings.get(kind, 0.0)) for p in found.policies)) for kind in kinds]
+        console.print(table(("How episodes end", *found.names), shares, right=found.names))
+    if found.ledger is not None and found.ledger.sentence():
+        tell(f"Where the difference comes from: {found.ledger.sentence()}")
+    tell(found.level_sentence())
+    if len(found.policies) > 2:
+        return
+    if found.situations:
+        console.print("[bold]Where[/] (learned on half of the seeds, tested on the other half)")
+    for situation in found.situations:
+        console.print(Padding(f"• {escape(situation.sentence(found.space, found.names))}", (0, 0, 0, 2)))
+    if not found.situations:
+        tell(f"Where: no situation explains the difference ({number(found.parted)} episodes part).")
+    for title, sentences in found.habit_sentences():
+        console.print(f"[bold]{escape(title)}[/]")
+        for sentence in sentences:
+            console.print(Padding(f"• {escape(sentence)}", (0, 0, 0, 2)))

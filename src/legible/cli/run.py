@@ -1,0 +1,208 @@
+"""``legible run`` and ``settings``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import rich_click as click
+from rich.markup import escape
+
+from legible.cli.choice import StudyChoice
+from legible.cli.drawing import Bars, now, print_json, say
+from legible.cli.options import (
+    other_option,
+    others,
+    preset_option,
+    study_options,
+)
+from legible.cli.show import SECTIONS, identify, print_section
+from legible.formatting import counted, duration, number, percent
+from legible.settings import PRESETS, StudySettings
+
+if TYPE_CHECKING:
+    from legible.study import Study
+    from legible.study.estimate import Estimate, Rate
+
+# Modules that need PyTorch are imported inside functions: that takes seconds.
+
+MIN_ANNOUNCED_SECONDS = 5.0  # shorter runs are not announced
+TARGET_SECONDS = {None: 600.0, "quick": 120.0}  # by preset; slow environments get lower budgets, see fit_to_ladder
+# The section that `--until` prints for each step of the paper.
+UNTIL = {
+    "mine": "rules",
+    "generalise": "rules",
+    "evaluate": "weaknesses",
+    "improve": "composition",
+    "mistakes": "mistakes",
+}
+
+
+@contextmanager
+def working(choice: StudyChoice) -> Iterator[Study]:
+    """Open or make the study, with progress bars and workers while it is worked on."""
+    with Bars(quiet=choice.as_json) as bars:
+        discovering = ", and discovering relations (up to 2 minutes)" if "discover" in choice.relations else ""
+        bars.now(f"loading the policy and the environment{discovering}")
+        study = choice.study(bars)
+        if not choice.as_json:
+            study.remark = lambda text: say(escape(text))
+        for left_out in (*study.relations_left_out, *study.other_rules.left_out):
+            say(f"Not used: {escape(left_out)}.")
+        if study.observations_outside is not None and not choice.is_folder:
+            say(f"Mind: {escape(study.observations_outside)}.")
+        statistics = getattr(getattr(study.policy, "normalisation", None), "source", None)
+        if statistics and not choice.is_folder and not choice.normalisation:
+            say(f"Observations are normalised with {escape(str(statistics))} (--normalisation none switches it off).")
+        with study.engine:
+            yield study
+
+
+@click.command
+@study_options(
+    "Or, without POLICY, the folder of a study to continue.", "Folder of the study. [default: studies/ENV-POLICY]"
+)
+@click.option(
+    "--until",
+    metavar="STEP",
+    type=click.Choice(list(UNTIL)),
+    help="Stop after mine, generalise, evaluate or improve; mistakes: only look for single mistakes.",
+)
+@click.option(
+    "--minutes",
+    metavar="N",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Time for the whole run; budgets are chosen from the measured speed and kept in the study.",
+)
+@other_option
+def run(choice: StudyChoice, until: str | None, minutes: float | None, other: tuple[str, ...]) -> None:
+    """Study a policy: mine rules, find weaknesses, compose rules that help, and write a report.
+
+    A run that was stopped continues with the same command, or with 'legible run STUDY'. 'legible run STUDY --minutes N'
+    tests what a finished study left undecided on new seeds.
+    """
+    from legible.study.budget import fit_composition, fit_continuation  # noqa: PLC0415
+    from legible.workbench import export_checks  # noqa: PLC0415
+
+    started = time.monotonic()
+    with working(choice) as study:
+        seconds = None if minutes is None else 60.0 * minutes
+        if until is not None:
+            _run_until(study, choice, until)
+        else:
+            _announce(study, choice, started, seconds)
+            if seconds is not None and study.has("summary"):
+                left = started + seconds - time.monotonic()
+                if study.continue_testing(fit_continuation(study, _measure(study), left)) is None:
+                    say("Nothing was tested again: no undecided rule set changes enough episodes for this time.")
+            if seconds is not None and not study.has("improvement"):
+                study.evaluate()
+                fit_composition(study, _measure(study), started + seconds - time.monotonic())
+            study.run(others(other))
+            now("writing the report")
+            from legible.report import write_report  # noqa: PLC0415
+
+            path = write_report(study)
+            export_checks(study)
+    if until is not None:
+        print_section(study, UNTIL[until], as_json=choice.as_json)
+    elif choice.as_json:
+        data = SECTIONS["verdict"].to_data(study)
+        print_json({**identify(study), **data, "report": path, "seconds": time.monotonic() - started})
+    else:
+        print_section(study, "verdict", as_json=False)
+
+
+def _run_until(study: Study, choice: StudyChoice, until: str) -> None:
+    if until == "mine":
+        study.mine()
+    elif until == "generalise":
+        study.generalise()
+    elif until == "mistakes":
+        study.find_mistakes()
+    else:
+        later = ("explain", "mistakes") if until == "improve" else ("improve", "compare", "explain", "mistakes")
+        _announce(study, choice, time.monotonic(), without=later)
+        study.evaluate()
+        if until == "improve":
+            study.improve()
+            study.play_references()
+
+
+def _announce(
+    study: Study, choice: StudyChoice, started: float, seconds: float | None = None, *, without: tuple[str, ...] = ()
+) -> None:
+    """Fit the budgets, play first episodes, mine and generalise; say what is known and how long the rest takes.
+
+    The speed of playing is measured before and after mining because the machine may become busier. The time that the
+    experiences took is no measure: it includes starting workers and compiling.
+    """
+    from legible.study.budget import LADDER_FACTOR, fit_to_ladder, fit_to_minutes  # noqa: PLC0415
+    from legible.study.estimate import describe_endless, estimate  # noqa: PLC0415
+
+    if study.is_played:
+        study.generalise()
+        return
+    setup = study.setup()
+    remark: Callable[[str], None] = (lambda _: None) if choice.as_json else say
+    if not study.has("experiences"):
+        endless = "" if study.settings.time_limit else describe_endless(setup, seed=study.seed)
+        if endless:
+            remark(endless)
+        rate = _measure(study)
+        ends = f", {percent(rate.truncated)} end at the time limit" if rate.truncated else ""
+        remark(f"First {counted(rate.played, 'episode')}: mean return {number(rate.mean)}{ends}.")
+        if seconds is not None:
+            fit_to_minutes(study, rate, started + seconds - time.monotonic())
+        elif not choice.pins_budgets and choice.preset in TARGET_SECONDS:
+            rung = fit_to_ladder(study, rate, TARGET_SECONDS[choice.preset])
+            if rung:
+                part = f"1/{round(LADDER_FACTOR**rung)}"
+                speed = f"{number(rate.episodes)} episodes/s"
+                remark(f"Episodes are slow here ({speed}), so budgets are {part} of the preset's (see --minutes).")
+        guess = estimate(setup, study.settings, study.engine, rate=rate).without(*without)
+        _expect(guess)
+        if guess.seconds > MIN_ANNOUNCED_SECONDS and seconds is None:
+            remark(
+                f"This takes roughly {duration(guess.seconds)} at {number(rate.episodes * guess.workers)} episodes/s."
+            )
+    for sentence in (*study.look_first().sentences(), *study.judge_own_rules().sentences()):
+        remark(escape(sentence))
+    study.generalise()
+    rate, rule_sets = _measure(study), len(study.rule_sets)
+    if seconds is not None:
+        fit_to_minutes(study, rate, started + seconds - time.monotonic(), rule_sets)
+    left = estimate(setup, study.settings, study.engine, rule_sets, rate=rate).without(*without)
+    _expect(left)
+    if left.seconds > MIN_ANNOUNCED_SECONDS:
+        raced = study.settings.evaluation.most_raced
+        which = f"the {raced} that change most" if 0 < raced < rule_sets else "them"
+        searching = " and searching for better ones" if left.episodes.get("search") else ""
+        habits = counted(rule_sets, "habit")
+        remark(f"Found {habits} of the policy. Testing {which}{searching}: about {duration(left.seconds)}.")
+
+
+def _measure(study: Study) -> Rate:
+    from legible.study.estimate import measure_rate  # noqa: PLC0415
+
+    now("measuring the speed")
+    return measure_rate(study.setup(), engine=study.engine, time_limit=study.settings.time_limit or None)
+
+
+def _expect(guess: Estimate) -> None:
+    """Show the time left of the whole study from here on."""
+    if Bars.current is not None:
+        Bars.current.expect(guess.seconds, guess.episodes)
+
+
+@click.command
+@preset_option("Print the values of this preset.")
+@click.option("--all", "every", is_flag=True, help="Print all settings instead of the most used ones.")
+def settings(preset: str | None, every: bool) -> None:
+    """Print settings as TOML, each with its meaning, for --settings FILE or --set NAME=VALUE."""
+    chosen = PRESETS[preset]() if preset else StudySettings()
+    click.echo(chosen.to_toml(comments=True, common_only=not every), nl=False)
+    if not every:
+        click.echo("\n# More: legible settings --all")

@@ -1,0 +1,531 @@
+"""``legible show``: the results of a study, section by section.
+
+- `SECTIONS`: how each section is printed, and its plain data for JSON.
+- `print_section`: prints one of them; ``legible run --until`` uses it, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import rich_click as click
+from rich.markup import escape
+from rich.padding import Padding
+from rich.table import Table
+
+from legible.cli.choice import open_study
+from legible.cli.completion import complete_study
+from legible.cli.drawing import Bars, out, print_json, table, tell
+from legible.cli.options import PATH, json_option, other_option, others, trust_option, verbose_option
+from legible.errors import LegibleError
+from legible.formatting import capitalise, confidence_interval, counted, number, p_value, percent, signed, with_error
+
+if TYPE_CHECKING:
+    from legible.study import Study
+
+# Modules that need PyTorch are imported inside functions: that takes seconds.
+
+MOST_WEAKNESSES = 3  # on the first screen
+MOST_BASELINES = 2
+MOST_NEXT_STEPS = 4
+
+
+@click.command
+@click.argument("study", metavar="STUDY", type=PATH, help="Folder of a study.", shell_complete=complete_study)
+@click.argument(
+    "section",
+    metavar="[SECTION]",
+    type=click.Choice(["verdict", "weaknesses", "rules", "mistakes", "failures", "composition", "seeds", "report"]),
+    default="verdict",
+    help="verdict (default), weaknesses, rules, mistakes, failures, composition, seeds, or report: write the HTML "
+    "report again.",
+)
+@click.option("--html", metavar="FILE", type=PATH, help="report: where to write it. [default: report.html in STUDY]")
+@click.option(
+    "--replay", metavar="SEED", type=int, multiple=True, help="report: add a replay of this seed; repeatable."
+)
+@other_option
+@trust_option
+@json_option
+@verbose_option
+def show(
+    study: Path,
+    section: str,
+    html: Path | None,
+    replay: tuple[int, ...],
+    other: tuple[str, ...],
+    trust: bool,
+    as_json: bool,
+) -> None:
+    """Print the results of a study: the verdict, or one section in full."""
+    if section != "report":
+        for option, value in {"--html": html, "--replay": replay, "--other": other}.items():
+            if value:
+                raise LegibleError(f"{option} belongs to the report: legible show {study} report {option} …")
+        print_section(open_study(study, trust=trust), section, as_json=as_json)
+        return
+    from legible.report import write_report  # noqa: PLC0415
+
+    with Bars(quiet=as_json) as bars:
+        opened = open_study(study, trust=trust, progress=bars)
+        with opened.engine:
+            path = write_report(opened, html, others=others(other), watch=replay)
+    if as_json:
+        print_json({**identify(opened), "report": path})
+    else:
+        out().print(f"Report: {path}", soft_wrap=True, markup=False)
+
+
+def print_section(study: Study, section: str, *, as_json: bool) -> None:
+    """Print a section of a study as text or as JSON."""
+    if as_json:
+        print_json({**identify(study), **SECTIONS[section].to_data(study)})
+    else:
+        SECTIONS[section].print(study)
+
+
+def identify(study: Study) -> dict[str, Any]:
+    """Return the folder, environment, policy and seed of a study."""
+    return {
+        "folder": study.folder,
+        "environment": study.named_environment.name,
+        "arguments": dict(study.named_environment.arguments),
+        "policy": study.policy_name,
+        "seed": study.seed,
+    }
+
+
+# --- Verdict ---------------------------------------------------------------------------------------------------------
+
+
+def _print_verdict(study: Study) -> None:
+    """Print the verdict of a finished study on one screen."""
+    console, conclusion, improvement = out(), study.conclusion, study.improvement
+    if study.has("own rules") and study.own_rules.rules:
+        console.print("[bold]Your rules[/]:")
+        for sentence in study.own_rules.sentences():
+            console.print(Padding(escape(sentence), (0, 0, 0, 2)))
+        console.print()
+    tell(f"[bold]{escape(conclusion.headline)}[/]", markup=True)
+    for sentence in conclusion.sentences:
+        tell(sentence)
+    confirmed = [e for e in study.explanations if e.verdict.is_confirmed]
+    if confirmed:
+        count = sum(group.is_confirmed for group in study.weaknesses)
+        shown = f" (the first {len(confirmed)} of {count})" if count > len(confirmed) else ""
+        console.print(f"\n[bold]Weaknesses{shown}[/]: following the rule changes the mean return by")
+        grid = Table.grid(padding=(0, 2))
+        grid.add_column(justify="right", no_wrap=True)
+        grid.add_column()
+        for explanation in confirmed[:MOST_WEAKNESSES]:
+            effect = explanation.verdict.confirmation.effect  # type: ignore[union-attr]
+            grid.add_row(
+                f"  [bold]{signed(effect.mean)}[/] ({signed(effect.low)} to {signed(effect.high)})",
+                escape(_advice(study, explanation.rule_set)),
+            )
+        console.print(grid)
+    console.print()
+    console.print(_figures(study, compact=True))
+    _print_endings(study)
+    if study.has("mistakes"):
+        tell(_summarise_mistakes(study))
+    next_steps = study.next_steps
+    if next_steps is not None:
+        for sentence in (*next_steps.seen, *next_steps.steps)[:MOST_NEXT_STEPS]:
+            console.print(Padding(f"• {escape(sentence)}", (0, 0, 0, 1)))
+    sections = "weaknesses|rules|mistakes|failures|composition|seeds"
+    console.print(f"Details: legible show {study.folder} {sections}", soft_wrap=True, markup=False)
+    if len(improvement.composition):
+        saved = study.folder / "guided.safetensors"
+        file = saved if saved.exists() else study.folder / "composition.json"
+        console.print(f"Guided policy{_doubt(study)}: {file}", soft_wrap=True, markup=False)
+    report = study.folder / "report.html"
+    if report.exists():
+        console.print(f"Report: {report}", soft_wrap=True, markup=False)
+
+
+def _summarise_mistakes(study: Study) -> str:
+    found = study.mistakes
+    if not found.listed:
+        return "Single decisions: no costly mistake was proven."
+    worst = found.listed[0].gain  # the largest of all would be overstated
+    return f"Single decisions: {counted(len(found.listed), 'costly mistake')} proven; the worst costs {number(worst)}."
+
+
+def _doubt(study: Study) -> str:
+    """Return why a guided policy is no repair, as the end of its name."""
+    from legible.explanation import is_repair  # noqa: PLC0415
+
+    improvement, best = study.improvement, study.references.best
+    if is_repair(improvement, study.references):
+        return ""
+    return f" (no better than {best.words})" if best and improvement.effect.low > 0 else " (the gain may be chance)"
+
+
+def _figures(study: Study, *, compact: bool) -> Table:
+    """Return a table of policy, guided policy and baselines by every objective; a compact one has few intervals."""
+    from legible.evaluation.figures import figure_table  # noqa: PLC0415
+
+    quoted = study.references.quoted[: MOST_BASELINES if compact else None]
+    columns, rows = figure_table(study.summary.figure_rows([entry.words for entry in quoted]))
+    # There are few objectives and perhaps many baselines: one line per policy fits a narrow terminal.
+    header, *lines = zip(columns, *rows, strict=True)
+    if compact:
+        header = ("Held-out seeds", *header[1:])
+        lines = [
+            line if line[0] == "difference" else (line[0], *(cell.partition(" (")[0] for cell in line[1:]))
+            for line in lines
+        ]
+    return table(header, lines)
+
+
+def _print_endings(study: Study) -> None:
+    """Print how the episodes end, and where the gain of the guided policy comes from."""
+    if len(study.endings) < 2:
+        return
+    columns = ("How episodes end", "unguided", *(("guided",) if study.endings[0].guided is not None else ()))
+    rows = [
+        (capitalise(share.words), *(percent(figure.value) for figure in (share.base, share.guided) if figure))
+        for share in study.endings
+    ]
+    out().print(table(columns, rows, right=columns[1:]))
+    if study.ledger is not None and study.ledger.sentence():
+        tell(f"Where the gain comes from: {study.ledger.sentence()}")
+
+
+def _verdict_data(study: Study) -> dict[str, Any]:
+    from legible.study.sources import source_rows  # noqa: PLC0415
+
+    conclusion, evaluation = study.conclusion, study.evaluation
+    return {
+        **({"own_rules": study.own_rules.to_rows()} if study.has("own rules") else {}),
+        "headline": conclusion.headline,
+        "verdict": conclusion.text,
+        "endings": [share.to_dict() for share in study.endings],
+        "ledger": None if study.ledger is None else study.ledger.to_dict(),
+        "weakness_ledgers": [found and found.to_dict() for found in study.summary.weakness_ledgers],
+        "confirmed_weaknesses": sum(group.is_confirmed for group in study.weaknesses),
+        "before_you_deploy": study.deployment.to_dict(),
+        "what_now": study.next_steps,
+        **({"first_facts": asdict(study.first_facts)} if study.has("first facts") else {}),
+        **({"time_limit": asdict(study.time_limit_probe)} if study.has("time limit") else {}),
+        "references": study.references.to_rows(),
+        "weaknesses": [
+            {**explanation.to_dict(), "discovered_relations": study.discovered_behind(explanation.verdict.rule_set)}
+            for explanation in study.explanations
+        ],
+        "evaluation": _shares(evaluation),
+        "sources": [row.to_dict() for row in source_rows(study)],
+        "improvement": _composition_data(study),
+        "features": list(study.space.names),
+        "relations": len(study.relations),
+        **({"mistakes": study.mistakes.to_dict()} if study.has("mistakes") else {}),
+        **({"failures": study.failures.to_dict(study.space)} if study.has("failures") else {}),
+    }
+
+
+# --- Weaknesses ------------------------------------------------------------------------------------------------------
+
+
+def _print_weaknesses(study: Study) -> None:
+    """Print every rule set that looked like a weakness, and the explanations of the strongest."""
+    console, evaluation, base = out(), study.evaluation, study.evaluation.base
+    console.print(
+        f"Unguided: mean return {with_error(base.mean, base.error)} over {base.episodes} episodes "
+        f"({study.settings.play.words}).",
+        soft_wrap=True,
+    )
+    suspected = sorted((v for v in evaluation.weaknesses if not v.is_confirmed), key=lambda v: v.p)
+    rows, shown = [], set()
+    actions = len(study.space.actions) if study.space.is_discrete else 0
+    for verdict in (*evaluation.confirmed, *suspected):
+        key = verdict.rule_set.advice_key(actions)
+        if key in shown:
+            continue
+        shown.add(key)
+        confirmation = verdict.confirmation
+        if confirmation is None:
+            effect, tests = signed(verdict.difference), p_value(verdict.p, "p")
+        else:
+            found = confirmation.effect
+            effect = f"{signed(found.mean)}\n({signed(found.low)} to {signed(found.high)})"
+            tests = f"{p_value(verdict.p, 'p')}\n{p_value(confirmation.q, 'q')}"
+        rare = confirmation is not None and confirmation.is_too_rare
+        no = "negligible" if evaluation.relevance(verdict) == "negligible" else "no"
+        confirmed = "yes" if verdict.is_confirmed else "too few changed episodes" if rare else no
+        rows.append((_advice(study, verdict.rule_set), effect, tests, confirmed))
+    if rows:
+        columns = ("Guided by", "Effect (95 % CI)", "Tests", "Confirmed")
+        console.print(table(columns, rows, right=columns[1:-1]))
+    else:
+        console.print("No rule set looked like a weakness.")
+    if study.has("explanations"):
+        for place, explanation in enumerate(study.explanations, start=1):
+            first, *more = explanation.text().splitlines()
+            grid = Table.grid(padding=(0, 1))
+            grid.add_row(f" {place}.", f"[bold]{escape(first)}[/]")
+            for line in more:
+                grid.add_row("", escape(line.strip()))
+            if behind := study.discovered_behind(explanation.verdict.rule_set):
+                grid.add_row("", escape(f"Its related forms follow from a relation: {', '.join(behind)}."))
+            console.print(grid)
+    if study.has("improvement") and study.has("references"):
+        _print_sources(study)
+    for note in evaluation.notes:
+        tell(note)
+    _remark_on_rules(study)
+
+
+def _print_sources(study: Study) -> None:
+    """Print how many rule sets of each source were tried, confirmed and used, unless there is one source only."""
+    from legible.study.sources import source_rows  # noqa: PLC0415
+
+    rows = source_rows(study)
+    if len(rows) > 1:
+        columns = ("Source of rules", "Tried", "On held-out seeds", "Confirmed", "Used", "Steps")
+        cells = [(r.source, *map(number, (r.tried, r.entered, r.confirmed, r.used, r.steps))) for r in rows]
+        out().print(table(columns, cells, right=columns[1:]))
+
+
+def _remark_on_rules(study: Study) -> None:
+    """Say what would find more: rules where there are none, relations where there are none."""
+    mining = study.mining
+    if not mining.rules:
+        actions = study.experiences.actions
+        dropped = ", ".join(f"{count} {reason}" for reason, count in mining.dropped.items() if count)
+        constant = bool((actions == actions[:1]).all())
+        why = "it always takes the same action" if constant else f"dropped: {dropped}" if dropped else "none learned"
+        tell(f"No rule describes the policy ({why}).")
+    elif not study.relations:
+        from legible.environments import shipped_relations  # noqa: PLC0415
+
+        shipped = [file.name for file in shipped_relations(study.environment)]
+        how = (
+            f"--relations {shipped[0]} uses one that comes with the package"
+            if shipped
+            else "docs/relations.md shows how to write them for --relations FILE"
+        )
+        tell(f"No relations were used, so each rule was tested without related forms; {how}.")
+
+
+def _shares(evaluation: Any) -> dict[str, Any]:
+    kinds = ("weakness", "significant", "confirmed")
+    return {"tested": len(evaluation.verdicts), **{kind: evaluation.share(kind) for kind in kinds}}
+
+
+def _weaknesses_data(study: Study) -> dict[str, Any]:
+    evaluation = study.evaluation
+    return {
+        "base": evaluation.base,
+        "rule_sets": _shares(evaluation),
+        "verdicts": evaluation.to_rows(study.space),
+        "notes": list(evaluation.notes),
+        "weaknesses": [e.to_dict() for e in study.explanations] if study.has("explanations") else [],
+    }
+
+
+# --- Rules -----------------------------------------------------------------------------------------------------------
+
+
+def _print_rules(study: Study) -> None:
+    """Print the mined rules and, where they have been generalised, how many related forms each has."""
+    from legible.rules import describe_rule  # noqa: PLC0415
+
+    console, mining = out(), study.mining
+    forms = [len(g.rule_set) for g in study.generalisations] if study.has("generalisations") else None
+    columns = ["The policy …", "Agrees", "Covers", *(["Related forms"] if forms else [])]
+    rows = [
+        (
+            capitalise(describe_rule(mined.rule, study.space)),
+            percent(row["agreement"]),
+            percent(row["coverage"]),
+            *([number(forms[place])] if forms else []),
+        )
+        for place, (row, mined) in enumerate(zip(mining.to_rows(), mining.rules, strict=True))
+    ]
+    console.print(table(columns, rows, right=columns[1:]))
+    dropped = ", ".join(f"{count} {reason}" for reason, count in mining.dropped.items() if count)
+    learned = f" ({mining.learned} learned; dropped: {dropped})" if dropped else ""
+    console.print(f"{len(rows)} rules from {study.experiences.n_episodes} episodes{learned}.", markup=False)
+    if forms:
+        relations = counted(len(study.relations), "relation")
+        console.print(f"With related forms: {sum(forms)} rules in {len(forms)} rule sets, by {relations} of actions.")
+    _remark_on_rules(study)
+
+
+def _rules_data(study: Study) -> dict[str, Any]:
+    from legible.rules import describe_rule  # noqa: PLC0415
+
+    mining, space = study.mining, study.space
+    rows = zip(mining.to_rows(), mining.rules, strict=True)
+    data: dict[str, Any] = {
+        "learned": mining.learned,
+        "dropped": mining.dropped,
+        "rules": [{**row, "words": describe_rule(mined.rule, space)} for row, mined in rows],
+    }
+    if study.has("generalisations"):
+        data["relations"] = len(study.relations)
+        data["rule_sets"] = [
+            {
+                "rule": g.rule_set.short_text(space),
+                "rules": [rule.text(space) for rule in g.rule_set.rules],
+                "tested": not g.is_empty,
+            }
+            for g in study.generalisations
+        ]
+    return data
+
+
+# --- Composition -----------------------------------------------------------------------------------------------------
+
+
+def _print_composition(study: Study) -> None:
+    """Print the steps and rules of the composition, its figures, and what could be gained with fewer changes."""
+    console, improvement = out(), study.improvement
+    steps = [
+        (
+            _advice(study, step.rule_set),
+            with_error(step.mean, step.error),
+            "removed" if step.is_removal else "yes" if step.accepted else "no",
+        )
+        for step in improvement.steps
+    ]
+    if steps:
+        console.print(table(("Tried", "Mean return with it", "Kept"), steps, right=("Mean return with it",)))
+    rows = [
+        (
+            percent(row["changed"]),
+            number(len(row["rules"])),
+            f"{signed(row['effect'])} ({signed(row['low'])} to {signed(row['high'])})",
+            "yes" if row["chosen"] else "",
+        )
+        for row in improvement.front_rows(study.space)
+    ]
+    if len(rows) > 1:
+        columns = ("Actions changed", "Rules", "Gain (95 % CI)", "Chosen")
+        console.print(table(columns, rows, right=columns[:-1]))
+    check = improvement.check
+    if check is not None and not check.is_passed:
+        why = "too few episodes change" if check.is_too_rare else "the gain may be chance"
+        gain = confidence_interval(check.effect.mean, check.effect.low, check.effect.high)
+        rules = counted(len(check.composition), "rule")
+        tell(f"The composition of {rules} was given up: on held-out seeds {why}, {gain}.")
+    if improvement.changes_too_much:
+        tell(
+            f"On held-out seeds it changes {percent(improvement.guided.changed)} of the actions, more than the "
+            f"{percent(improvement.settings.most_changed)} allowed (improvement.most_changed)."
+        )
+    if study.has("references"):
+        console.print(_figures(study, compact=False))
+    for constraint in improvement.constraints():
+        kept = "is kept" if constraint.is_kept else "is not shown to be kept"
+        interval = confidence_interval(constraint.effect.mean, constraint.effect.low, constraint.effect.high)
+        tell(f"The constraint {constraint.constraint!r} {kept}: {interval}.")
+    if len(improvement.composition):
+        console.print(f"Rules of the guided policy: {study.folder / 'composition.json'}", soft_wrap=True, markup=False)
+    else:
+        console.print("No rule set is in the composition.")
+
+
+def _composition_data(study: Study) -> dict[str, Any]:
+    from legible.explanation import imitated_reference, is_repair  # noqa: PLC0415
+
+    improvement, space = study.improvement, study.space
+    check = improvement.check
+    data: dict[str, Any] = {
+        "base": improvement.base,
+        "guided": improvement.guided,
+        "effect": improvement.effect,
+        "composition": [rule.text(space) for rule in improvement.composition.rules],
+        "changed": improvement.guided.changed,
+        "changes_too_much": improvement.changes_too_much,
+        "front": improvement.front_rows(space),
+        "check": None
+        if check is None
+        else {
+            "rules": [rule.text(space) for rule in check.composition.rules],
+            "effect": check.effect,
+            "changed": check.changed,
+            "too_rare": check.is_too_rare,
+            "constraints": check.constraints,
+            "passed": check.is_passed,
+        },
+        "environment_steps": improvement.environment_steps,
+        "steps": len(improvement.steps),
+        "accepted": len(improvement.rule_sets),
+        "objective": improvement.evaluation_settings.objective,
+        "constraints": improvement.constraints(),
+    }
+    if study.has("references"):
+        references = study.references
+        imitated = imitated_reference(improvement, references)
+        data |= {
+            "figures": study.summary.figure_rows([entry.name for entry in references.quoted]),
+            "repair": is_repair(improvement, references),
+            "imitates": imitated.name if imitated is not None else None,
+        }
+    return data
+
+
+# --- Mistakes and seeds ----------------------------------------------------------------------------------------------
+
+
+def _print_mistakes(study: Study) -> None:
+    """Print the figures about single decisions, and each mistake in a sentence."""
+    from legible.mistakes import describe_mistake, describe_mistakes  # noqa: PLC0415
+
+    found = study.mistakes
+    for sentence in describe_mistakes(found):
+        tell(sentence)
+    grid = Table.grid(padding=(0, 1))
+    for place, mistake in enumerate(found.listed, start=1):
+        grid.add_row(f" {place}.", escape(describe_mistake(mistake, study.decisions)))
+    out().print(grid)
+
+
+def _print_failures(study: Study) -> None:
+    """Print failure modes, until when they can be avoided, and causes, a sentence each."""
+    for sentence in study.failures.sentences(study.space):
+        tell(sentence)
+
+
+def _print_seeds(study: Study) -> None:
+    """Print the block of seeds of every stage that was played."""
+    from legible.report.tables import seed_rows  # noqa: PLC0415
+
+    columns = ("Stage", "Used for", "First seed", "Seeds")
+    rows = [(row.stage, row.used_for, str(row.first), number(row.episodes)) for row in seed_rows(study)]
+    out().print(table(columns, rows, right=columns[2:]))
+
+
+def _seeds_data(study: Study) -> dict[str, Any]:
+    from legible.report.tables import seed_rows  # noqa: PLC0415
+
+    return {"stages": [vars(row) for row in seed_rows(study)]}
+
+
+def _advice(study: Study, rule_set: Any) -> str:
+    from legible.rules import describe_rule_set  # noqa: PLC0415
+
+    return capitalise(describe_rule_set(rule_set, study.space, "advice"))
+
+
+class Section(NamedTuple):
+    """One section of the results: how it is printed, and its plain data."""
+
+    print: Callable[[Study], None]
+    to_data: Callable[[Study], dict[str, Any]]
+
+
+SECTIONS = {
+    "verdict": Section(_print_verdict, _verdict_data),
+    "weaknesses": Section(_print_weaknesses, _weaknesses_data),
+    "rules": Section(_print_rules, _rules_data),
+    "mistakes": Section(_print_mistakes, lambda study: study.mistakes.to_dict()),
+    "failures": Section(_print_failures, lambda study: study.failures.to_dict(study.space)),
+    "composition": Section(_print_composition, _composition_data),
+    "seeds": Section(_print_seeds, _seeds_data),
+}

@@ -1,0 +1,226 @@
+"""``legible try``: the verdict on your own rules."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import rich_click as click
+from rich.markup import escape
+from rich.padding import Padding
+
+from legible.cli.choice import (
+    environment_spec,
+    look_here_for_modules,
+    look_here_for_policy,
+    open_study,
+    options_of_policy,
+)
+from legible.cli.completion import complete_env_or_folder, complete_relations
+from legible.cli.drawing import Bars, out, print_json, say, tell
+from legible.cli.options import (
+    PATH,
+    engine_options,
+    environment_options,
+    features_option,
+    json_option,
+    names_option,
+    policy_options,
+    seed_option,
+    trust_option,
+    verbose_option,
+)
+from legible.errors import LegibleError
+from legible.formatting import duration, number, percent
+
+if TYPE_CHECKING:
+    from legible.engines import Engine
+    from legible.features import FeatureSpace
+    from legible.workbench.trying import RuleResult
+
+# Seconds between figures that are printed while episodes are played.
+_FIGURES_EVERY = 1.0
+
+
+def minutes_option(help_text: str) -> Any:
+    """``--minutes``."""
+    return click.option("--minutes", metavar="N", type=click.FloatRange(min=0.0, min_open=True), help=help_text)
+
+
+def margin_option(name: str, help_text: str) -> Any:
+    """``--relevant`` or ``--margin``: a number of points."""
+    return click.option(name, metavar="X", type=click.FloatRange(min=0.0, min_open=True), help=help_text)
+
+
+def make_quick_engine(engine: str, workers: int | None, address: str | None) -> Engine:
+    """Return the engine of short commands: this process first, and workers only if it takes longer."""
+    from legible.engines import make_engine  # noqa: PLC0415
+    from legible.workbench.arena import WarmEngine  # noqa: PLC0415
+
+    return WarmEngine(workers) if engine == "processes" else make_engine(engine, workers, address)
+
+
+class _RuleCommand(click.RichCommand):
+    """A command whose arguments may be rules such as '-Left <- angle > 0', which are no options."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the options and the arguments; rules come last."""
+        rules = [word for word in args if "<-" in word or "←" in word]
+        others = [word for word in args if word not in rules and word != "--"]
+        return super().parse_args(ctx, [*others, "--", *rules])
+
+
+@click.command("try", cls=_RuleCommand)
+@click.argument(
+    "words",
+    metavar="ENV POLICY RULE…",
+    nargs=-1,
+    required=True,
+    help="Environment, policy and rules such as '+Brake <- gap < 5'; or the folder of a study and rules.",
+    shell_complete=complete_env_or_folder,
+)
+@click.option("--confirm", is_flag=True, help="Test on fresh seeds, for a claim.")
+@margin_option("--relevant", "Smallest effect of interest in points. [default: 2 % of the scale of the task]")
+@click.option("--alone", is_flag=True, help="Try rules without their related forms.")
+@click.option("--save", metavar="STUDY", type=PATH, help="Add the rules to this study.")
+@click.option(
+    "--seeds",
+    metavar="N",
+    type=click.IntRange(min=200, max=1_000_000),
+    default=10_000,
+    show_default=True,
+    help="Maximum number of seeds.",
+)
+@minutes_option("Stop after the look that this time ends in.")
+@click.option(
+    "--relations",
+    metavar="FILE",
+    multiple=True,
+    help="Relations file, or the name of a shipped one, or none; repeatable. [default: those shipped for ENV]",
+    shell_complete=complete_relations,
+)
+@seed_option("Decides the seeds of all episodes.")
+@names_option
+@features_option
+@environment_options
+@click.option("--stochastic", is_flag=True, help="Sample the policy's actions instead of taking the best one.")
+@click.option("--no-cache", is_flag=True, help="Play everything again, and keep nothing.")
+@policy_options
+@trust_option
+@engine_options
+@json_option
+@verbose_option
+def try_command(
+    words: tuple[str, ...],
+    confirm: bool,
+    relevant: float | None,
+    alone: bool,
+    save: Path | None,
+    seeds: int,
+    minutes: float | None,
+    relations: tuple[str, ...],
+    seed: int,
+    names: Path | None,
+    features: str | None,
+    arg: tuple[str, ...],
+    wrap: tuple[str, ...],
+    stochastic: bool,
+    no_cache: bool,
+    trust: bool,
+    engine: str,
+    workers: int | None,
+    address: str | None,
+    as_json: bool,
+    **of_policy: str | None,
+) -> None:
+    """Say whether your own rules help a policy, harm it, or have no effect.
+
+    Only episodes that a rule changes are played, in pairs with the same seeds, until the verdict is clear.
+    """
+    is_study = Path(words[0], "study.json").is_file()
+    needed = 2 if is_study else 3
+    if len(words) < needed:
+        raise LegibleError(
+            "give ENV, POLICY and at least one RULE, or STUDY and at least one RULE, such as: legible try CartPole-v1 "
+            "policy.zip '+Left <- pole.angle < 0'."
+        )
+    from legible.workbench import try_rule  # noqa: PLC0415
+
+    where: Any
+    options: dict[str, Any] = {}
+    if is_study:
+        given = {"--arg": arg, "--wrap": wrap, "--names": names, "--features": features, "--relations": relations}
+        for option, value in given.items():
+            if value:
+                raise LegibleError(f"{option}: the study in {words[0]} has its own; leave it out.")
+        where, policy, rules = open_study(Path(words[0]), trust=trust), None, words[1:]
+    else:
+        where, policy, rules = environment_spec(words[0], arg, wrap), words[1], words[2:]
+        look_here_for_policy(words[1])
+        if features is not None and ":" in features:
+            look_here_for_modules()
+        options = {
+            "names": names,
+            "features": features,
+            "relations": relations or None,
+            "seed": seed,
+            "stochastic": stochastic,
+            "cache": not no_cache,
+            "policy_options": options_of_policy(of_policy),
+        }
+    with Bars(quiet=as_json) as bars:
+        found = try_rule(
+            where,
+            policy,
+            *rules,
+            related=not alone,
+            confirm=confirm,
+            relevant=relevant,
+            most_seeds=seeds,
+            minutes=minutes,
+            save=save,
+            trust=trust,
+            on_figures=None if as_json else _FigurePrinter(),
+            engine=make_quick_engine(engine, workers, address),
+            progress=bars,
+            **options,
+        )
+    if as_json:
+        print_json(found.to_dict())
+        return
+    console = out()
+    for result in found.rules:
+        related = f", with its {len(result.rule_set)} related forms" if result.form != "alone" else ""
+        console.print(f"[bold]{escape(result.rule_set.short_text(found.space))}[/]{related}", soft_wrap=True)
+        console.print(Padding(escape(result.sentence()), (0, 0, 0, 2)))
+        if result.changed:
+            rates = f"It changes {percent(result.override_rate)} of the steps."
+            console.print(Padding(rates, (0, 0, 0, 2)))
+        for example in result.examples if result.form == "alone" else ():
+            console.print(Padding(f"• {escape(example.text())}", (0, 0, 0, 2)))
+    tell(f"Smallest effect of interest: ±{number(found.relevant)}. {found.level_sentence()}")
+    tell(f"Seeds: {found.seeds_sentence()}. {duration(found.seconds).capitalize()}.")
+    if save is not None:
+        say(f"The rules are in {save}; 'legible run {save}' tests them with all others.")
+
+
+class _FigurePrinter:
+    """Prints figures while episodes are played, not more often than people can read."""
+
+    def __init__(self) -> None:
+        self._last, self._has_shown_states = -_FIGURES_EVERY, False
+
+    def __call__(self, results: Sequence[RuleResult], space: FeatureSpace) -> None:
+        now = time.monotonic()
+        if now - self._last < _FIGURES_EVERY:
+            return
+        self._last = now
+        for result in results:
+            related = "" if result.form == "alone" else " (related forms)"
+            rate = f" Overrides {percent(result.override_rate)} of the steps." if result.changed else ""
+            say(f"[dim]{escape(f'{result.rule_set.short_text(space)}{related}: {result.sentence()}{rate}')}[/]")
+            if not self._has_shown_states and result.examples:
+                say(f"[dim]  such as {escape(result.examples[0].text())}[/]")
+        self._has_shown_states = True

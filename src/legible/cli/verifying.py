@@ -1,0 +1,111 @@
+"""``legible verify``: whether a new policy is as good as the policy of a study, for continuous integration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import rich_click as click
+from rich.markup import escape
+from rich.padding import Padding
+
+from legible.cli.choice import look_here_for_policy, open_study, options_of_policy
+from legible.cli.completion import complete_policy, complete_study
+from legible.cli.drawing import Bars, out, print_json, tell
+from legible.cli.options import PATH, engine_options, json_option, policy_options, trust_option, verbose_option
+from legible.cli.trying import make_quick_engine, margin_option, minutes_option
+from legible.errors import LegibleError
+
+SOMETHING_WENT_WRONG = 4
+
+
+class _VerifyError(LegibleError):
+    """Anything that went wrong that is neither wrong input nor the answer."""
+
+    exit_code = SOMETHING_WENT_WRONG
+
+
+@click.command
+@click.argument("study", metavar="STUDY", type=PATH, help="Folder of the study.", shell_complete=complete_study)
+@click.argument("policy", metavar="NEW_POLICY", help="The new policy.", shell_complete=complete_policy)
+@click.option("--checks", metavar="FILE", type=PATH, help="File of checks. [default: weaknesses.toml of the study]")
+@margin_option("--margin", "Largest loss of the mean return. [default: that of the checks, or 2 % of the scale]")
+@click.option(
+    "--seeds",
+    metavar="N",
+    type=click.IntRange(min=20, max=1_000_000),
+    default=4000,
+    show_default=True,
+    help="Maximum number of seeds.",
+)
+@minutes_option("Stop after the look that this time ends in.")
+@click.option("--junit", metavar="FILE", type=PATH, help="Also write the results as JUnit XML.")
+@click.option("--markdown", metavar="FILE", type=PATH, help="Also write a summary for a pull request.")
+@policy_options
+@trust_option
+@engine_options
+@json_option
+@verbose_option
+def verify(
+    study: Path,
+    policy: str,
+    checks: Path | None,
+    margin: float | None,
+    seeds: int,
+    minutes: float | None,
+    junit: Path | None,
+    markdown: Path | None,
+    trust: bool,
+    engine: str,
+    workers: int | None,
+    address: str | None,
+    as_json: bool,
+    **of_policy: str | None,
+) -> int:
+    """Verify a new policy: not worse than the study's, fixed weaknesses stay fixed, requirements are met.
+
+    Exit codes: 0 every required claim is shown; 1 a violation is shown; 3 undecided; 2 wrong input; 4 anything else.
+    """
+    from legible.files import write_text  # noqa: PLC0415
+
+    options: dict[str, Any] = {"policy_options": options_of_policy(of_policy)}
+    try:
+        from legible.workbench import verify as verify_study  # noqa: PLC0415
+
+        look_here_for_policy(policy)
+        opened = open_study(study, trust=trust)
+        with Bars(quiet=as_json) as bars:
+            found = verify_study(
+                opened,
+                policy,
+                checks=checks,
+                margin=margin,
+                most_seeds=seeds,
+                minutes=minutes,
+                engine=make_quick_engine(engine, workers, address),
+                progress=bars,
+                **options,
+            )
+        if junit is not None:
+            write_text(junit, found.junit())
+        if markdown is not None:
+            write_text(markdown, found.markdown())
+    except LegibleError as error:
+        if error.exit_code == 2:
+            raise
+        raise _VerifyError(str(error)) from error
+    except (click.ClickException, click.Abort):
+        raise
+    except Exception as error:
+        raise _VerifyError(f"{type(error).__name__}: {error}") from error
+    if as_json:
+        print_json(found.to_dict())
+        return found.exit_code
+    tell(f"[bold]{escape(found.headline())}[/]", markup=True)
+    console = out()
+    for check in found.checks:
+        console.print(Padding(f"• {escape(check.sentence())}", (0, 0, 0, 2)))
+    for sentence in found.situation_sentences():
+        console.print(Padding(f"• {escape(sentence)}", (0, 0, 0, 2)))
+    tell(found.level_sentence())
+    return found.exit_code

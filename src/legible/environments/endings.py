@@ -1,0 +1,175 @@
+"""How episodes end.
+
+- `Ending`: the kind of an ending and a clause that describes it; texts such as "failure: the pole falls to the left".
+- `LastStep`: the last step of an episode, from which its ending is read.
+- `EndingReader`: assigns an ending to every episode.
+
+The first of these that knows the ending decides: a function of the user, ``info["ending"]``, the domain of the
+environment, flags in the infos such as ``is_success`` or ``crashed``, and the time limit. Other terminations have the
+kind "other".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NamedTuple, cast, get_args
+
+from legible.environments.domain_registry import load_by_name
+from legible.environments.domains import domain_of
+from legible.environments.spaces import UnfitEnvironmentError
+from legible.environments.spec import Env
+from legible.errors import LegibleError, describe_error
+
+EndingKind = Literal["success", "failure", "time limit", "other"]
+MAX_ENDING_CHARACTERS = 100
+
+_PLAIN_WORDS: dict[EndingKind, str] = {
+    "success": "it succeeds",
+    "failure": "it fails",
+    "time limit": "time runs out",
+    "other": "the episode terminates",
+}
+# Entries of infos that are true in the last step of an episode with this ending.
+_FAILURE_FLAGS = {
+    "crashed": "it crashes",
+    "crash": "it crashes",
+    "collision": "it collides",
+    "out_of_road": "it leaves the road",
+    "out_of_bounds": "it leaves the area",
+    "fell": "it falls",
+    "fallen": "it falls",
+    "dead": "it dies",
+    "died": "it dies",
+    "lose": "it loses",
+    "lost": "it loses",
+    "failure": "it fails",
+    "failed": "it fails",
+}
+_SUCCESS_FLAGS = {
+    "is_success": "it succeeds",
+    "success": "it succeeds",
+    "win": "it wins",
+    "won": "it wins",
+    "goal_reached": "it reaches the goal",
+    "arrived": "it arrives",
+    "arrive_dest": "it arrives",
+}
+
+
+class Ending(NamedTuple):
+    """The kind of an ending, and a clause that describes it: "the pole falls to the left"."""
+
+    kind: EndingKind
+    words: str
+
+    @property
+    def text(self) -> str:
+        """The ending as files keep it.
+
+        >>> Ending("failure", "it crashes").text
+        'failure: it crashes'
+        """
+        return f"{self.kind}: {self.words}"
+
+    @classmethod
+    def parse(cls, text: str) -> Ending:
+        """Read a text; a kind alone gets plain words, and words alone get the kind "other".
+
+        >>> Ending.parse("failure: it crashes"), Ending.parse("success").words, Ending.parse("it stops").kind
+        (Ending(kind='failure', words='it crashes'), 'it succeeds', 'other')
+        """
+        kind, _, words = (part.strip() for part in text.partition(":"))
+        if kind not in get_args(EndingKind):
+            return cls("other", text.strip())
+        known = cast("EndingKind", kind)
+        return cls(known, words or _PLAIN_WORDS[known])
+
+
+class LastStep(NamedTuple):
+    """The last step of an episode.
+
+    Parameters
+    ----------
+    env, row
+        The bare environment, or the vector environment and the row of the episode in it.
+    observation, reward, info
+        As the environment returned them; of vector environments the entries of the episode. Observations are flat
+        where rules see flat ones.
+    terminated
+        Whether the environment terminated the episode; otherwise a limit of time cut it off.
+    """
+
+    env: Any
+    row: int
+    observation: Any
+    reward: float
+    info: Mapping[str, Any]
+    terminated: bool
+
+
+Reader = Callable[[LastStep], str | None]
+
+
+class EndingReader:
+    """A function that returns the text of the ending of an episode from its last step.
+
+    Parameters
+    ----------
+    environment
+        The environment, or its id, whose domain may know endings.
+    function
+        A function of the user, ``module:function``. It takes a `LastStep` and returns "success", "failure",
+        "time limit", "other" or any of these with a clause ("failure: it hits the wall"); or None where it does not
+        know the ending.
+    """
+
+    def __init__(self, environment: str | Env | None = None, function: str = "") -> None:
+        domain = None if environment is None else domain_of(environment)
+        self._own, self._of_domain = _load(function), _load("" if domain is None else domain.endings)
+
+    def __call__(self, last: LastStep) -> str:
+        """Return the text of an ending."""
+        reported = last.info.get("ending")
+        text = self._own(last) or (reported if isinstance(reported, str) else None) or self._of_domain(last)
+        ending = Ending.parse(text) if text else _read_flags(last)
+        return ending.text[:MAX_ENDING_CHARACTERS]
+
+
+def _load(name: str) -> Reader:
+    """Return the function ``module:function``, whose errors name it; without a name one that knows no ending."""
+    function = load_by_name(name) if name else lambda _: None
+    if not callable(function):
+        raise LegibleError(f"endings: {name!r} is no function.")
+
+    def read(last: LastStep) -> str | None:
+        try:
+            text = function(last)
+        except Exception as error:
+            raise UnfitEnvironmentError(f"the function of endings {name!r} failed: {describe_error(error)}.") from error
+        if text is not None and not isinstance(text, str):
+            raise UnfitEnvironmentError(
+                f"the function of endings {name!r} returned {text!r}; it must return a text or None."
+            )
+        return text
+
+    return read
+
+
+def _read_flags(last: LastStep) -> Ending:
+    """Return the ending that flags in the infos and the time limit imply."""
+    flags = {name for name, value in last.info.items() if _is_flag(value) and bool(value)}
+    failure = next((words for name, words in _FAILURE_FLAGS.items() if name in flags), None)
+    if failure is not None:
+        return Ending("failure", failure)
+    success = next((words for name, words in _SUCCESS_FLAGS.items() if name in flags), None)
+    if success is not None:
+        return Ending("success", success)
+    if not last.terminated:
+        return Ending("time limit", _PLAIN_WORDS["time limit"])
+    kind: EndingKind = "failure" if any(_is_flag(last.info.get(name)) for name in _SUCCESS_FLAGS) else "other"
+    return Ending(kind, _PLAIN_WORDS[kind])
+
+
+def _is_flag(value: Any) -> bool:
+    """Return whether a value is a single truth value, also as a number or as an array's element."""
+    return getattr(value, "shape", ()) == () and isinstance(getattr(value, "item", lambda: value)(), bool | int | float)

@@ -1,0 +1,127 @@
+"""Continuation of an evaluation: rule sets that are not confirmed yet are tested again, on new seeds.
+
+The k-th continuation tests at the level alpha / 2^k, so that all continuations together, however many there are, find
+something that is not there with a probability of at most alpha, in addition to that of the study itself. What is
+confirmed stays confirmed.
+
+- `continue_evaluation`: one continuation. `Continuation`: what it tested and found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from legible.errors import LegibleError
+from legible.evaluation.blocks import Runner
+from legible.evaluation.confirmation import OVERSAMPLING, Expectation, confirm
+from legible.evaluation.recorded import find_repetition
+from legible.evaluation.units import Setup, run_units
+from legible.evaluation.verdicts import Continuation, Evaluation, Verdict
+from legible.play.stages import seed_of_round
+from legible.settings import FEWEST_CHANGES
+
+
+def continue_evaluation(
+    setup: Setup,
+    evaluation: Evaluation,
+    *,
+    seed: int,
+    episodes: int,
+    run: Runner = run_units,
+    on_episodes: Callable[[int], None] | None = None,
+) -> Evaluation:
+    """Test rule sets that are not confirmed on new seeds; return the evaluation with what they showed.
+
+    Where no undecided rule set changes enough episodes for a test, the evaluation stays as it is.
+
+    Parameters
+    ----------
+    setup, evaluation
+        Policy and environment, and what is known so far.
+    seed
+        Seed of the study.
+    episodes
+        How many episodes may be played. The most promising rule sets are tested, as many as these suffice for.
+    run, on_episodes
+        As in `legible.evaluation.evaluate`.
+    """
+    number, settings = len(evaluation.continuations) + 1, evaluation.settings
+    if settings.method != "racing":
+        raise LegibleError(f"only studies that race rule sets can be continued, and this one is {settings.method!r}.")
+    chosen, seeds = choose_undecided(evaluation, episodes)
+    if not chosen:
+        return evaluation
+    level = settings.alpha / 2**number
+    seed = seed_of_round(seed, number)
+    repetition = find_repetition(setup, seed, "racing confirmation", run)
+    played = confirm(
+        replace(setup, treatments=(), rows=repetition.rows),
+        repetition,
+        [evaluation.verdicts[i].treatment for i in chosen],
+        # All seeds are played for every rule set.
+        [Expectation(_changed_share(evaluation.verdicts[i]), excluding=seeds) for i in chosen],
+        seed=seed,
+        settings=replace(settings, alpha=level, confirmation_seeds=seeds, confirmation_changes=FEWEST_CHANGES),
+        run=run,
+        on_episodes=on_episodes,
+        worst_loss=evaluation.worst_loss,
+    )
+    verdicts, confirmed = list(evaluation.verdicts), 0
+    for i, confirmation, steps in zip(chosen, played.confirmations, played.steps, strict=True):
+        # q is multiplied so that it compares with alpha like all others.
+        now = replace(confirmation, q=min(1.0, 2**number * confirmation.q))
+        is_confirmed = now.is_passed(settings.alpha)
+        before = verdicts[i]
+        verdicts[i] = replace(
+            before,
+            confirmation=before.confirmation if now.is_too_rare and before.confirmation is not None else now,
+            is_confirmed=is_confirmed,
+            is_weakness=before.is_weakness or is_confirmed,
+            is_set_aside=before.is_set_aside and not is_confirmed,
+            steps=before.steps + steps,
+        )
+        confirmed += is_confirmed
+    return replace(
+        evaluation,
+        verdicts=tuple(verdicts),
+        confirmation_blocks=evaluation.confirmation_blocks or played.blocks,
+        unguided_steps=evaluation.unguided_steps + int(played.blocks.base.lengths.sum()),
+        continuations=(*evaluation.continuations, Continuation(len(chosen), seeds, level, confirmed)),
+    )
+
+
+def choose_undecided(evaluation: Evaluation, episodes: int) -> tuple[list[int], int]:
+    """Return the places of the rule sets that a number of episodes can test, and the seeds for each of them.
+
+    The most promising come first. One more joins as long as every rule set still gets the changed episodes that a test
+    needs. The unguided policy plays all seeds; a rule set, and the mined rule behind it, those that it changes.
+    """
+
+    def promise(i: int) -> tuple[bool, float]:
+        verdict = evaluation.verdicts[i]
+        known = verdict.confirmation
+        return verdict.is_set_aside, verdict.p if known is None or known.is_too_rare else known.effect.p
+
+    undecided = [
+        i
+        for i, verdict in enumerate(evaluation.verdicts)
+        if not verdict.is_confirmed
+        and verdict.difference > evaluation.settings.smallest_effect
+        and evaluation.relevance(verdict) != "negligible"
+    ]
+    chosen: list[int] = []
+    seeds = cost = rarest = 0.0
+    for i in sorted(undecided, key=promise):
+        share = _changed_share(evaluation.verdicts[i])
+        with_it = min(rarest or 1.0, share), cost + 2.0 * share
+        more = episodes / (1.0 + with_it[1])
+        if with_it[0] * more >= OVERSAMPLING**2 * FEWEST_CHANGES:
+            chosen.append(i)
+            (rarest, cost), seeds = with_it, more
+    return chosen, int(seeds)
+
+
+def _changed_share(verdict: Verdict) -> float:
+    """Return the share of the episodes that a rule set changed in the race."""
+    return (verdict.changed_episodes or 0) / max(1, verdict.sample.episodes)

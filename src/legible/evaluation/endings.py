@@ -1,0 +1,150 @@
+"""How the episodes of a policy end, unguided and guided.
+
+- `EndingShare`: the share of the episodes with one ending; `share_endings`: all of them.
+- `name_endings`: the endings of episodes, with unknown ones grouped by the most unusual feature of their last state.
+- `describe_endings`: the most frequent bad ending as a clause, for the verdict.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from legible.environments import Ending
+from legible.environments.endings import EndingKind
+from legible.evaluation.changed import mcnemar_test
+from legible.evaluation.figures import Figure, share_figure
+from legible.evaluation.units import UnitResult
+from legible.features import FeatureSpace
+from legible.formatting import percent
+
+MOST_ENDINGS = 8
+MOST_UNKNOWN_GROUPS = 3
+UNUSUAL_SHARE = 0.005
+"""A value is unusual if at most this share of the recorded states has a lower, or a higher one."""
+MIN_CLAUSE_SHARE = 0.01
+_REST = Ending("other", "another ending").text
+
+
+@dataclass(frozen=True)
+class EndingShare:
+    """The share of the episodes with one ending, with 95 % confidence intervals.
+
+    Parameters
+    ----------
+    kind, words
+        As in `legible.environments.Ending`.
+    base, guided
+        Shares of the unguided and the guided episodes; `guided` is None where there is no guided policy.
+    difference
+        Guided minus unguided, on the same seeds.
+    """
+
+    kind: EndingKind
+    words: str
+    base: Figure
+    guided: Figure | None = None
+    difference: Figure | None = None
+
+    @property
+    def largest(self) -> float:
+        """The larger of both shares."""
+        return max(self.base.value, 0.0 if self.guided is None else self.guided.value)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data, for JSON."""
+        figures = {"base": self.base, "guided": self.guided, "difference": self.difference}
+        known = {name: figure._asdict() for name, figure in figures.items() if figure is not None}
+        return {"kind": self.kind, "words": self.words, **known}
+
+
+def share_endings(
+    base: UnitResult,
+    guided: UnitResult | None = None,
+    states: NDArray[np.float32] | None = None,
+    space: FeatureSpace | None = None,
+) -> tuple[EndingShare, ...]:
+    """Return the shares of all endings, the most frequent first; nothing where endings are unknown.
+
+    Parameters
+    ----------
+    base, guided
+        Unguided and guided episodes, on the same seeds; seeds on which an episode failed are left out.
+    states, space
+        Recorded states and their features, by which unknown endings are grouped.
+    """
+    played = ~base.failed if guided is None else ~(base.failed | guided.failed)
+    results = [result[played] for result in (base, guided) if result is not None]
+    if not played.any() or any((result.endings == "").any() for result in results):
+        return ()
+    named = name_endings(results, states, space)
+    frequent = Counter(np.concatenate(named).tolist()).most_common()
+    kept = {text for text, _ in frequent[: MOST_ENDINGS - 1 if len(frequent) > MOST_ENDINGS else None]}
+    named = [np.where(np.isin(texts, list(kept)), texts, _REST) for texts in named]
+    shares = []
+    for text in sorted({*np.concatenate(named).tolist()}):
+        kind, words = Ending.parse(text)
+        with_it = [texts == text for texts in named]
+        figures = [share_figure(int(mask.sum()), len(mask)) for mask in with_it]
+        if guided is None:
+            shares.append(EndingShare(kind, words, figures[0]))
+            continue
+        effect = mcnemar_test(with_it[1].astype(np.float64) - with_it[0], len(with_it[0]))
+        difference = Figure(effect.mean, effect.low, effect.high)
+        shares.append(EndingShare(kind, words, figures[0], figures[1], difference))
+    return tuple(sorted(shares, key=lambda share: (share.words == Ending.parse(_REST).words, -share.largest)))
+
+
+def name_endings(
+    results: Sequence[UnitResult], states: NDArray[np.float32] | None = None, space: FeatureSpace | None = None
+) -> list[NDArray[np.str_]]:
+    """Return the texts of the endings of each result.
+
+    Unknown terminations are grouped by a feature that is unusually low or high in the last state: first by the one that
+    is unusual in most of them, and so on.
+    """
+    named = [result.endings.astype(object) for result in results]
+    unknown = [np.array([Ending.parse(text).kind == "other" for text in texts], np.bool_) for texts in named]
+    widths = {result.last.shape[1] for result in results}
+    if states is None or space is None or widths != {states.shape[1]} or not len(states):
+        return [texts.astype(np.str_) for texts in named]
+    low, high = np.quantile(states, [UNUSUAL_SHARE, 1.0 - UNUSUAL_SHARE], axis=0)
+    unusual = [np.stack([result.last < low, result.last > high]) for result in results]
+    for _ in range(MOST_UNKNOWN_GROUPS):
+        counts = sum(flags[:, mask].sum(axis=1) for flags, mask in zip(unusual, unknown, strict=True))
+        side, feature = np.unravel_index(int(np.argmax(counts)), np.shape(counts))
+        if not np.any(counts):
+            break
+        odd = space[int(feature)]
+        words = odd.values[float(side)] if odd.is_flag else f"{odd.label} is unusually {('low', 'high')[int(side)]}"
+        for i, texts in enumerate(named):
+            mine = unknown[i] & unusual[i][side, :, feature]
+            texts[mine] = [f"{text} while {words}" for text in texts[mine]]
+            unknown[i] &= ~mine
+    return [texts.astype(np.str_) for texts in named]
+
+
+def describe_endings(shares: Sequence[EndingShare]) -> str:
+    """Return the most frequent bad ending as a clause; "" where all episodes succeed, or nothing tells them apart.
+
+    >>> fails = EndingShare("failure", "it crashes", Figure(0.75, 0.7, 0.8), Figure(0.1, 0.05, 0.2))
+    >>> describe_endings([fails, EndingShare("success", "it lands", Figure(0.25, 0.2, 0.3), Figure(0.9, 0.8, 1.0))])
+    'unguided, it crashes in 75 % of the episodes (guided: 10 %)'
+    """
+    bad = [share for share in shares if share.kind != "success" and share.base.value >= MIN_CLAUSE_SHARE]
+    if not bad or (len(shares) == 1 and bad[0].kind == "time limit"):
+        return ""
+    worst = max(bad, key=lambda share: share.base.value)
+    failures = [share for share in shares if share.kind == "failure"]
+    guided = "" if worst.guided is None else f"guided: {percent(worst.guided.value)}"
+    who = "" if worst.guided is None else "unguided, "
+    if worst.kind != "failure" or len(failures) == 1:
+        return f"{who}{worst.words} in {percent(worst.base.value)} of the episodes{f' ({guided})' if guided else ''}"
+    before = percent(sum(share.base.value for share in failures))
+    after = "" if not guided else f" (guided: {percent(sum(s.guided.value for s in failures if s.guided is not None))})"
+    return f"{who}{before} of the episodes fail{after}, most often {worst.words} ({percent(worst.base.value)})"

@@ -1,0 +1,223 @@
+"""Outcome ledger: where a gain in the mean return comes from.
+
+- `split_gain`: the difference of pairs of episodes on the same seeds, split by ending, by reward term and by time.
+- `Ledger`: the result, with one sentence; `LedgerPart`: one part, with a 95 % confidence interval.
+- `find_reward_terms`: the numbers in the infos that add up to the reward.
+
+The parts of each split add up to the whole gain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtrit
+
+from legible.environments import Ending
+from legible.evaluation.endings import name_endings
+from legible.evaluation.figures import Figure
+from legible.evaluation.statistics import standard_error
+from legible.evaluation.units import UnitResult
+from legible.features import FeatureSpace
+from legible.formatting import join_words, number, signed
+
+MOST_PARTS = 4
+MIN_TERM_EPISODES = 10
+_MOST_SEARCHED = 12
+_TERM_NAMES = ("reward", "rew_", "cost", "penalty", "bonus")
+_TOLERANCE = 1e-5
+_BADNESS = ("success", "time limit", "other", "failure")
+Courses: TypeAlias = tuple[NDArray[np.float64], NDArray[np.float64], int]
+"""The rewards of two episodes with the same seed, and the step of the first change."""
+TIME_BINS = (10, 50)
+"""Steps after the first change at which the split by time is cut."""
+
+
+@dataclass(frozen=True)
+class LedgerPart:
+    """A part of a gain: words, the share of all seeds that have it, and its contribution to the mean gain."""
+
+    words: str
+    share: float
+    gain: Figure
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data, for JSON."""
+        return {"words": self.words, "share": self.share, **self.gain._asdict()}
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """A gain in the mean return and its parts.
+
+    Parameters
+    ----------
+    total
+        The gain, with its 95 % confidence interval.
+    endings
+        Its parts by the worse of both endings of a seed, where they differ; the largest first.
+    terms
+        Its parts by reward term; empty where terms are unknown.
+    times
+        Its parts by the number of steps after the first change; empty where steps were not recorded.
+    """
+
+    total: Figure
+    endings: tuple[LedgerPart, ...] = ()
+    terms: tuple[LedgerPart, ...] = ()
+    times: tuple[LedgerPart, ...] = ()
+
+    @property
+    def splits(self) -> dict[str, tuple[LedgerPart, ...]]:
+        """The splits that are known, by their names in words."""
+        named = {"by ending": self.endings, "by reward term": self.terms, "by time after the first change": self.times}
+        return {name: parts for name, parts in named.items() if len(parts) > 1}
+
+    def sentence(self) -> str:
+        """Return the gain and its largest parts in a sentence; "" where nothing splits it."""
+        splits = []
+        for name, parts in self.splits.items():
+            shown = [f"{signed(part.gain.value)} {part.words}" for part in parts if signed(part.gain.value) != "0"]
+            splits.append(f"{name}, {join_words(shown)}")
+        return f"{signed(self.total.value)} in all; {'; '.join(splits)}." if splits else ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data, for JSON."""
+        splits = {"endings": self.endings, "terms": self.terms, "times": self.times}
+        return {
+            "total": self.total._asdict(),
+            **{name: [part.to_dict() for part in parts] for name, parts in splits.items()},
+            "sentence": self.sentence(),
+        }
+
+
+def split_gain(
+    base: UnitResult,
+    guided: UnitResult,
+    states: NDArray[np.float32] | None = None,
+    space: FeatureSpace | None = None,
+    rewards: Sequence[Courses] = (),
+) -> Ledger | None:
+    """Split the difference of mean returns; None where an episode failed, or where there are fewer than two seeds.
+
+    Parameters
+    ----------
+    base, guided
+        Episodes on the same seeds; the difference is `guided` minus `base`.
+    states, space
+        Recorded states and their features, by which unknown endings are grouped.
+    rewards
+        For every seed the rewards of both episodes and the step of the first change, if they were recorded.
+    """
+    if len(base) < 2 or (base.failed | guided.failed).any():
+        return None
+    gains = guided.returns - base.returns
+    changed: dict[str, NDArray[np.bool_]] = {}
+    if not any((result.endings == "").any() for result in (base, guided)):
+        before, after = name_endings([base, guided], states, space)
+        same = before == after
+        pairs = zip(before.tolist(), after.tolist(), strict=True)
+        worse = np.array([max(pair, key=lambda text: _BADNESS.index(Ending.parse(text).kind)) for pair in pairs])
+        changed["where the ending stays the same"] = same
+        for text in sorted(set(worse[~same].tolist())):
+            more = int((after == text).sum()) - int((before == text).sum())
+            how = "is more frequent" if more > 0 else "is rarer" if more < 0 else "happens on other seeds"
+            changed[f"because “{Ending.parse(text).words}” {how}"] = ~same & (worse == text)
+    names = find_reward_terms(base, guided)
+    return Ledger(
+        total=_figure(gains),
+        endings=_parts({words: np.where(mask, gains, 0.0) for words, mask in changed.items()}, changed, "elsewhere"),
+        terms=_parts({_readable(name): guided.terms[name] - base.terms[name] for name in names}, {}, "the rest"),
+        times=split_times(rewards) if len(rewards) == len(base) else (),
+    )
+
+
+def find_reward_terms(*results: UnitResult) -> tuple[str, ...]:
+    """Return the terms, at least two, whose totals add up to the return of every episode; () where there are none.
+
+    Terms whose names speak of rewards or costs are tried first, then the smallest set.
+    """
+    returns = np.concatenate([result.returns for result in results])
+    known = set.intersection(*(set(result.terms.dtype.names or ()) for result in results))
+    names = [name for name in results[0].terms.dtype.names or () if name in known]
+    totals = {name: np.concatenate([result.terms[name] for result in results]) for name in names}
+    names = [name for name in names if np.isfinite(totals[name]).all() and totals[name].any()]
+    if len(returns) < MIN_TERM_EPISODES:
+        return ()
+
+    def is_sum(chosen: Sequence[str]) -> bool:
+        size = 1.0 + sum(np.abs(totals[name]) for name in chosen)
+        return len(chosen) > 1 and bool((np.abs(sum(totals[n] for n in chosen) - returns) <= _TOLERANCE * size).all())
+
+    named = [name for name in names if any(word in name.lower() for word in _TERM_NAMES)]
+    few = (named if len(named) > 1 else names)[:_MOST_SEARCHED]
+    subsets = (list(chosen) for size in range(2, len(few) + 1) for chosen in combinations(few, size))
+    return tuple(next((chosen for chosen in (named, names, *subsets) if is_sum(chosen)), ()))
+
+
+def _figure(values: NDArray[np.float64]) -> Figure:
+    mean = float(values.mean())
+    half = float(-stdtrit(len(values) - 1, 0.025)) * standard_error(values)
+    return Figure(mean, mean - half, mean + half)
+
+
+def _parts(
+    values: Mapping[str, NDArray[np.float64]], masks: Mapping[str, NDArray[np.bool_]], rest: str
+) -> tuple[LedgerPart, ...]:
+    """Return the largest parts, and the sum of the others as one."""
+    order = sorted(values, key=lambda words: -abs(float(values[words].sum())))
+    shown, others = (order, []) if len(order) <= MOST_PARTS + 1 else (order[:MOST_PARTS], order[MOST_PARTS:])
+    columns = {words: values[words] for words in shown}
+    if others:
+        columns[rest] = np.sum([values[words] for words in others], axis=0)
+    return tuple(
+        LedgerPart(words, float(masks.get(words, column != 0.0).mean()), _figure(column))
+        for words, column in columns.items()
+    )
+
+
+def courses_of(base: UnitResult, guided: UnitResult) -> list[Courses]:
+    """Return the rewards of every pair of episodes, and the step of the first change.
+
+    Nothing where rewards were not kept, or an episode failed.
+    """
+    if not base.course.size or not guided.course.size or (base.failed | guided.failed).any():
+        return []
+    changed = guided.first_changed
+    first = np.where(changed < 0, np.maximum(base.lengths, guided.lengths), changed)
+    return [
+        (base.course[i, : base.lengths[i]], guided.course[i, : guided.lengths[i]], int(first[i]))
+        for i in range(len(base))
+    ]
+
+
+def split_times(rewards: Sequence[Courses]) -> tuple[LedgerPart, ...]:
+    """Split gains by the time after the first change; before it the episodes are the same."""
+    if len(rewards) < 2:
+        return ()
+    edges = (0, *TIME_BINS)
+    names = [f"in the first {number(edges[1])} steps"]
+    names += [f"in steps {number(start + 1)} to {number(end)}" for start, end in pairwise(edges[1:])]
+    names.append(f"later than {number(edges[-1])} steps")
+    gains = np.zeros((len(names), len(rewards)))
+    for i, (before, after, first) in enumerate(rewards):
+        for sign, sequence in ((-1.0, before), (1.0, after)):
+            cuts = np.minimum([first + edge for edge in (*edges, len(sequence))], len(sequence))
+            cuts[0] = 0  # rewards before the change are the same, up to rounding
+            sums = np.concatenate([[0.0], np.cumsum(sequence)])[np.maximum.accumulate(cuts)]
+            gains[:, i] += sign * np.diff(sums)
+    return tuple(
+        LedgerPart(name, float((column != 0.0).mean()), _figure(column))
+        for name, column in zip(names, gains, strict=True)
+    )
+
+
+def _readable(name: str) -> str:
+    """Return the name of a term in words: "reward_forward" is "forward"."""
+    words = name.replace("_", " ").replace(".", " ").strip()
+    return " ".join(word for word in words.split() if word not in ("reward", "rew")) or words

@@ -1,0 +1,135 @@
+"""Losses that are too rare for a sample: how rare they may be, and how rare they would have to be.
+
+No test on n episodes sees what happens in fewer than about 1 in n of them. A gain of 1 per episode is cancelled by a
+loss of 1,000 in 1 of 1,000 episodes, which 300 episodes usually do not contain.
+
+- `RareLosses`: the break-even rate of a gain, next to the rate that the sample excludes; `judge_rare_losses` makes it.
+- `WorstLoss`: the worst paired loss that a study has seen, whatever rule set caused it.
+
+Rates are shares of the episodes that guidance changed: the others lose nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import betaincinv, log1p
+
+from legible.formatting import number
+
+LEVEL = 0.95
+"""Level of the one-sided bound of the rate of rare losses."""
+LARGE_SHARE = 0.25
+"""Losses of at least this share of the worst one count as losses of its size."""
+
+
+@dataclass(frozen=True)
+class RareLosses:
+    """What rare losses would do to a gain.
+
+    Parameters
+    ----------
+    size
+        Size of the loss: the worst one seen in the study, or the worst one that is possible.
+    break_even
+        Share of the changed episodes with such a loss that would cancel the gain; 0 without a gain.
+    excluded
+        Smallest share that the sample excludes (Clopper-Pearson, one-sided 95 %).
+    seen, changed
+        Number of changed episodes with a loss of about this size, and of all changed episodes.
+    is_known
+        Whether `size` is a bound that the user gave, instead of the worst loss seen.
+    is_gain_otherwise
+        Whether the gain is not confirmed, but would be if no loss were worse than those of its own sample: a gain,
+        unless rare losses cancel it.
+    """
+
+    size: float
+    break_even: float
+    excluded: float
+    seen: int
+    changed: int
+    is_known: bool = False
+    is_gain_otherwise: bool = False
+
+    @property
+    def is_excluded(self) -> bool:
+        """Whether the sample excludes that rare losses cancel the gain."""
+        return self.excluded < self.break_even
+
+    @property
+    def episodes_needed(self) -> int:
+        """Number of changed episodes without such a loss that would exclude break-even; 0 without a gain."""
+        if not 0.0 < self.break_even < 1.0:
+            return 0
+        return math.ceil(math.log(1.0 - LEVEL) / float(log1p(-self.break_even)))
+
+    def sentence(self) -> str:
+        """Say what would cancel the gain, and what the sample excludes."""
+        if not self.size or not self.break_even:
+            return ""
+        worst = "the worst possible one" if self.is_known else "the worst seen in this study"
+        one_in, excluded_one_in = (number(math.floor(1 / rate)) for rate in (self.break_even, self.excluded))
+        text = (
+            f"A loss of {number(self.size)} ({worst}) in 1 of {one_in} changed episodes would cancel the gain; "
+            f"{number(self.changed)} changed episodes exclude more than 1 in {excluded_one_in}."
+        )
+        if self.is_excluded:
+            return text
+        return f"{text} {number(self.episodes_needed)} changed episodes without such a loss would settle it."
+
+
+def judge_rare_losses(changed: ArrayLike, worst_loss: float = 0.0, *, is_known: bool = False) -> RareLosses:
+    """Return what rare losses would do to the mean of changed episodes.
+
+    Parameters
+    ----------
+    changed
+        Guided minus unguided, for the episodes that guidance changed.
+    worst_loss
+        Size of the worst loss seen in the study, or known to be possible; at least the worst of these episodes.
+    is_known
+        Whether `worst_loss` is known to be the worst one possible.
+
+    >>> found = judge_rare_losses([1.0] * 300, 1000.0)
+    >>> round(1 / found.break_even), round(1 / found.excluded), found.is_excluded, found.episodes_needed
+    (1001, 101, False, 2998)
+    """
+    sample = np.asarray(changed, np.float64)
+    n = sample.size
+    size = max(float(worst_loss), float(-sample.min(initial=0.0)))
+    is_large = sample <= -LARGE_SHARE * size if size else np.zeros(n, np.bool_)
+    seen = int(is_large.sum())
+    excluded = 1.0 if seen == n else float(betaincinv(seen + 1, n - seen, LEVEL))
+    others = float(sample[~is_large].mean()) if seen < n else 0.0
+    # With losses of this size in a share r of the episodes the mean is (1 − r) · others − r · size.
+    break_even = others / (others + size) if others > 0.0 else 0.0
+    return RareLosses(size, break_even, excluded, seen, n, is_known)
+
+
+class WorstLoss:
+    """The worst paired loss that a study has seen.
+
+    Parameters
+    ----------
+    known
+        The worst loss that is possible, if the user says so; then nothing else counts.
+    """
+
+    def __init__(self, known: float = 0.0) -> None:
+        self.is_known = known > 0.0
+        self._size = known
+
+    def add(self, differences: ArrayLike) -> None:
+        """Take note of paired differences, guided minus unguided."""
+        sample = np.asarray(differences, np.float64)
+        if not self.is_known and sample.size:
+            self._size = max(self._size, -float(np.nanmin(sample, initial=0.0)))
+
+    @property
+    def size(self) -> float:
+        """Size of the worst loss; 0 if none was seen."""
+        return self._size

@@ -1,0 +1,142 @@
+"""Until when a failure could have been avoided.
+
+At steps further and further from the end of failing episodes, every other choice is tried, followed by the policy. Some
+rollouts choose the last step at which a choice avoids the failure, and which choice; fresh ones measure it, so that the
+choice of the moment does not flatter the result.
+
+- `find_last_chance`: the search; `Chance`: steps and choices to try; `Avoidable`: the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from legible.environments import Ending
+from legible.evaluation.figures import Figure
+from legible.formatting import number, percent
+
+STEPS_BACK = (2, 5, 10, 20, 40, 80, 160)
+MIN_AVOIDED = 0.5
+"""Share of rollouts that a choice must save for a step to count as a chance."""
+RESAMPLES = 2000
+
+
+class Chance(NamedTuple):
+    """Steps of a failing episode, and the choices to try at each: the one taken first, ``int64[steps, choices]``."""
+
+    episode: int
+    steps: NDArray[np.int64]
+    choices: NDArray[np.int64]
+
+
+TryChoices = Callable[[Sequence[Chance], int, int], Sequence[NDArray[np.str_]]]
+"""Called as ``try_choices(chances, first, count)``; returns how the futures ``first … first + count - 1`` of each end,
+``[steps, choices, count]``."""
+
+
+@dataclass(frozen=True)
+class Avoidable:
+    """Until when failures of a mode could have been avoided, with 95 % confidence intervals over episodes.
+
+    Parameters
+    ----------
+    episodes
+        Number of failing episodes that were examined.
+    found
+        Share of them with a step at which another choice avoids the failure.
+    steps
+        Median number of steps before the end of the last such step; NaN where there is none.
+    avoided, as_played
+        Shares of fresh rollouts from that step that do not fail then or soon after, with the other choice and with the
+        policy's.
+    """
+
+    episodes: int
+    found: float
+    steps: Figure
+    avoided: Figure
+    as_played: Figure
+
+    def sentence(self) -> str:
+        """Return the result in words."""
+        if not self.found:
+            return f"A single other choice shortly before the end avoids none of {self.episodes} failures examined."
+        return (
+            f"It could be avoided until {_steps(self.steps)} before the end, in {percent(self.found)} of "
+            f"{self.episodes} failures: with another choice there, {_share(self.avoided)} of fresh rollouts "
+            f"outlive it, with its own {_share(self.as_played)}."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data, for JSON."""
+        figures = {name: getattr(self, name)._asdict() for name in ("steps", "avoided", "as_played")}
+        return {"episodes": self.episodes, "found": self.found, **(figures if self.found else {})}
+
+
+def _steps(figure: Figure) -> str:
+    return f"{number(figure.value)} steps ({number(figure.low)} to {number(figure.high)})"
+
+
+def _share(figure: Figure) -> str:
+    return f"{percent(figure.value)} ({percent(figure.low)} to {percent(figure.high)})"
+
+
+def find_last_chance(
+    chances: Sequence[Chance], lengths: Sequence[int], try_choices: TryChoices, *, rollouts: int, seed: int
+) -> Avoidable:
+    """Return until when failing episodes could have been avoided.
+
+    Parameters
+    ----------
+    chances
+        Steps of the failing episodes, from the end backwards, and the choices there.
+    lengths
+        Lengths of the episodes.
+    try_choices
+        Plays futures.
+    rollouts
+        Rollouts of each choice, and as many fresh ones of the chosen moment.
+    seed
+        Seed of the resampling.
+    """
+    last, before = [], []
+    for chance, length, endings in zip(chances, lengths, try_choices(chances, 0, rollouts), strict=True):
+        shares = (~_fails(endings)).mean(axis=2)
+        best = 1 + shares[:, 1:].argmax(axis=1)
+        saved = shares[np.arange(len(best)), best]
+        places = np.flatnonzero((saved >= MIN_AVOIDED) & (saved > shares[:, 0]))
+        if len(places):
+            place = places[:1]
+            both = np.stack([chance.choices[place, 0], chance.choices[place, best[place]]], axis=1)
+            last.append(Chance(chance.episode, chance.steps[place], both))
+            before.append(float(length - chance.steps[place[0]]))
+    fresh = [(~_fails(endings)[0]).mean(axis=1) for endings in try_choices(last, rollouts, rollouts)]
+    back, played, avoided = before, [float(one[0]) for one in fresh], [float(one[1]) for one in fresh]
+    n = len(lengths)
+    unknown = Figure(float("nan"), float("nan"), float("nan"))
+    if not back:
+        return Avoidable(n, 0.0, unknown, unknown, unknown)
+    drawn = np.random.default_rng([seed, len(back)]).integers(len(back), size=(RESAMPLES, len(back)))
+    return Avoidable(
+        n,
+        len(back) / n,
+        _figure(np.array(back), drawn, np.median),
+        _figure(np.array(avoided), drawn, np.mean),
+        _figure(np.array(played), drawn, np.mean),
+    )
+
+
+def _figure(values: NDArray[np.float64], drawn: NDArray[np.int64], of: Callable[..., Any]) -> Figure:
+    low, high = np.quantile(of(values[drawn], axis=1), [0.025, 0.975]).tolist()
+    return Figure(float(of(values)), low, high)
+
+
+def _fails(endings: NDArray[np.str_]) -> NDArray[np.bool_]:
+    texts, places = np.unique(endings, return_inverse=True)
+    kinds = np.array([Ending.parse(str(text)).kind == "failure" for text in texts], bool)
+    return kinds[places].reshape(endings.shape)

@@ -1,0 +1,277 @@
+"""Failure modes: readable rules that predict that an episode fails soon, or from its start.
+
+RIPPER learns rules for states from which an episode fails within k steps, and for starts of episodes that fail. They
+are learned from some recorded episodes, others choose k and the rules. The figures come from episodes that chose
+nothing.
+
+- `find_modes`: learns and judges the modes; `FailureMode`: one of them.
+- `mark_failed`: which episodes fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from legible.environments import Ending
+from legible.evaluation.figures import Figure, share_figure
+from legible.failures.avoiding import Avoidable
+from legible.features import FeatureSpace
+from legible.formatting import percent
+from legible.mistakes.decisions import steps_of
+from legible.mistakes.source import as_conditions
+from legible.play import Experiences
+from legible.rules import CompiledRules, Condition, Rule
+from legible.rules.wording import describe_conditions
+
+HORIZONS = (5, 10, 20, 40)
+"""Numbers of steps k of which one is chosen."""
+LEARNED_SHARE = 0.6
+"""Share of the recorded episodes from which rules are learned; the others choose k."""
+EARLY = 0.8
+"""Of the k whose best rule is worth at least this share of the best, the one with the longest notice is chosen."""
+MOST_ROWS = 20_000
+FEWEST_FAILURES = 10
+MOST_MODES = 3
+MIN_NEW = 0.1
+"""Share of the failures that a further mode must cover, and the modes before it do not."""
+RESTARTS = 3
+
+
+@dataclass(frozen=True)
+class FailureMode:
+    """A rule that predicts failure, with figures from held-out episodes.
+
+    Parameters
+    ----------
+    conditions
+        The conditions of the rule.
+    words
+        The conditions in words.
+    within
+        The rule predicts failure within this number of steps; 0 for a rule about the start of an episode.
+    covered
+        Share of the failing episodes in which the rule holds, within these steps before the end or at the start.
+    precision
+        Share of the episodes in which the rule holds that fail, within these steps after it first holds.
+    by_chance
+        Share of all states from which an episode fails within these steps; of all episodes for starts.
+    seed, step
+        A held-out episode that fails this way, and the step at which the rule first holds before its end.
+    avoidable
+        Until when it could have been avoided; None where that is unknown.
+    """
+
+    conditions: tuple[Condition, ...]
+    words: str
+    within: int
+    covered: Figure
+    precision: Figure
+    by_chance: float
+    seed: int
+    step: int
+    avoidable: Avoidable | None = None
+
+    @property
+    def is_start(self) -> bool:
+        """Whether the rule is about the start of an episode."""
+        return self.within == 0
+
+    def sentences(self) -> list[str]:
+        """Return the mode in words."""
+        when = (
+            f"at the start {self.words}, it fails"
+            if self.is_start
+            else f"{self.words}, it fails within {self.within} steps"
+        )
+        text = (
+            f"If {when} in {_share(self.precision)} of the episodes (by chance {percent(self.by_chance)}); this covers "
+            f"{_share(self.covered)} of the failures."
+        )
+        return [text, *([] if self.avoidable is None else [self.avoidable.sentence()])]
+
+    def to_dict(self, space: FeatureSpace) -> dict[str, Any]:
+        """Return plain data, for JSON."""
+        return {
+            "conditions": [condition.text(space[condition.feature]) for condition in self.conditions],
+            "words": self.words,
+            "within": self.within,
+            "covered": self.covered._asdict(),
+            "precision": self.precision._asdict(),
+            "by_chance": self.by_chance,
+            "seed": self.seed,
+            "step": self.step,
+            "avoidable": None if self.avoidable is None else self.avoidable.to_dict(),
+        }
+
+
+def _share(figure: Figure) -> str:
+    return f"{percent(figure.value)} ({percent(figure.low)} to {percent(figure.high)})"
+
+
+def mark_failed(experiences: Experiences) -> NDArray[np.bool_]:
+    """Return which episodes end in failure."""
+    return np.array([bool(text) and Ending.parse(str(text)).kind == "failure" for text in experiences.endings], bool)
+
+
+def find_modes(
+    recorded: Experiences,
+    held_out: Experiences,
+    *,
+    seed: int,
+    avoid: Callable[[NDArray[np.int64], int], Avoidable | None] | None = None,
+) -> tuple[FailureMode, ...]:
+    """Return the failure modes, at most three, those that cover most failures first.
+
+    Parameters
+    ----------
+    recorded
+        Episodes from which rules are learned; others of them choose k and the rules.
+    held_out
+        Episodes that give the figures.
+    seed
+        Decides the split of the episodes, and RIPPER's.
+    avoid
+        Called with rows of held-out failing episodes at which a rule first holds before the end, and with k; says until
+        when the failures could be avoided.
+    """
+    bad = mark_failed(recorded)
+    if min(int(bad.sum()), int(mark_failed(held_out).sum())) < FEWEST_FAILURES:
+        return ()
+    rng = np.random.default_rng([seed, len(recorded)])
+    order = rng.permutation(recorded.n_episodes)
+    learned, chosen = np.split(order, [round(LEARNED_SHARE * len(order))])
+    found: dict[int, list[_Judged]] = {}
+    for within in HORIZONS:
+        tested = [_judge(rule, recorded, chosen, within) for rule in _learn(recorded, learned, within, rng)]
+        kept = [one for one in tested if one.is_better]
+        if kept:
+            found[within] = sorted(kept, key=lambda one: -one.worth)
+    # An early warning says more than one right before the end, if it is about as good.
+    best = max((kept[0].worth for kept in found.values()), default=0.0)
+    early = [within for within, kept in found.items() if kept[0].worth >= EARLY * best]
+    candidates = found[max(early, key=lambda within: found[within][0].notice)] if found else []
+    starts = [_judge(rule, recorded, chosen, 0) for rule in _learn(recorded, learned, 0, rng)]
+    candidates += [one for one in starts if one.is_better]
+    everything, modes = np.arange(held_out.n_episodes), []
+    for selected in _select(candidates, recorded, int(bad[chosen].sum())):
+        one = _judge(selected.conditions, held_out, everything, selected.within)
+        if not len(one.rows):
+            continue
+        modes.append(
+            FailureMode(
+                one.conditions,
+                describe_conditions(one.conditions, held_out.space),
+                one.within,
+                one.covered,
+                one.precision,
+                one.by_chance,
+                int(held_out.seeds[held_out.episode_ids[one.rows[0]]]),
+                int(steps_of(held_out)[one.rows[0]]),
+                None if avoid is None else avoid(one.rows, one.within),
+            )
+        )
+    return tuple(modes)
+
+
+def _select(candidates: list[_Judged], recorded: Experiences, failures: int) -> list[_Judged]:
+    """Return rules that cover different failures: each of them most of those that the ones before it do not cover."""
+    left = list(candidates)
+    selected: list[_Judged] = []
+    known: set[int] = set()
+    while left and len(selected) < MOST_MODES:
+        new = [len(set(recorded.episode_ids[one.rows].tolist()) - known) for one in left]
+        if max(new) < MIN_NEW * failures:
+            break
+        selected.append(left.pop(int(np.argmax(new))))
+        known |= set(recorded.episode_ids[selected[-1].rows].tolist())
+    return selected
+
+
+def _learn(
+    recorded: Experiences, episodes: NDArray[np.intp], within: int, rng: np.random.Generator
+) -> list[tuple[Condition, ...]]:
+    """Learn rules for states from which an episode fails within some steps; for starts if that is 0."""
+    from legible.mining.ripper import RipperClassifier  # noqa: PLC0415 (scikit-learn takes half a second)
+
+    steps, here = steps_of(recorded), recorded.of_episodes(episodes)
+    rows = np.flatnonzero(here & (steps == 0) if within == 0 else here)
+    rows = np.sort(rng.permutation(rows)[:MOST_ROWS])
+    labels = _fails_soon(recorded, within)[rows]
+    if min(int(labels.sum()), int((~labels).sum())) < FEWEST_FAILURES:
+        return []
+    classifier = RipperClassifier(
+        categorical_features=np.array([feature.kind == "categorical" for feature in recorded.space.features]),
+        positive_class=True,
+        restarts=RESTARTS if within == 0 else 1,
+        random_state=int(rng.integers(2**31)),
+    )
+    classifier.fit(recorded.observations[rows], labels)
+    return [as_conditions(rule.conditions) for rule in classifier.rules_ if rule.conditions]
+
+
+def _fails_soon(experiences: Experiences, within: int) -> NDArray[np.bool_]:
+    """Mark the states from which an episode fails within some steps; at any time if that is 0."""
+    fails = mark_failed(experiences)[experiences.episode_ids]
+    left = experiences.lengths[experiences.episode_ids] - steps_of(experiences)
+    return fails if within == 0 else fails & (left <= within)
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """Figures of a rule, the rows of failing episodes at which it first holds before the end, and the usual notice."""
+
+    conditions: tuple[Condition, ...]
+    within: int
+    covered: Figure
+    precision: Figure
+    by_chance: float
+    rows: NDArray[np.int64]
+    notice: float
+
+    @property
+    def is_better(self) -> bool:
+        """Whether the rule predicts failure better than chance."""
+        return len(self.rows) > 0 and self.precision.low > self.by_chance
+
+    @property
+    def worth(self) -> float:
+        """Coverage, times the precision beyond chance."""
+        return self.covered.value * (self.precision.value - self.by_chance) / max(1e-9, 1.0 - self.by_chance)
+
+
+def _judge(
+    conditions: tuple[Condition, ...], experiences: Experiences, episodes: NDArray[np.intp], within: int
+) -> _Judged:
+    """Return the figures of a rule: an episode counts once, by the first step at which the rule holds."""
+    holds = CompiledRules.compile([[Rule("+", 0, conditions)]]).matches(experiences.observations)[:, 0]
+    steps, soon = steps_of(experiences), _fails_soon(experiences, within)
+    here = experiences.of_episodes(episodes)
+    if within == 0:
+        here &= steps == 0
+    fails = mark_failed(experiences)
+    first = _first_rows(holds & here, experiences)
+    before_end = _first_rows(holds & here & soon, experiences)
+    failing = int(fails[episodes].sum())
+    left = experiences.lengths[experiences.episode_ids] - steps
+    nothing = Figure(0.0, 0.0, 1.0)
+    return _Judged(
+        conditions,
+        within,
+        covered=share_figure(len(before_end), failing) if failing else nothing,
+        precision=share_figure(int(soon[first].sum()), len(first)) if len(first) else nothing,
+        by_chance=float(soon[here].mean()) if here.any() else 1.0,
+        rows=before_end,
+        notice=float(np.median(left[before_end])) if len(before_end) else 0.0,
+    )
+
+
+def _first_rows(marked: NDArray[np.bool_], experiences: Experiences) -> NDArray[np.int64]:
+    """Return the first marked row of each episode that has one."""
+    rows = np.flatnonzero(marked)
+    _, places = np.unique(experiences.episode_ids[rows], return_index=True)
+    return rows[places].astype(np.int64)

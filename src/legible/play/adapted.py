@@ -1,0 +1,353 @@
+"""Policies as they play: the one adapter between a policy and episodes, rules and LIME.
+
+- `AdaptedPolicy`: a policy that reads rows of features, scores named choices, or is asked about batches of one size.
+- `adapt_policy`: any policy as one that plays in an environment, with the parts that it needs.
+- `choice_space`: the choices of a policy whose actions consist of several, or are continuous.
+- `reads_features`: whether a policy can be asked about other values of the features, as LIME does.
+- `shape_observations`: flat observations in the shape that a policy reads.
+"""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from legible.environments import Env, EnvironmentSpec, FeatureMap, find_feature_map
+from legible.environments.feature_readers import unflatten_observations
+from legible.errors import LegibleError
+from legible.features import FeatureSpace, scores_of
+from legible.policies import ActingPolicy, Policy, PolicyError, ScoreKind, acting
+from legible.policies.protocol import FALLBACK_SCORE, MASKED, Observations, Scores, as_scores
+from legible.streams import RowGenerator
+
+_PICTURE_DIMENSIONS = 3
+_ROUNDING = 1e-6
+
+
+class PolicyOutput(NamedTuple):
+    """Scores and actions of a policy for a batch of observations.
+
+    Parameters
+    ----------
+    scores
+        ``float[n, choices]``.
+    actions
+        ``[n, groups]``: the values of the action; whole numbers follow from the choices.
+    """
+
+    scores: Scores
+    actions: NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class AdaptedPolicy:
+    """A policy as it plays in an environment.
+
+    Scores of continuous parts of an action are those of `legible.features.Regions.scores`. Scores of other parts are
+    the policy's log-probabilities, or without them 1 for the chosen value, `FALLBACK_SCORE` for the policy's fallback
+    and 0 for the others. Choices that the environment's action mask forbids have the score `MASKED`.
+
+    Parameters
+    ----------
+    policy
+        The policy.
+    space
+        Features and choices, where an action is not a single choice: continuous parts are cut into regions, and the
+        scores are those of all choices. None: the policy scores its actions itself.
+    features
+        Content of the rows that the environment shows, and where the policy's observation stands in them. None: the
+        environment shows flat observations.
+    rows
+        Size of the batches that the policy sees; 0 leaves batches unchanged. Matrix products may differ in the last bit
+        between batch shapes. If all batches have one shape, the scores of a state depend on that state alone (with the
+        linear algebra of today's processors; `legible.evaluation.recorded` checks it for every study), and an episode
+        is the same to the bit alone, among others, and in a batch that shrinks.
+    """
+
+    policy: Policy | ActingPolicy
+    space: FeatureSpace | None = None
+    features: FeatureMap | None = None
+    rows: int = 0
+
+    @property
+    def n_actions(self) -> int:
+        """Number of actions, or of choices in all groups."""
+        return self._inner.n_actions if self.space is None else len(self.space.actions)
+
+    @property
+    def n_features(self) -> int | None:
+        """Width of an observation."""
+        if self.space is not None:
+            return len(self.space)
+        return self._inner.n_features if self.features is None else self.features.width
+
+    @property
+    def kind(self) -> ScoreKind:
+        """Meaning of the scores; only log-probabilities are sampled from."""
+        if self.space is None:
+            return self.policy.kind
+        return "log-probabilities" if self._has_part_scores else "values"
+
+    @property
+    def stochastic(self) -> bool:
+        """True if actions can be sampled."""
+        return bool(getattr(self.policy, "stochastic", self.kind == "log-probabilities"))
+
+    @property
+    def recurrent(self) -> bool:
+        """True if the policy has memory."""
+        return bool(getattr(self.policy, "recurrent", False))
+
+    @property
+    def observation_space(self) -> spaces.Space[Any] | None:
+        """Space of the observations, None if unknown."""
+        own: spaces.Space[Any] | None = getattr(self.policy, "observation_space", None)
+        return own if self.features is None else self.features.row_space
+
+    @property
+    def action_space(self) -> spaces.Space[Any]:
+        """Space of the policy's actions."""
+        return acting(self.policy).action_space
+
+    @property
+    def metadata(self) -> Any:
+        """What the policy's file says."""
+        return getattr(self.policy, "metadata", {})
+
+    @property
+    def reads_rows(self) -> bool:
+        """True if observations are rows of features."""
+        return self.features is not None
+
+    @property
+    def _inner(self) -> Any:
+        return self.policy
+
+    @cached_property
+    def _has_part_scores(self) -> bool:
+        return bool(getattr(self.policy, "has_part_scores", False))
+
+    def scores(self, observations: Observations) -> Scores:
+        """Return the scores ``float[n, actions]``, or those of all choices by the deterministic policy."""
+        if self.space is not None:
+            return self.outputs(observations).scores
+        n, rows = len(observations), self.rows
+        if rows in (0, n):
+            return self._own_scores(observations)
+        pieces = [self._own_scores(observations[i : i + rows]) for i in range(0, n - rows + 1, rows)]
+        left = n % rows
+        if left:
+            pieces.append(self._own_scores(observations[_filled(n - left, left, rows)])[:left])
+        return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+
+    def outputs(
+        self,
+        observations: Observations,
+        keys: NDArray[np.uint64] | None = None,
+        steps: NDArray[np.int64] | None = None,
+    ) -> PolicyOutput:
+        """Return the scores of all choices, and the actions.
+
+        Parameters
+        ----------
+        observations
+            ``float32[n, features]``.
+        keys, steps
+            Random key of each row's episode, and its step, to sample actions; None for the most likely actions. Nothing
+            is sampled here where the scores are log-probabilities: the caller samples from them.
+        """
+        if self.rows in (0, len(observations)):
+            return self._compute(observations, keys, steps)
+        pieces = []
+        for first in range(0, len(observations), self.rows):
+            n = min(self.rows, len(observations) - first)
+            rows = _filled(first, n, self.rows)
+            whole = self._compute(
+                observations[rows], None if keys is None else keys[rows], None if steps is None else steps[rows]
+            )
+            pieces.append(PolicyOutput(whole.scores[:n], whole.actions[:n]))
+        return PolicyOutput(*(np.concatenate(both) for both in zip(*pieces, strict=True)))
+
+    def predict(
+        self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True, **options: Any
+    ) -> tuple[NDArray[Any], Any]:
+        """Return the action of one observation, or those of a batch, as Stable-Baselines3's ``predict`` does."""
+        if self.features is None:
+            return acting(self.policy).predict(observation, state, episode_start, deterministic, **options)
+        rows = np.asarray(observation, np.float32)
+        shown = self._shown(np.atleast_2d(rows), as_given=True)
+        actions, state = self._inner.predict(shown, state, episode_start, deterministic, **options)
+        return (actions[0] if rows.ndim == 1 else actions), state
+
+    def _shown(self, observations: Observations, *, as_given: bool = False) -> Any:
+        """Return what the policy reads: flat observations for scores, unless they are dictionaries or pictures."""
+        if self.features is None:
+            return shape_observations(self._inner, observations) if as_given else observations
+        read = self._inner.observation_space
+        flat = np.ascontiguousarray(observations[:, self.features.shown])
+        if isinstance(read, spaces.Dict) or as_given or len(getattr(read, "shape", ()) or ()) >= _PICTURE_DIMENSIONS:
+            return unflatten_observations(self.features.observation_space, flat)
+        return flat
+
+    def _masks(self, observations: Observations) -> NDArray[np.bool_] | None:
+        """Return the allowed choices ``bool[n, choices]`` in rows of features; None if actions are not masked."""
+        if self.features is None or self.features.masks is None:
+            return None
+        return observations[:, self.features.masked] > 0
+
+    def _own_scores(self, observations: Observations, method: str = "scores") -> Scores:
+        """Return the scores of a method of the policy, `MASKED` for choices that the environment does not allow."""
+        shown, masks = self._shown(observations), self._masks(observations)
+        if masks is None:
+            return np.asarray(getattr(self._inner, method)(shown))
+        options = {"action_masks": masks} if getattr(self.policy, "takes_masks", False) else {}
+        own = np.asarray(getattr(self._inner, method)(shown, **options))
+        return np.where(masks, own, own.dtype.type(MASKED))
+
+    def _compute(
+        self, observations: Observations, keys: NDArray[np.uint64] | None, steps: NDArray[np.int64] | None
+    ) -> PolicyOutput:
+        assert self.space is not None
+        n, groups = len(observations), self.space.groups
+        if self._has_part_scores:
+            scores = as_scores(self._own_scores(observations, "part_scores"), n, self.n_actions)
+            return PolicyOutput(scores, np.zeros((n, len(groups)), np.int64))
+        if keys is None or steps is None or not self.stochastic:
+            raw, _ = self._inner.predict(self._shown(observations, as_given=True), deterministic=True)
+        else:
+            raw = self._sample_actions(observations, keys, steps)
+        actions = self._clip_rounding(np.asarray(raw).reshape(n, -1))
+        scores = scores_of(groups, actions)
+        fallback = getattr(self.policy, "fallback", None)
+        if fallback is not None:
+            columns = [group.first + value for group, value in zip(groups, fallback, strict=True)]
+            scores[:, columns] = np.maximum(scores[:, columns], FALLBACK_SCORE)
+        masks = self._masks(observations)
+        if masks is not None:
+            scores = np.where(masks, scores, MASKED)
+        return PolicyOutput(as_scores(scores, n, self.n_actions), actions)
+
+    def _sample_actions(
+        self, observations: Observations, keys: NDArray[np.uint64], steps: NDArray[np.int64]
+    ) -> NDArray[Any]:
+        """Return sampled actions, each row with the random numbers of its episode and step."""
+        predict = self._inner.predict
+        if "rng" in inspect.signature(predict).parameters:
+            shown = self._shown(observations, as_given=True)
+            drawn: NDArray[Any] = predict(shown, deterministic=False, rng=RowGenerator(keys, steps))[0]
+            return drawn
+        # Other policies sample from PyTorch's global stream, so rows are predicted one by one.
+        import torch  # noqa: PLC0415
+
+        actions = []
+        with torch.random.fork_rng(devices=()):
+            for row, seed in enumerate(RowGenerator(keys, steps).random(len(keys))):
+                torch.manual_seed(int(seed * 2**53))
+                shown = self._shown(observations[row : row + 1], as_given=True)
+                actions.append(np.asarray(predict(shown, deterministic=False)[0]).reshape(-1))
+        return np.stack(actions)
+
+    def _clip_rounding(self, actions: NDArray[Any]) -> NDArray[Any]:
+        """Return actions clipped to their bounds; raise an error for those that exceed them by more than rounding."""
+        assert self.space is not None
+        groups = self.space.groups
+        if actions.shape[1] != len(groups):
+            raise PolicyError(f"the policy returns actions of {actions.shape[1]} numbers, but {len(groups)} are needed")
+        lows = np.array([0.0 if g.regions is None else g.regions.low for g in groups])
+        highs = np.array([g.count - 1.0 if g.regions is None else g.regions.high for g in groups])
+        width = np.where(np.isfinite(highs - lows), highs - lows, 1.0)
+        outside = ~((actions >= lows - _ROUNDING * width) & (actions <= highs + _ROUNDING * width))
+        if outside.any():
+            row, part = (int(index) for index in np.argwhere(outside)[0])
+            raise PolicyError(
+                f"the policy returns {actions[row, part]:g} for {groups[part].name!r}, outside its bounds "
+                f"{lows[part]:g} to {highs[part]:g}; clip its actions, or scale them to the bounds"
+            )
+        if actions.dtype.kind != "f":
+            return actions.astype(np.int64)
+        return np.clip(actions, lows.astype(actions.dtype), highs.astype(actions.dtype))
+
+
+def _filled(first: int, n: int, rows: int) -> NDArray[np.int64]:
+    """Return the indexes of `n` rows from `first` on, filled up with the first of them."""
+    indexes = np.full(rows, first)
+    indexes[:n] = np.arange(first, first + n)
+    return indexes
+
+
+def shape_observations(policy: ActingPolicy, observations: Observations) -> Observations:
+    """Return flat observations in the shape that a policy reads."""
+    space = policy.observation_space
+    return observations if space is None else observations.reshape(len(observations), *(space.shape or ()))
+
+
+def adapt_policy(
+    policy: Policy | ActingPolicy,
+    environment: EnvironmentSpec | Env | None = None,
+    space: FeatureSpace | None = None,
+    *,
+    features: FeatureMap | None = None,
+    rows: int = 0,
+) -> Policy:
+    """Return a policy with the parts that it needs to play here; the policy itself if it needs none.
+
+    Parameters
+    ----------
+    policy
+        Any policy; the parts of an adapted one stay, unless they are given.
+    environment
+        Where it plays. If it shows features instead of observations, the policy is given what it read in training,
+        from these features.
+    space
+        Features and choices; they matter if an action is not a single choice.
+    features
+        How the features contain the observation, if `environment` is not given.
+    rows
+        Number of observations in each batch that the policy sees; 0 for any number.
+    """
+    before = policy if isinstance(policy, AdaptedPolicy) else AdaptedPolicy(policy)
+    is_adapted = before is policy
+    reads_features = getattr(policy, "reads_rows", False)  # it takes features as they are
+    if environment is not None and not is_adapted and not reads_features:
+        features = find_feature_map(environment)
+    features = before.features if features is None else features
+    rows = rows or before.rows
+    # A policy for single choices needs no space: it scores the actions themselves.
+    needs_space = space is not None and not (space.is_discrete and before.space is None)
+    kept_space = space if needs_space else before.space
+    if kept_space is not None or features is not None:
+        return AdaptedPolicy(acting(before.policy), kept_space, features, rows)
+    if space is not None and not isinstance(before.policy, Policy):
+        raise LegibleError(f"a {type(before.policy).__name__} has no scores for the actions of a Discrete space.")
+    return AdaptedPolicy(before.policy, rows=rows) if rows else cast("Policy", before.policy)
+
+
+def choice_space(policy: object) -> FeatureSpace | None:
+    """Return the choices of a policy whose actions consist of several, or are continuous; None for single actions."""
+    return policy.space if isinstance(policy, AdaptedPolicy) else None
+
+
+def reads_features(policy: Any) -> bool:
+    """Return whether a policy scores other values of the features of rules, as LIME asks; those without scores do not.
+
+    The scores must follow from the features alone, without what else rows hold.
+    """
+    while policy is not None:
+        if getattr(policy, "actions_only", False):
+            return False
+        if isinstance(policy, AdaptedPolicy) and policy.features is not None:
+            return (
+                policy.features.reader.holds_observation
+                and policy.features.masks is None
+                and reads_features(policy.policy)
+            )
+        if getattr(policy, "reads_rows", False):  # rules of its own see more than the observation
+            return False
+        policy = getattr(policy, "policy", None)
+    return True

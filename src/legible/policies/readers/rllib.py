@@ -1,0 +1,407 @@
+"""Reader of RLlib's checkpoints (new API stack), without unpickling them.
+
+A checkpoint is a folder. ``learner_group/learner/rl_module/MODULE`` holds ``module_state.pkl``, the tensors, and
+``class_and_ctor_args.pkl``: class, spaces and settings of the module. ``env_runner/env_to_module_connector`` holds the
+filters of observations. All are read as data (`legible.policies.inert_pickle`); other files of a checkpoint are never
+opened. Supported are the default modules of PPO, IMPALA, APPO, DQN and SAC with MLP and CNN encoders, and
+``MeanStdFilter``; other modules and filters are refused by their name.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import re
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from gymnasium import spaces
+from torch import nn
+
+from legible.policies.activations import Activation
+from legible.policies.actors.heads import Categories, Gaussian, Head, Masks, QValues, Rng
+from legible.policies.actors.networks import Array, Flatten, convolution, linear, sequence
+from legible.policies.actors.observations import Tensors
+from legible.policies.actors.policy import ActorPolicy
+from legible.policies.encoding import Plain
+from legible.policies.inert_pickle import Named, Record, array_of, read_pickle
+from legible.policies.network import Layer, NetworkPolicy
+from legible.policies.normalisation import Normalisation
+from legible.policies.normalising import normalised
+from legible.policies.protocol import Policy, PolicyError, naming
+from legible.policies.registry import LoadOptions, PolicyReader
+from legible.policies.sb3.spaces import space_of_record
+from legible.policies.vec_normalize import is_known_name
+
+MODULES = Path("learner_group/learner/rl_module")
+FILTERS = Path("env_runner/env_to_module_connector")
+STATE, ARGUMENTS = "module_state.pkl", "class_and_ctor_args.pkl"
+_ALGORITHMS = {
+    "DefaultPPOTorchRLModule": "PPO",
+    "DefaultAPPOTorchRLModule": "APPO",
+    "DefaultDQNTorchRLModule": "DQN",
+    "DefaultSACTorchRLModule": "SAC",
+}
+_RLLIB_NAME = re.compile(r"ray\.rllib\.[\w.]+|torch\.device|pathlib\.\w+")
+# Steps between environment and module that do not change observations.
+_PLAIN_CONNECTORS = re.compile(
+    r"(AddObservationsFromEpisodesToBatch|AddStatesFromEpisodesToBatch|AddTimeDimToBatchAndZeroPad"
+    r"|BatchIndividualItems|NumpyToTensor|AgentToModuleMapping|EnvToModulePipeline)"
+)
+# Content of another form than RLlib's raises these.
+_ERRORS = (
+    *(ValueError, TypeError, KeyError, AttributeError, IndexError, RuntimeError, OverflowError, AssertionError),
+    *(EOFError, MemoryError, zlib.error),
+)
+_MOST_FILES = 64
+_MOST_BYTES = 2**24
+
+
+def is_own(source: Any) -> bool:
+    """Return whether this is a folder of RLlib: a checkpoint, or a single module of one."""
+    if not isinstance(source, Path) or not source.is_dir():
+        return False
+    return (source / MODULES).is_dir() or (source / STATE).is_file()
+
+
+def read(path: Path, options: LoadOptions) -> Policy:
+    """Read the module of a checkpoint, with its observation filter."""
+    options.refuse("a checkpoint of RLlib", "output", "activation", "encoding", "algorithm")
+    module = _module_of(path)
+    try:
+        with naming(path):
+            policy = _policy_of(module)
+            checkpoint = _checkpoint_of(module)
+            own = None if checkpoint is None else filter_in(checkpoint / FILTERS)
+            return normalised(policy, own, options, str(path))
+    except _ERRORS as error:
+        raise PolicyError(f"{path}: its module cannot be read ({type(error).__name__}: {str(error)[:200]})") from error
+
+
+def _module_of(path: Path) -> Path:
+    """Return the folder of the module of a checkpoint, or raise an error if there are several."""
+    if (path / STATE).is_file() and (path / ARGUMENTS).is_file() and not (path / MODULES).is_dir():
+        inner = [each for each in sorted(path.iterdir())[:_MOST_FILES] if (each / STATE).is_file()]
+        if not inner:
+            return path
+    else:
+        inner = [each for each in sorted((path / MODULES).iterdir())[:_MOST_FILES] if (each / STATE).is_file()]
+    if not inner:
+        raise PolicyError(f"{path}: there is no module in {MODULES}")
+    if len(inner) > 1:
+        names = ", ".join(each.name for each in inner)
+        raise PolicyError(f"{path}: it holds several modules ({names}); pass the folder of one of them, {inner[0]}")
+    return inner[0]
+
+
+def _checkpoint_of(module: Path) -> Path | None:
+    """Return the checkpoint that a module lies in, None for a module by itself."""
+    return next((parent for parent in module.parents if (parent / MODULES) in module.parents), None)
+
+
+def _is_known(name: str) -> bool:
+    return is_known_name(name) or _RLLIB_NAME.fullmatch(name) is not None
+
+
+def _read(file: Path) -> Any:
+    return read_pickle(file.read_bytes(), str(file), _is_known)
+
+
+def _entries(value: Any) -> dict[str, Any]:
+    """Return the entries of a dictionary, of an OrderedDict or of an object."""
+    if isinstance(value, Record):
+        value = value.items or value.attributes()
+    return {str(key): each for key, each in value.items()} if isinstance(value, dict) else {}
+
+
+class _Module:
+    """The tensors and settings of a module; each tensor is checked when it is taken."""
+
+    def __init__(self, folder: Path) -> None:
+        described = _entries(_read(folder / ARGUMENTS))
+        kind = described.get("class")
+        self.kind = kind.name.rpartition(".")[2] if isinstance(kind, Named) else "?"
+        if not isinstance(kind, Named) or self.kind not in _ALGORITHMS or not kind.name.startswith("ray.rllib."):
+            name = kind.name[:100] if isinstance(kind, Named) else "?"
+            raise PolicyError(f"its module is {name}, which cannot be rebuilt from its tensors alone")
+        _, arguments = described["ctor_args_and_kwargs"]
+        self.arguments = _entries(arguments)
+        self.settings = _entries(self.arguments.get("model_config"))
+        self.left = {key: array_of(value) for key, value in _entries(_read(folder / STATE)).items()}
+
+    def space(self, name: str) -> spaces.Space[Any]:
+        """Return a space of the module."""
+        made = space_of_record(self.arguments.get(name))
+        if made is None:
+            raise PolicyError(f"its {name.replace('_', ' ')} cannot be read")
+        return made
+
+    def activation(self, name: str) -> Activation:
+        """Return an activation function of the settings."""
+        given = self.settings.get(name)
+        if given is None or given == "linear":
+            return Activation("identity")
+        if not isinstance(given, str) or given.lower() not in ("relu", "tanh", "elu", "silu", "swish"):
+            raise PolicyError(f"its {name} is {str(given)[:60]!r}, which is not supported")
+        return Activation({"swish": "silu"}.get(given.lower(), given.lower()))
+
+    def take(self, name: str, dimensions: int) -> Array:
+        """Take one tensor."""
+        values = self.left.pop(name, None)
+        if values is None:
+            raise PolicyError(f"tensor {name!r} is missing")
+        if values.ndim != dimensions or values.dtype.kind != "f" or not np.isfinite(values).all():
+            raise PolicyError(f"tensor {name!r} must hold finite numbers in {dimensions} dimensions")
+        return np.ascontiguousarray(values, np.float32)
+
+    def layers(self, prefix: str, activation: Activation, *, last: Activation | None = None) -> list[Layer]:
+        """Take the layers of a sequence; the activation after the last one may differ."""
+        found = (re.fullmatch(re.escape(prefix) + r"\.net\.mlp\.(\d+)\.weight", name) for name in self.left)
+        places = sorted(int(match[1]) for match in found if match is not None)
+        layers = []
+        for number, place in enumerate(places):
+            name = f"{prefix}.net.mlp.{place}"
+            if self.left[f"{name}.weight"].ndim != 2:
+                raise PolicyError(
+                    f"tensor '{name}.weight' belongs to a normalisation of layers, which is not supported"
+                )
+            weight = self.take(f"{name}.weight", 2)
+            bias = self.take(f"{name}.bias", 1) if f"{name}.bias" in self.left else np.zeros(len(weight), np.float32)
+            is_last = number == len(places) - 1
+            layers.append(Layer(weight, bias, last if is_last and last is not None else activation))
+        return layers
+
+    def drop(self, *prefixes: str) -> None:
+        """Drop tensors that have no part in choosing actions."""
+        self.left = {name: each for name, each in self.left.items() if not name.startswith(prefixes)}
+
+    def finish(self) -> None:
+        """Raise an error if a tensor was not taken."""
+        self.left = {name: each for name, each in self.left.items() if not name.endswith("log_std_clip_param_const")}
+        if self.left:
+            raise PolicyError(f"tensor {sorted(self.left)[0]!r} has no place in the networks that are supported")
+
+
+def _policy_of(folder: Path) -> NetworkPolicy | ActorPolicy:
+    module = _Module(folder)
+    shown, actions = module.space("observation_space"), module.space("action_space")
+    if not isinstance(shown, spaces.Box):
+        raise PolicyError(f"its observations are {shown}; only Box is supported")
+    algorithm = _ALGORITHMS[module.kind]
+    encoder = {"SAC": "pi_encoder", "DQN": "encoder"}.get(algorithm, "encoder.encoder")
+    if algorithm in ("PPO", "APPO") and any(name.startswith("encoder.actor_encoder.") for name in module.left):
+        encoder = "encoder.actor_encoder"
+    hidden = module.activation("fcnet_activation")
+    named: dict[str, Any] = {"metadata": {"library": "RLlib", "algorithm": algorithm}}
+    extractor: nn.Module = Flatten()
+    body: list[Layer] = []
+    if len(shown.shape) == 3:
+        extractor = _Pictures(module, f"{encoder}.net.0.cnn", shown.shape)
+    body = module.layers(encoder, hidden)
+    module.drop(
+        "vf.", "encoder.critic_encoder.", "qf", "_target", "target", "_old", "old_"
+    ) if algorithm != "DQN" else None
+    out = module.layers(
+        "af" if algorithm == "DQN" else "pi", module.activation("head_fcnet_activation"), last=Activation("identity")
+    )
+    if not out:
+        raise PolicyError("it has no layer that gives actions")
+    if algorithm == "DQN":
+        out = _q_values(module, out, actions)
+    head, squashed = _head_of(module, algorithm, out, actions)
+    module.finish()
+    if isinstance(extractor, Flatten) and isinstance(actions, spaces.Discrete) and len(shown.shape) == 1:
+        kind = "values" if algorithm == "DQN" else "log-probabilities"
+        return NetworkPolicy((*body, *out), kind, Plain(shown.shape[0]), **named)  # type: ignore[arg-type]
+    policy = ActorPolicy(
+        shown, actions, extractor, sequence(body), head, squashed=squashed, scale_images=False, **named
+    )
+    policy.try_once()
+    return policy
+
+
+def _q_values(module: _Module, out: list[Layer], actions: spaces.Space[Any]) -> list[Layer]:
+    """Return the layers of Q-values: advantages, and the value of the state if there is one."""
+    if not isinstance(actions, spaces.Discrete) or module.settings.get("num_atoms", 1) != 1:
+        raise PolicyError("it is a distributional DQN (num_atoms), which is not supported")
+    module.drop("_target", "target")
+    if not any(name.startswith("vf.net") for name in module.left):
+        return out
+    value = module.layers("vf", module.activation("head_fcnet_activation"), last=Activation("identity"))
+    if len(out) != 1 or len(value) != 1:
+        raise PolicyError("its dueling heads have hidden layers (head_fcnet_hiddens), which is not supported")
+    advantage, state = out[0], value[0]
+    # Q = V + A − mean(A), which is linear in the last hidden layer.
+    weight = state.weight + advantage.weight - advantage.weight.mean(axis=0, keepdims=True)
+    bias = state.bias + advantage.bias - advantage.bias.mean()
+    return [Layer(weight.astype(np.float32), bias.astype(np.float32))]
+
+
+def _head_of(module: _Module, algorithm: str, out: list[Layer], actions: spaces.Space[Any]) -> tuple[Head, bool]:
+    """Return the head of a module, and whether its actions lie between −1 and 1."""
+    n_outputs = out[-1].n_outputs
+    if isinstance(actions, spaces.Box):
+        n = int(np.prod(actions.shape))
+        last, before = out[-1], sequence(out[:-1])
+        log_std: torch.Tensor | nn.Module
+        if "pi.log_std" in module.left:
+            log_std, mean = torch.from_numpy(module.take("pi.log_std", 1).copy()), linear(last.weight, last.bias)
+        elif n_outputs == 2 * n:
+            log_std = nn.Sequential(before, linear(last.weight[n:], last.bias[n:]))
+            mean = linear(last.weight[:n], last.bias[:n])
+        else:
+            raise PolicyError(f"it has {n_outputs} outputs for the mean and spread of {n} actions")
+        is_bounded = bool(np.isfinite(actions.low).all() and np.isfinite(actions.high).all())
+        mean_net = nn.Sequential(before, mean)
+        # RLlib's default (normalize_actions): actions between −1 and 1 are scaled to the bounds.
+        kind = _ClippedGaussian if is_bounded else Gaussian
+        return kind(mean_net, log_std, squashed=algorithm == "SAC"), is_bounded
+    sizes: tuple[int, ...] = ()
+    if isinstance(actions, spaces.Discrete) and not int(actions.start):
+        sizes = (int(actions.n),)
+    elif isinstance(actions, spaces.MultiDiscrete) and not actions.start.any():
+        sizes = tuple(int(n) for n in actions.nvec.ravel())
+    if not sizes or sum(sizes) != n_outputs:
+        raise PolicyError(f"it has {n_outputs} outputs for the actions {actions}")
+    net = sequence(out)
+    if algorithm == "DQN":
+        return QValues(net), False
+    return Categories(net, sizes, single=isinstance(actions, spaces.Discrete)), False
+
+
+class _ClippedGaussian(Gaussian):
+    """Continuous actions around a mean, clipped to −1 and 1.
+
+    Samples of SAC are squashed by tanh, but RLlib does not squash its most likely actions (``to_deterministic``).
+    """
+
+    def forward(self, latent: torch.Tensor, rng: Rng, masks: Masks) -> torch.Tensor:
+        if rng is None:
+            mean: torch.Tensor = self.mean(latent)
+            return mean.clamp(-1.0, 1.0)
+        return super().forward(latent, rng, masks).clamp(-1.0, 1.0)
+
+
+class _Pictures(nn.Module):
+    """Convolutions of RLlib: pictures with channels last, padded so that strides alone reduce them."""
+
+    def __init__(self, module: _Module, prefix: str, shape: tuple[int, ...]) -> None:
+        super().__init__()
+        given = module.settings.get("conv_filters")
+        filters = given if isinstance(given, list | tuple) else []
+        found = (re.fullmatch(re.escape(prefix) + r"\.(\d+)\.weight", name) for name in module.left)
+        places = sorted(int(match[1]) for match in found if match is not None)
+        if not places or len(places) != len(filters):
+            raise PolicyError("its conv_filters do not fit its tensors")
+        activation, parts, size = module.activation("conv_activation"), list[nn.Module](), shape[:2]
+        for place, (_, kernel, stride, *rest) in zip(places, filters, strict=True):
+            heights = [
+                (int(part), int(part)) if isinstance(part, int) else tuple(map(int, part)) for part in (kernel, stride)
+            ]
+            (high, wide), (down, across) = heights
+            weight = module.take(f"{prefix}.{place}.weight", 4)
+            bias = module.take(f"{prefix}.{place}.bias", 1)
+            if (weight.shape[2], weight.shape[3]) != (high, wide) or min(down, across) < 1:
+                raise PolicyError("its conv_filters do not fit its tensors")
+            if rest and rest[0] not in ("same", "valid"):
+                raise PolicyError(f"the padding {str(rest[0])[:40]!r} of its conv_filters is not supported")
+            if not rest or rest[0] == "same":
+                after = (-(-size[0] // down), -(-size[1] // across))
+                missing = [
+                    (n - 1) * s + k - b for n, s, k, b in zip(after, (down, across), (high, wide), size, strict=True)
+                ]
+                top, left = missing[0] // 2, missing[1] // 2
+                parts.append(nn.ZeroPad2d((left, missing[1] - left, top, missing[0] - top)))
+            else:
+                after = ((size[0] - high) // down + 1, (size[1] - wide) // across + 1)
+            layer = convolution(weight, bias, 1)
+            layer.stride = (down, across)
+            parts += [layer, *sequence([_activated(activation)])]
+            size = after
+        self.layers = nn.Sequential(*parts)
+
+    def forward(self, observations: Tensors) -> torch.Tensor:
+        assert isinstance(observations, torch.Tensor)
+        features: torch.Tensor = self.layers(observations.permute(0, 3, 1, 2))
+        return features.permute(0, 2, 3, 1).flatten(start_dim=1)
+
+
+def _activated(activation: Activation) -> nn.Module:
+    from legible.policies.actors.networks import Activated  # noqa: PLC0415
+
+    return Activated(activation)
+
+
+def filter_in(folder: Path) -> Normalisation | None:
+    """Return the statistics of an observation filter; refuse other steps that change observations."""
+    if not (folder / ARGUMENTS).is_file():
+        return None
+    try:
+        names = _connector_names(folder)
+    except _ERRORS as error:
+        raise PolicyError(f"{folder}: its connectors cannot be read ({type(error).__name__})") from error
+    others = [name for name in names if not _PLAIN_CONNECTORS.fullmatch(name) and name != "MeanStdFilter"]
+    if others:
+        raise PolicyError(
+            f"observations pass {', '.join(dict.fromkeys(others))} before the module (env_to_module_connector). "
+            "That is not supported; wrap the environment so that it shows what the module reads, and pass its folder, "
+            f"{MODULES}/NAME"
+        )
+    if "MeanStdFilter" not in names:
+        return None
+    return read_filter(folder / "MeanStdFilter" / "state.pkl")
+
+
+def _connector_names(folder: Path) -> list[str]:
+    """Return the class names of the steps between environment and module; other code is refused by its name."""
+    seen: list[str] = []
+
+    def note(name: str) -> bool:
+        seen.append(name)
+        return _is_known(name)
+
+    file = folder / ARGUMENTS
+    read_pickle(file.read_bytes(), str(file), note)
+    names = [name.rpartition(".")[2] for name in seen if ".connectors." in name]
+    return names + sorted(each.name for each in folder.iterdir() if each.is_dir())
+
+
+def read_filter(file: Path) -> Normalisation:
+    """Return the statistics of a ``MeanStdFilter``."""
+    try:
+        return _read_filter(_read(file))
+    except _ERRORS as error:
+        raise PolicyError(
+            f"{file}: it holds no observation filter ({type(error).__name__}: {str(error)[:200]})"
+        ) from error
+
+
+def _read_filter(state: Any) -> Normalisation:
+    agents = list(state.values()) if isinstance(state, dict) else []
+    if len(agents) != 1:
+        raise PolicyError("its observation filter is one of several agents, which is not supported")
+    entries = _entries(agents[0])
+    running = entries["running_stats"]
+    if len(running) != 1 or not entries["de_mean_to_zero"] or not entries["de_std_to_one"]:
+        raise PolicyError("its observation filter does not normalise one array to mean 0 and spread 1")
+    found = _entries(running[0])
+    count = int(array_of(found["num_pushes"]))
+    mean, squares = (_array_of(found[name]) for name in ("mean_array", "sum_sq_diff_array"))
+    spread = np.sqrt(squares / max(1, count - 1))
+    clip = entries["clip_by_value"]
+    return Normalisation(mean, (spread + 1e-8) ** 2, 0.0, float("inf") if clip is None else float(array_of(clip)))
+
+
+def _array_of(value: Any) -> npt.NDArray[np.float64]:
+    """Return an array that is written as one, or as the compressed and encoded text of one."""
+    if not isinstance(value, str):
+        return np.asarray(array_of(value), np.float64).reshape(-1)
+    unpacked = zlib.decompressobj().decompress(base64.b64decode(value), _MOST_BYTES)
+    return np.asarray(np.load(io.BytesIO(unpacked), allow_pickle=False), np.float64).reshape(-1)
+
+
+READER = PolicyReader("rllib", "a checkpoint of RLlib (PPO, IMPALA, APPO, DQN, SAC)", is_own, read)

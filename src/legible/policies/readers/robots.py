@@ -1,0 +1,232 @@
+"""Reader of PyTorch checkpoints of rsl_rl, skrl and rl_games, which train robots.
+
+A library is recognised by the names in its file; no code in it is run. Observation statistics are part of a file.
+
+- rsl_rl: ``actor_state_dict`` or ``model_state_dict``; the mean of a Gaussian is the action.
+- skrl: ``policy``, with layers of its instantiators or of a plain sequence; Gaussian and categorical policies.
+- rl_games: ``model`` with ``a2c_network``; continuous actions are clipped to −1 and 1.
+
+The activation function is in none of the files. It is read from ``agent.yaml`` or ``params/agent.yaml`` next to them,
+as Isaac Lab writes it, or has to be given.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from gymnasium import spaces
+
+from legible.policies.activations import Activation
+from legible.policies.actors.heads import Gaussian
+from legible.policies.actors.networks import Flatten, linear, sequence
+from legible.policies.actors.policy import ActorPolicy
+from legible.policies.encoding import Plain
+from legible.policies.network import Layer, NetworkPolicy
+from legible.policies.normalisation import Normalisation
+from legible.policies.normalising import normalised
+from legible.policies.protocol import Policy, PolicyError, UnclearPolicyError, naming
+from legible.policies.registry import LoadOptions, PolicyReader
+from legible.policies.torch_file import checked_state, is_torchscript, read_saved
+
+_SUFFIXES = (".pt", ".pth")
+_MOST_BYTES = 2**28
+_MOST_YAML_BYTES = 2**16
+_ACTIVATION = re.compile(r"^\s*activations?:\s*['\"]?([A-Za-z_]+)['\"]?\s*$", re.MULTILINE)
+_RSL_EPSILON, _SKRL_EPSILON, _SKRL_CLIP, _GAMES_EPSILON, _GAMES_CLIP = 1e-2, 1e-8, 5.0, 1e-5, 5.0
+
+Tensors = dict[str, npt.NDArray[np.float32]]
+
+
+def is_own(source: Any) -> bool:
+    """Return whether this is a checkpoint of one of these libraries, by the names in the file."""
+    if not isinstance(source, Path) or source.suffix not in _SUFFIXES or not source.is_file():
+        return False
+    if source.stat().st_size > _MOST_BYTES or is_torchscript(source):
+        return False
+    try:
+        return _library_of(read_saved(source.read_bytes(), source, "the file")) is not None
+    except PolicyError:
+        return False
+
+
+def _library_of(saved: Any) -> str | None:
+    if not isinstance(saved, dict):
+        return None
+    for key in ("actor_state_dict", "model_state_dict"):
+        state = saved.get(key)
+        if isinstance(state, dict) and any(
+            str(name).startswith(("mlp.0.", "actor.0.", "actor.mlp.0.")) for name in state
+        ):
+            return "rsl_rl"
+    model = saved.get("model")
+    if isinstance(model, dict) and any(str(name).startswith("a2c_network.") for name in model):
+        return "rl_games"
+    policy = saved.get("policy")
+    if isinstance(policy, dict) and policy and all(isinstance(each, torch.Tensor) for each in policy.values()):
+        return "skrl"
+    return None
+
+
+def read(path: Path, options: LoadOptions) -> Policy:
+    """Read the actor of a checkpoint, with its observation statistics."""
+    options.refuse("a checkpoint of rsl_rl, skrl or rl_games", "output", "encoding", "algorithm")
+    raw = path.read_bytes()
+    saved = read_saved(raw, path, "the file")
+    library = _library_of(saved)
+    assert library is not None
+    activation = _activation_of(path, options, library)
+    readers = {"rsl_rl": _read_rsl_rl, "skrl": _read_skrl, "rl_games": _read_rl_games}
+    try:
+        with naming(path):
+            policy, statistics = readers[library](saved, raw, path, activation)
+            return normalised(policy, statistics, options, str(path))
+    except (RuntimeError, ValueError, AssertionError, IndexError, KeyError, TypeError) as error:
+        raise PolicyError(f"{path}: its tensors do not fit each other: {str(error)[:200]}") from error
+
+
+def _activation_of(path: Path, options: LoadOptions, library: str) -> Activation:
+    """Return the activation that the caller or an ``agent.yaml`` next to the file names."""
+    if options.activation is not None:
+        return options.activation
+    for file in (path.parent / "agent.yaml", path.parent / "params" / "agent.yaml"):
+        if file.is_file() and file.stat().st_size <= _MOST_YAML_BYTES:
+            named = {name.lower() for name in _ACTIVATION.findall(file.read_text(encoding="utf-8", errors="replace"))}
+            if len(named) == 1:
+                return Activation.of(named.pop())
+    raise UnclearPolicyError(
+        f"{path}: {library} does not save the activation function, and no agent.yaml next to it names one. Give it "
+        "(--activation elu, which is the usual one)",
+        "activation",
+    )
+
+
+def _floats(state: Any, raw: bytes, path: Path, what: str) -> Tensors:
+    """Return the tensors of a part of a file as arrays, or raise an error."""
+    arrays = {}
+    for name, tensor in checked_state(state, raw, path, what).items():
+        values = tensor.detach().float().numpy()
+        if not np.isfinite(values).all():
+            raise PolicyError(f"tensor {name!r} is not finite: it holds NaN or infinity")
+        arrays[name] = np.ascontiguousarray(values, np.float32)
+    return arrays
+
+
+def _chain(tensors: Mapping[str, npt.NDArray[np.float32]], names: list[str], activation: Activation) -> list[Layer]:
+    """Return fully connected layers in the order of their names; the last has no activation."""
+    layers: list[Layer] = []
+    for name in names:
+        weight, bias = tensors[f"{name}.weight"], tensors.get(f"{name}.bias")
+        if weight.ndim != 2:
+            raise PolicyError(
+                f"tensor '{name}.weight' has {weight.ndim} dimensions; only fully connected layers are read"
+            )
+        if layers and layers[-1].n_outputs != weight.shape[1]:
+            raise PolicyError(
+                f"tensor '{name}.weight' does not follow the layer before it; only plain networks are read"
+            )
+        layers.append(Layer(weight, np.zeros(len(weight), np.float32) if bias is None else bias, activation))
+    if not layers:
+        raise PolicyError("it has no fully connected layers of an actor")
+    return [*layers[:-1], Layer(layers[-1].weight, layers[-1].bias)]
+
+
+def _places(tensors: Mapping[str, Any], prefix: str) -> list[str]:
+    """Return the names of the layers of a sequence, in order."""
+    found = (re.fullmatch(re.escape(prefix) + r"\.(\d+)\.weight", name) for name in tensors)
+    return [f"{prefix}.{place}" for place in sorted(int(match[1]) for match in found if match is not None)]
+
+
+def _gaussian(layers: list[Layer], std: Any, bound: float, library: str) -> ActorPolicy:
+    n = layers[-1].n_outputs
+    log_std = torch.zeros(n) if std is None else torch.from_numpy(np.array(std, np.float32).reshape(-1))
+    if len(log_std) != n:
+        raise PolicyError(f"there are {len(log_std)} spreads for {n} actions")
+    head = Gaussian(linear(layers[-1].weight, layers[-1].bias), log_std, squashed=False)
+    shown = spaces.Box(-np.inf, np.inf, (layers[0].n_inputs,), np.float32)
+    actions = spaces.Box(-bound, bound, (n,), np.float32)
+    policy = ActorPolicy(shown, actions, Flatten(), sequence(layers[:-1]), head, metadata={"library": library})
+    policy.try_once()
+    return policy
+
+
+def _categorical(layers: list[Layer], library: str) -> NetworkPolicy:
+    encoding = Plain(layers[0].n_inputs)
+    return NetworkPolicy(tuple(layers), "log-probabilities", encoding, metadata={"library": library})
+
+
+def _refuse_memory(tensors: Mapping[str, Any]) -> None:
+    memory = next((name for name in tensors if re.search(r"\b(rnn|lstm|gru|memory_a)\b", name)), None)
+    if memory is not None:
+        raise PolicyError(f"tensor {memory!r} belongs to a memory; only plain networks are read")
+
+
+def _read_rsl_rl(saved: Any, raw: bytes, path: Path, activation: Activation) -> tuple[Any, Normalisation | None]:
+    key = "actor_state_dict" if "actor_state_dict" in saved else "model_state_dict"
+    tensors = _floats(saved[key], raw, path, key)
+    _refuse_memory(tensors)
+    prefix = next((each for each in ("actor.mlp", "mlp", "actor") if f"{each}.0.weight" in tensors), "actor")
+    spread = next((tensors[n] for n in ("std", "actor.std", "distribution.std_param") if n in tensors), None)
+    log_std = np.log(np.maximum(spread, 1e-6)) if spread is not None else None
+    log_std = next((tensors[n] for n in ("log_std", "distribution.log_std_param") if n in tensors), log_std)
+    policy = _gaussian(_chain(tensors, _places(tensors, prefix), activation), log_std, np.inf, "rsl_rl")
+    statistics = (
+        _floats(saved["obs_norm_state_dict"], raw, path, "statistics") if "obs_norm_state_dict" in saved else {}
+    )
+    for name in ("obs_normalizer", "actor_obs_normalizer", "actor.obs_normalizer"):
+        if f"{name}._mean" in tensors:
+            statistics = {
+                part: tensors[f"{name}.{part}"] for part in ("_mean", "_var", "_std") if f"{name}.{part}" in tensors
+            }
+    if not statistics:
+        return policy, None
+    std = statistics["_std"] if "_std" in statistics else np.sqrt(statistics["_var"])
+    mean, spreads = (values.astype(np.float64) for values in (statistics["_mean"], std))
+    return policy, Normalisation(mean, (spreads + _RSL_EPSILON) ** 2, 0.0, np.inf)
+
+
+def _read_skrl(saved: Any, raw: bytes, path: Path, activation: Activation) -> tuple[Any, Normalisation | None]:
+    tensors = _floats(saved["policy"], raw, path, "policy")
+    _refuse_memory(tensors)
+    # Shared models hold the layers of the value, too.
+    own = {name: each for name, each in tensors.items() if not name.startswith("value")}
+    names = [name.removesuffix(".weight") for name in own if name.endswith(".weight")]
+    layers = _chain(own, names, activation)
+    spread = tensors.get("log_std_parameter")
+    policy = _categorical(layers, "skrl") if spread is None else _gaussian(layers, spread, np.inf, "skrl")
+    if spread is None and any("std" in name for name in tensors):
+        raise PolicyError("its policy has a spread that is no log_std_parameter, which is not supported")
+    key = next((key for key in ("observation_preprocessor", "state_preprocessor") if saved.get(key)), None)
+    if key is None:
+        return policy, None
+    found = _floats(saved[key], raw, path, key)
+    mean, var = (found[name].astype(np.float64) for name in ("running_mean", "running_variance"))
+    return policy, Normalisation(mean, (np.sqrt(var) + _SKRL_EPSILON) ** 2, 0.0, _SKRL_CLIP)
+
+
+def _read_rl_games(saved: Any, raw: bytes, path: Path, activation: Activation) -> tuple[Any, Normalisation | None]:
+    tensors = _floats(saved["model"], raw, path, "model")
+    _refuse_memory(tensors)
+    prefix = "a2c_network.actor_mlp"
+    if any(name.startswith("a2c_network.actor_cnn") for name in tensors):
+        raise PolicyError("its network reads pictures (actor_cnn), which is not supported")
+    hidden = _places(tensors, prefix)
+    if "a2c_network.mu.weight" in tensors:
+        layers = _chain(tensors, [*hidden, "a2c_network.mu"], activation)
+        policy: Any = _gaussian(layers, tensors.get("a2c_network.sigma"), 1.0, "rl_games")
+    elif "a2c_network.logits.weight" in tensors:
+        policy = _categorical(_chain(tensors, [*hidden, "a2c_network.logits"], activation), "rl_games")
+    else:
+        raise PolicyError("its network has neither mu nor logits; other actions of rl_games are not supported")
+    if "running_mean_std.running_mean" not in tensors:
+        return policy, None
+    mean, var = (tensors[f"running_mean_std.running_{name}"].astype(np.float64) for name in ("mean", "var"))
+    return policy, Normalisation(mean, var, _GAMES_EPSILON, _GAMES_CLIP)
+
+
+READER = PolicyReader("robots", "a .pt or .pth checkpoint of rsl_rl, skrl or rl_games", is_own, read)

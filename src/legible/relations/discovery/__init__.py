@@ -1,0 +1,25 @@
+"""Discovery of relations: signed permutations of features with a map of actions that an environment respects.
+
+- `discover`: `discover_relations`, from transitions to proven relations.
+- `sampling`: transitions; `structure`: what a symmetry leaves unchanged; `search`: maps that do so.
+- `signed_map`: signed permutations and the groups that they generate.
+- `candidates`: maps as relations; `wording`: their names.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from legible.imports import lazy_exports
+
+if TYPE_CHECKING:
+    from legible.relations.discovery.discover import (
+        DEFAULT_MINUTES,
+        DEFAULT_STEPS,
+        DiscoveredRelation,
+        Discovery,
+        discover_relations,
+    )
+    from legible.relations.discovery.wording import LABEL
+
+__all__, __getattr__, __dir__ = lazy_exports(__name__)

@@ -1,0 +1,226 @@
+"""The structure of an environment: what a relation must leave unchanged.
+
+`Structure.of` describes transitions by matrices between nodes and by attributes of nodes. Nodes are features and,
+unless actions are discrete, the parts of actions. A signed map G with action map h is a symmetry only if every matrix
+W_h(a) of the image action equals G W_a Gᵀ, up to noise; the attributes of nodes must agree in the same way.
+
+- What a step does is split into the mean over actions and the effect of each action, because small effects of actions
+  would be lost among large changes that no action influences.
+- Everything is estimated twice, from two halves of the data. A map compares one half with the other, so that the map
+  that changes nothing has no advantage from equal noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from legible.relations.check.answers import Flags, Values
+from legible.relations.discovery.sampling import Sample
+
+# Standard errors below which an estimate counts as 0 in the search.
+NOISE_Z = 3.0
+# Ridge of regressions, as a share of the variance of a feature: one-hot features are collinear.
+RIDGE = 0.05
+# The largest ratio of the spreads of a feature and its image; visits of a maze are not equally wide in all directions.
+SPREAD_RATIO = 4.0
+# How far the shares in which a flag and its opposite are on may be from a sum of 1.
+FLAG_BALANCE = 0.3
+# The smallest share of signal in the squares of a part.
+LEAST_SIGNAL = 0.5
+# Weights of matrices, of attributes, and of those attributes that are about rewards and ends, which may be rare.
+MATRIX, ATTRIBUTE, OUTCOME = 1.0, 0.5, 0.1
+
+
+class Part(NamedTuple):
+    """Estimates of one kind from both halves, ``[2, actions or 1, …]``, with their variances, and their weight."""
+
+    values: Values
+    noise: Values
+    weight: float
+
+    @property
+    def clear(self) -> Values:
+        """The estimates, 0 where they are within noise."""
+        return np.where(self.values**2 > NOISE_Z**2 * self.noise + 1e-24, self.values, 0.0)
+
+
+@dataclass(frozen=True)
+class Structure:
+    """Matrices between nodes and attributes of nodes; the squares of each, noise apart, sum to its weight.
+
+    Parameters
+    ----------
+    matrices
+        Each ``[2, actions or 1, nodes, nodes]``.
+    odd, even
+        Each ``[2, actions or 1, nodes]``: attributes that change their sign with the node, and those that do not.
+    per_action
+        ``[2, actions, attributes]``: attributes of the discrete actions themselves.
+    allowed
+        ``bool[nodes, nodes]``: which nodes may map to which, by type and spread.
+    opposite
+        The same for pairs with opposite signs.
+    active
+        ``bool[nodes]``: nodes that vary.
+    n_features, n_actions
+        The first nodes are features; number of discrete actions, or 1.
+    """
+
+    matrices: tuple[Part, ...]
+    odd: tuple[Part, ...]
+    even: tuple[Part, ...]
+    per_action: tuple[Part, ...]
+    allowed: Flags
+    opposite: Flags
+    active: Flags
+    n_features: int
+    n_actions: int
+
+    @classmethod
+    def of(cls, sample: Sample) -> Structure:
+        """Return the structure of a sample of transitions."""
+        discrete = sample.actions.ndim == 1
+        inputs = sample.observations if discrete else np.column_stack([sample.observations, sample.actions])
+        n_features = sample.observations.shape[1]
+        spread = inputs.std(axis=0)
+        active = spread > 1e-7 * np.maximum(1.0, np.abs(inputs).max(axis=0))
+        z = np.where(active, (inputs - inputs.mean(axis=0)) / np.where(active, spread, 1.0), 0.0)
+        outputs = np.column_stack([sample.after - sample.observations, sample.rewards, sample.ended])
+        y = _standard(outputs)
+        y -= y.mean(axis=0) * ([0.0] * n_features + [1.0, 1.0])
+        effects = _standard(y - _mean_over_actions(sample, y, z)) if discrete else None
+        halves = [
+            list(_describe(y[rows], z[rows], n_features, effects if effects is None else effects[rows], taken))
+            for rows, taken in (
+                (rows, sample.actions[rows] if discrete else None)
+                for rows in (np.flatnonzero(sample.units % 2 == k) for k in (0, 1))
+            )
+        ]
+        parts: dict[str, list[Part]] = {kind: [] for kind in ("matrix", "odd", "even", "action")}
+        for (kind, weight, *one), (_, _, *other) in zip(*halves, strict=True):
+            values, noise = np.array([one[0], other[0]]), np.array([one[1], other[1]])
+            # What both halves have in common is signal; parts that are mostly noise count less.
+            signal = float((values[0] * values[1]).sum())
+            share = signal / max(float((values**2).sum()) / 2, 1e-300)
+            if signal > max(1e-9, float(noise.sum())) and share > LEAST_SIGNAL:
+                scale = weight * share**2 / signal
+                parts[kind].append(Part(values * np.sqrt(scale), noise * scale, weight))
+        allowed, flags = _allowed(inputs, spread, active, n_features)
+        on = np.abs(inputs.mean(axis=0))
+        # A flag that is rarely on maps to one that is rarely on; its sign follows from the values, 0 and 1 or 0 and -1.
+        balanced = (np.abs(on[:, None] + on[None, :] - 1) <= FLAG_BALANCE) | ~flags[:, None]
+        turned = np.where(flags & (inputs.min(axis=0) < 0), -1, 1)
+        natural = turned[:, None] * turned[None, :]
+        return cls(
+            matrices=tuple(parts["matrix"]),
+            odd=tuple(parts["odd"]),
+            even=tuple(parts["even"]),
+            per_action=tuple(parts["action"]),
+            allowed=allowed & (balanced | (natural > 0)),
+            opposite=allowed & active[:, None] & (balanced | (natural < 0)),
+            active=active,
+            n_features=n_features,
+            n_actions=sample.n_actions if discrete else 1,
+        )
+
+
+def _describe(
+    y: Values, z: Values, n_features: int, effects: Values | None, taken: NDArray[np.int64] | None
+) -> Iterator[tuple[str, float, Values, Values]]:
+    """Yield kind, weight, estimates and their variances for one half of the data."""
+    n, size = z.shape
+
+    def square(rows: Values) -> Values:
+        return np.vstack([rows[:n_features], np.zeros((size - n_features, size))])
+
+    covariance, noise = _covariance(y, z)
+    gram = np.linalg.inv(z.T @ z / n + RIDGE * np.eye(size))
+    coefficients = covariance @ gram
+    rough = noise * np.diag(gram)
+    yield "matrix", MATRIX, square(covariance)[None], square(noise)[None]
+    yield "matrix", MATRIX, square(coefficients)[None], square(rough)[None]
+    values, value_noise = _covariance(z, z)
+    yield "matrix", MATRIX / 2, (values * (1 - np.eye(size)))[None], (value_noise * (1 - np.eye(size)))[None]
+    yield (
+        "odd",
+        ATTRIBUTE,
+        _padded(y.mean(axis=0)[None, :n_features], size),
+        _padded(y.var(axis=0)[None, :n_features] / n, size),
+    )
+    yield "odd", OUTCOME, np.clip((z**3).mean(axis=0), -2, 2)[None], np.minimum((z**3).var(axis=0) / n, 1.0)[None]
+    for k in (-2, -1):
+        yield "odd", OUTCOME, covariance[k][None], noise[k][None]
+    even, even_noise = _covariance(y[:, -2:], z**2)
+    for k in (0, 1):
+        yield "even", OUTCOME, even[k][None], even_noise[k][None]
+    if effects is None or taken is None:
+        if size > n_features:
+            # What actions influence gets matrices of its own.
+            for matrix, variance in ((covariance, noise), (coefficients, rough)):
+                influence, its_noise = np.zeros((2, size, size))
+                influence[:, n_features:] = square(matrix)[:, n_features:]
+                its_noise[:, n_features:] = square(variance)[:, n_features:]
+                yield "matrix", MATRIX, influence[None], its_noise[None]
+        return
+    chosen = [taken == a for a in range(int(taken.max()) + 1)]
+    found = [_covariance(effects[rows], z[rows]) for rows in chosen]
+    yield "matrix", MATRIX, np.array([square(c) for c, _ in found]), np.array([square(v) for _, v in found])
+    means = np.array([effects[rows].mean(axis=0) for rows in chosen])
+    errors = np.array([effects[rows].var(axis=0) / max(int(rows.sum()), 1) for rows in chosen])
+    yield "odd", 2 * ATTRIBUTE, _padded(means[:, :n_features], size), _padded(errors[:, :n_features], size)
+    for k in (-2, -1):
+        yield "odd", OUTCOME, np.array([c[k] for c, _ in found]), np.array([v[k] for _, v in found])
+    yield "action", ATTRIBUTE, means[:, -2:], errors[:, -2:]
+
+
+def _padded(rows: Values, size: int) -> Values:
+    return np.pad(rows, ((0, 0), (0, size - rows.shape[1])))
+
+
+def _standard(values: Values) -> Values:
+    """Return columns with variance 1; constant ones become 0."""
+    scale = values.std(axis=0)
+    return np.where(scale > 1e-7, values / np.where(scale > 1e-7, scale, 1.0), 0.0)
+
+
+def _covariance(outputs: Values, inputs: Values) -> tuple[Values, Values]:
+    """Return covariances ``[outputs, inputs]`` and the variances of these estimates."""
+    n = max(len(outputs), 2)
+    outputs, inputs = outputs - outputs.mean(axis=0), inputs - inputs.mean(axis=0)
+    covariance = outputs.T @ inputs / n
+    noise = np.maximum((outputs**2).T @ inputs**2 / n - covariance**2, 0.0) / n
+    return covariance, noise
+
+
+def _mean_over_actions(sample: Sample, y: Values, z: Values) -> Values:
+    """Return for every step the mean result of all actions in its state: known in set states, else by regression."""
+    if sample.paired:
+        blocks = y.reshape(sample.n_actions, -1, y.shape[1])
+        return np.tile(blocks.mean(axis=0), (sample.n_actions, 1))
+    design = np.column_stack([np.ones(len(z)), z, z**2])
+    gram = design.T @ design / len(z) + 1e-3 * np.eye(design.shape[1])
+    return np.asarray(design @ np.linalg.solve(gram, design.T @ y / len(z)))
+
+
+def _allowed(inputs: Values, spread: Values, active: Flags, n_features: int) -> tuple[Flags, Flags]:
+    """Return which nodes may map to which (flags to flags, whole numbers to whole numbers), and which are flags."""
+    size = inputs.shape[1]
+    kinds = []
+    for i in range(size):
+        values = np.unique(inputs[:, i])
+        is_flag = bool(np.isin(values, (0.0, 1.0)).all() or np.isin(values, (0.0, -1.0)).all())
+        kinds.append((i < n_features, is_flag, bool((values == np.round(values)).all())))
+    alike = np.array([[one == other for other in kinds] for one in kinds])
+    flags = np.array([is_flag for _, is_flag, _ in kinds])
+    ratio = np.maximum(spread[:, None], 1e-300) / np.maximum(spread[None, :], 1e-300)
+    near = (ratio < SPREAD_RATIO) & (ratio > 1 / SPREAD_RATIO)
+    # Rare flags may never have been on; other nodes that never vary stay where they are.
+    near |= flags[:, None] & flags[None, :]
+    still: NDArray[np.bool_] = ~active & ~flags
+    near[still] = near[:, still] = False
+    return np.asarray(alike & near | np.eye(size, dtype=np.bool_)), flags

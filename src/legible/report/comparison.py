@@ -1,0 +1,68 @@
+"""The report of a comparison of policies: figures, where they differ, and the two episodes that differ most."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from legible.evaluation.units import UNGUIDED, Unit, record_episode
+from legible.files import write_text
+from legible.formatting import signed
+from legible.report.action_words import ActionWords
+from legible.report.builder import as_script, asset, template_environment
+from legible.report.replays import MOST_FEATURES, REPLAY_BUDGET, no_window, replay_side
+from legible.report.scenes import scene_of
+from legible.workbench import PolicyComparison
+
+
+def write_comparison(comparison: PolicyComparison, path: str | Path) -> Path:
+    """Write the report of a comparison into one HTML file, and return its path."""
+    with no_window():
+        replays = [shown for shown in (_replay(comparison, episode) for episode in comparison.extremes) if shown]
+    target = Path(path)
+    template = template_environment().get_template("comparison.html.j2")
+    text = template.render(
+        c=comparison,
+        style=asset("report.css"),
+        script=Markup("\n").join([asset("player.js"), asset("report.js")]),
+        replays=as_script(replays),
+        count=len(replays),
+    )
+    target.parent.mkdir(parents=True, exist_ok=True)
+    write_text(target, text)
+    return target
+
+
+def _replay(comparison: PolicyComparison, episode: int) -> dict[str, Any] | None:
+    """Return an episode of both policies as data for the player; None if it cannot be repeated."""
+    seed, space = comparison.seeds[episode], comparison.space
+    words = ActionWords(space)
+    recordings = [record_episode(setup, Unit((UNGUIDED,), (seed,)), 0) for setup in comparison.setups]
+    results = [policy.result[episode] for policy in comparison.policies]
+    budget = REPLAY_BUDGET // 4
+    sides = []
+    for setup, recording, result in zip(comparison.setups, recordings, results, strict=True):
+        env, scene = scene_of(setup.environment, space, range(min(MOST_FEATURES, len(space))), budget)  # type: ignore[arg-type]
+        sides.append(replay_side(env, scene, recording, [], result, words))
+        env.close()
+    if None in sides:
+        return None
+    one, two = (recording.actions for recording in recordings)
+    shared = min(len(one), len(two))
+    apart = np.flatnonzero((one[:shared] != two[:shared]).reshape(shared, -1).any(axis=1))
+    gap = float(results[1].returns - results[0].returns)
+    return {
+        "seed": seed,
+        "why": f"seed {seed}: {signed(gap)} for {comparison.names[1]}",
+        "kind": scene.kind,
+        "layout": scene.layout,
+        "actions": words.words,
+        "names": comparison.names,
+        "tracks": comparison.names,
+        "rules": [],
+        "parting": int(apart[0]) if apart.size else shared,
+        "sides": sides,
+    }

@@ -1,0 +1,271 @@
+"""The step of a study that explains why the policy fails: failure modes, and causes of mistakes.
+
+- `explain_failures`: the step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from legible.evaluation.figures import share_figure
+from legible.explanation.grouping import changed_states
+from legible.explanation.groups import feature_groups
+from legible.failures.avoiding import STEPS_BACK, Avoidable, Chance, find_last_chance
+from legible.failures.causes import TriedDecisions, choose_unusual, find_cause, weigh_decisions
+from legible.failures.modes import FEWEST_FAILURES, find_modes, mark_failed
+from legible.failures.results import Diagnosis, Failures
+from legible.features import cut_choices
+from legible.mistakes import Rollouts, RolloutSetup, RolloutUnit, play_endings, play_rollouts, points_of
+from legible.mistakes.decisions import other_choices, steps_of
+from legible.play import Experiences, adapt_policy, reads_features, stage_seeds
+from legible.play.experiences import ExperienceSetup
+from legible.play.failures import FailureLimit
+from legible.play.runner import Pieces, run_units_or_pieces
+from legible.study.collecting import collect_in_units
+from legible.study.mistakes import rollout_setup
+
+if TYPE_CHECKING:
+    from legible.study.study import Study
+
+STEP_SHARE = 0.06
+"""Steps of the rollouts of failures, and again of those of causes, as a share of the steps that the study played."""
+FEWEST_EXAMINED, MOST_FAILURES, FAILURE_ROLLOUTS = 5, 12, 6
+MOST_DECISIONS, UNUSUAL_DECISIONS, DECISION_ROLLOUTS = 1200, 0.3, 2
+FUTURES = 2 * FAILURE_ROLLOUTS
+MOST_SUBJECTS = 4
+SURVIVED = 20
+"""Steps that an episode must go on after its failure, at least, to count as saved."""
+UNIT_DECISIONS = 32
+
+
+def explain_failures(study: Study) -> Failures:
+    """Learn failure modes, find out until when failures can be avoided, and diagnose the causes of mistakes."""
+    play, recorded = study.settings.play, study.experiences
+    # Recorded like the experiences, before continuous actions were cut by them; the policy plays the same.
+    uncut = adapt_policy(study.policy, study.environment, cut_choices(study.given_space))
+    setup = ExperienceSetup.of(uncut, study.environment, play)
+    held_out = collect_in_units(study, setup, "failures", episodes=study.settings.references.episodes)
+    held_out = held_out.with_choices(recorded.space)
+    method = study.branching_method()
+    steps = round(STEP_SHARE * (study.improvement.environment_steps + sum(v.steps for v in study.evaluation.verdicts)))
+    is_paired = study.settings.evaluation.method != "unpaired"
+    tries = None if method.way is None or not is_paired else _Tries(study, rollout_setup(study), method.futures, steps)
+    modes = find_modes(
+        recorded,
+        held_out,
+        seed=study.seed,
+        avoid=None if tries is None else lambda rows, within: tries.avoid(held_out, rows, within),
+    )
+    failed = int(mark_failed(held_out).sum())
+    share = share_figure(failed, held_out.n_episodes) if failed >= FEWEST_FAILURES else None
+    problem = ""
+    diagnoses: tuple[Diagnosis, ...] = ()
+    if tries is None:
+        reason = method.problem or "the same seed does not give the same episode."
+        problem = f"Causes were not looked for: {reason}"
+    elif not reads_features(study.player()):
+        problem = "Causes were not looked for: the policy does not read the features of the rules."
+    else:
+        diagnoses = _diagnose(study, tries)
+    return Failures(share, held_out.n_episodes, modes, diagnoses, problem)
+
+
+@dataclass(frozen=True)
+class _LimitedUnit:
+    """Rollouts that are cut off at a step."""
+
+    unit: RolloutUnit
+    limit: int
+
+
+def _play_limited(setup: RolloutSetup, limited: _LimitedUnit) -> NDArray[np.str_]:
+    return play_endings(replace(setup, play=replace(setup.play, step_limit=limited.limit)), limited.unit)
+
+
+class _Tries:
+    """Plays rollouts from recorded states of a study, within a number of steps."""
+
+    def __init__(self, study: Study, setup: RolloutSetup, futures: str, steps: int) -> None:
+        self._study, self._setup, self._steps = study, setup, steps
+        greedy = not study.settings.play.sample and study.settings.play.epsilon == 0
+        self.is_exact = futures == "cannot be reseeded" or (futures == "nothing random" and greedy)
+
+    def avoid(self, held_out: Experiences, rows: NDArray[np.int64], within: int) -> Avoidable | None:
+        """Return until when failures could be avoided; None where too few can be examined."""
+        rollouts, spare = (1 if self.is_exact else FAILURE_ROLLOUTS), max(SURVIVED, within)
+        space, starts = held_out.space, np.cumsum(held_out.lengths) - held_out.lengths
+        left = self._steps / 3
+        chances: list[Chance] = []
+        for episode in held_out.episode_ids[rows].tolist():
+            length = int(held_out.lengths[episode])
+            steps = np.array([length - back for back in STEPS_BACK if back <= length], np.int64)
+            at = starts[episode] + steps
+            choices = other_choices(space, held_out.actions[at], held_out.scores[at])
+            cost = float((length - steps + spare).sum()) * choices.shape[1] * rollouts
+            if self._setup.way == "replay":
+                cost += float(steps.sum()) * choices.shape[1] * rollouts
+            left -= cost
+            if len(chances) == MOST_FAILURES or left < 0:
+                break
+            chances.append(Chance(episode, steps, choices))
+        if len(chances) < FEWEST_EXAMINED:
+            return None
+
+        def try_choices(tried: Sequence[Chance], first: int, count: int) -> list[NDArray[np.str_]]:
+            units = []
+            for chance in tried:
+                points = points_of(held_out, starts[chance.episode] + chance.steps)
+                length = int(held_out.lengths[chance.episode])
+                numbers = [
+                    chance.episode * len(STEPS_BACK) + STEPS_BACK.index(length - s) for s in chance.steps.tolist()
+                ]
+                futures = [self._futures("failures rollouts", number, first, count) for number in numbers]
+                limit = length + spare
+                units.append(_LimitedUnit(RolloutUnit(points, chance.choices, np.array(futures, np.int64)), limit))
+            # Futures that raise an error save nothing.
+            lost = [np.full((*one.unit.choices.shape, count), "failure") for one in units]
+            played = self._run(_play_limited, units)
+            return [nothing if found is None else found for found, nothing in zip(played, lost, strict=True)]
+
+        lengths = [int(held_out.lengths[chance.episode]) for chance in chances]
+        return find_last_chance(chances, lengths, try_choices, rollouts=rollouts, seed=self._study.seed)
+
+    def decisions(self, recorded: Experiences, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Return rows of decisions to try: a random sample, and unusual states."""
+        left = float((recorded.lengths[recorded.episode_ids] - steps_of(recorded)).mean())
+        if self._setup.way == "replay":
+            left = float(recorded.lengths[recorded.episode_ids].mean())
+        choices = other_choices(recorded.space, recorded.actions[:1]).shape[1]
+        count = min(MOST_DECISIONS, int(self._steps / (left * choices * self.rollouts)), len(recorded))
+        unusual = choose_unusual(recorded.observations, round(UNUSUAL_DECISIONS * count), rng)
+        usual = rng.permutation(len(recorded))[: count - len(unusual)]
+        return np.union1d(usual, unusual).astype(np.int64)
+
+    @property
+    def rollouts(self) -> int:
+        """Rollouts of every choice of a decision."""
+        return 1 if self.is_exact else DECISION_ROLLOUTS
+
+    def gains(self, recorded: Experiences, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return the choices at decisions, and the gain of each over the one taken; NaN where rollouts failed."""
+        choices = other_choices(recorded.space, recorded.actions[rows], recorded.scores[rows])
+        units = []
+        for first in range(0, len(rows), UNIT_DECISIONS):
+            part = slice(first, first + UNIT_DECISIONS)
+            numbers = range(first, min(first + UNIT_DECISIONS, len(rows)))
+            futures = [self._futures("causes rollouts", number, 0, self.rollouts) for number in numbers]
+            units.append(RolloutUnit(points_of(recorded, rows[part]), choices[part], np.array(futures, np.int64)))
+        played: list[Rollouts | None] = self._run(play_rollouts, units)
+        shapes = [(*unit.choices.shape, self.rollouts) for unit in units]
+        returns = np.concatenate(
+            [np.full(shape, np.nan) if one is None else one.returns for one, shape in zip(played, shapes, strict=True)]
+        ).mean(axis=2)
+        return choices, returns - returns[:, :1]
+
+    def _futures(self, stage: str, number: int, first: int, count: int) -> list[int]:
+        return stage_seeds(self._study.seed, stage, number * FUTURES + first, count)
+
+    def _run(self, play: Any, units: Sequence[Any]) -> list[Any]:
+        study, results = self._study, [None] * len(units)
+        for number, found in run_units_or_pieces(
+            play,
+            self._setup,
+            units,
+            cut=lambda unit: Pieces(self._setup, [unit], [0]),
+            engine=study.engine,
+            time_limit=study.settings.time_limit or None,
+            failures=FailureLimit(study.settings.most_failed, "failures", len(units)),
+            problem="rollouts failed",
+        ):
+            results[number] = found[0]
+        return results
+
+
+def _diagnose(study: Study, tries: _Tries) -> tuple[Diagnosis, ...]:
+    """Return the causes of mistakes between all choices, and between those of weaknesses and of mistakes."""
+    recorded, policy = study.experiences, study.player()
+    rng = np.random.default_rng([study.seed, 27])
+    rows = tries.decisions(recorded, rng)
+    if not len(rows):
+        return ()
+    choices, gains = tries.gains(recorded, rows)
+    well = ~np.isnan(gains).any(axis=1)
+    rows, choices, gains = rows[well], choices[well], gains[well]
+    space = recorded.space
+    columns = {name: [space.feature_index(one) for one in names] for name, names in feature_groups(space).items()}
+    words = {feature.name: feature.question for feature in space.features} | {
+        name: f"the group {name}" for name, members in columns.items() if len(members) > 1
+    }
+    found = []
+    for wanted in _subjects(study):
+        group = space.groups[space.group_of(wanted[0])]
+        first = space.group_of(wanted[0])
+        taken = recorded.actions[rows] if space.is_discrete else recorded.actions[rows, first]
+        table = np.full((len(rows), len(wanted)), np.nan)
+        for place, choice in enumerate(wanted):
+            hit = choices == choice
+            table[:, place] = np.where(hit.any(axis=1), np.where(hit, gains, 0.0).sum(axis=1), np.nan)
+            table[taken == choice, place] = 0.0
+        here = np.isin(taken, wanted) & ~np.isnan(table).any(axis=1)
+        tried = TriedDecisions(
+            recorded.observations[rows[here]],
+            np.searchsorted(wanted, taken[here]),
+            table[here],
+            recorded.episode_ids[rows[here]],
+            weigh_decisions(recorded.observations, rows)[here],
+        )
+
+        def preference(observations: NDArray[np.float32], wanted: tuple[int, ...] = wanted) -> NDArray[Any]:
+            return np.asarray(policy.scores(observations))[:, list(wanted)]
+
+        cause = find_cause(tried, preference, recorded.observations, columns, space.names, seed=study.seed)
+        misranked = _misranked(tried, recorded.scores[rows[here]][:, list(wanted)])
+        whole = len(wanted) == group.count
+        kind = str(study.policy.kind) if space.is_discrete else "none"  # regions of continuous actions have no values
+        found.append(Diagnosis(wanted, whole, cause, words.get(cause.group, ""), misranked, kind))
+    return tuple(found)
+
+
+def _subjects(study: Study) -> list[tuple[int, ...]]:
+    """Return sets of choices to diagnose: all of each group, and the pairs of weaknesses and of mistakes."""
+    recorded, space = study.experiences, study.experiences.space
+    subjects = [tuple(range(group.first, group.first + group.count)) for group in space.groups if group.count > 1]
+    pairs = []
+    for weakness in study.explanations:
+        changed = changed_states(weakness.rule_set, recorded)
+        for rule in weakness.rule_set.rules[:1]:
+            number = space.group_of(rule.action)
+            done = recorded.actions[changed] if space.is_discrete else recorded.actions[changed, number]
+            if rule.polarity == "+":
+                others = done[done != rule.action]
+            else:
+                group = space.groups[number]
+                scores = recorded.scores[changed][:, group.choices].copy()
+                scores[:, rule.action - group.first] = -np.inf
+                others = group.first + scores.argmax(axis=1)
+            if len(others):
+                pairs.append((rule.action, int(np.bincount(others).argmax())))
+    if study.has("mistakes"):
+        pairs += [(one.action, one.better) for one in study.mistakes.listed[:3]]
+    for pair in pairs:
+        ordered = tuple(sorted(pair))
+        if ordered not in subjects:
+            subjects.append(ordered)
+    return subjects[:MOST_SUBJECTS]
+
+
+def _misranked(tried: TriedDecisions, scores: NDArray[Any]) -> float:
+    """Return the share of pairs of choices that scores rank wrongly, weighted by the difference of returns."""
+    wrong = total = 0.0
+    for one in range(scores.shape[1]):
+        for two in range(one):
+            difference = tried.gains[:, one] - tried.gains[:, two]
+            weights = np.abs(difference) * tried.weights
+            total += float(weights.sum())
+            wrong += float(weights[(difference > 0) != (scores[:, one] > scores[:, two])].sum())
+    return wrong / total if total else 0.0

@@ -1,0 +1,132 @@
+"""The first facts of a study, before any rule is tested: scores, how episodes end, baselines, reproducible seeds.
+
+- `FirstFacts`: the facts, with the smallest effect of interest, which is fixed here.
+- `gather_first_facts`: the step that plays them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from legible.display import Displayed
+from legible.environments import UnfitEnvironmentError
+from legible.evaluation import Sample, find_objective
+from legible.evaluation.endings import describe_endings, share_endings
+from legible.evaluation.recorded import find_repetition
+from legible.evaluation.references import play_references
+from legible.evaluation.relevance import relevant_effect
+from legible.evaluation.units import UNGUIDED
+from legible.formatting import capitalise, number, percent, with_error
+from legible.study.references import plain_references
+
+if TYPE_CHECKING:
+    from legible.study.study import Study
+
+
+@dataclass(frozen=True)
+class BaselineScore:
+    """The value of a baseline by the objective, on the seeds on which baselines are chosen."""
+
+    words: str
+    kind: str
+    value: float
+
+
+@dataclass(frozen=True, repr=False)
+class FirstFacts(Displayed):
+    """Facts from the first episodes of a study.
+
+    Parameters
+    ----------
+    base
+        Summary of the unguided policy.
+    value
+        Its value by the objective.
+    truncated
+        Share of its episodes that a time limit ends.
+    baselines
+        Random play, constant actions and the policy played the other way, in this order.
+    relevant
+        Smallest effect of interest, in units of the objective.
+    ending
+        The most frequent bad ending as a clause; "" where there is none.
+    """
+
+    base: Sample
+    value: float
+    truncated: float
+    baselines: tuple[BaselineScore, ...]
+    relevant: float
+    ending: str = ""
+
+    def facts(self) -> dict[str, object]:
+        """Return what a notebook shows."""
+        return {
+            "mean return": with_error(self.base.mean, self.base.error),
+            "ended by a time limit": percent(self.truncated),
+            "smallest effect of interest": number(self.relevant),
+        }
+
+    def sentences(self) -> list[str]:
+        """Return the facts in plain words; they are provisional until held-out seeds are played."""
+        episodes = f"over {self.base.episodes} episodes"
+        ends = f"{percent(self.truncated)} of them end at the time limit"
+        success = self.base.success
+        if np.isfinite(success):
+            ends = f"{percent(success)} of them succeed, {percent(self.truncated)} end at the time limit"
+        lines = [f"First look: mean return {with_error(self.base.mean, self.base.error)} {episodes}; {ends}."]
+        if self.ending:
+            lines[0] = f"{lines[0].removesuffix('.')}; {self.ending}."
+        simple = [one for one in self.baselines if one.kind in {"random", "constant"}]
+        best = max(simple, key=lambda one: one.value)
+        lines.append(f"Best simple baseline: {best.words}, {number(best.value)}.")
+        lines += [f"{capitalise(one.words)}: {number(one.value)}." for one in self.baselines if one.kind == "way"]
+        if self.relevant:
+            lines.append(f"Effects up to {number(self.relevant)} count as negligible (evaluation.relevant).")
+        else:
+            lines.append("Every effect counts, however small (evaluation.relevant is 0, or nothing varies).")
+        return lines
+
+
+def gather_first_facts(study: Study) -> FirstFacts:
+    """Play the policy and simple baselines, and refuse an environment whose seeds are not reproducible."""
+    settings, run = study.settings, study.runner("first look")
+    if settings.evaluation.method != "unpaired":
+        # The episodes are the first of the race, which finds them in the store.
+        repetition = find_repetition(study.setup(), study.seed, "racing", run, progress_name="first look")
+        if not repetition.holds:
+            raise UnfitEnvironmentError(
+                f"{study.environment.name}: the same seed does not give the same episode, so guided and unguided "
+                "episodes cannot be paired. All randomness must come from self.np_random, seeded by reset(seed=…); "
+                "'legible check' says where it does not. Or compare independent episodes, which takes many more of "
+                "them: --unpaired."
+            )
+    references, _ = plain_references(study)
+    played = play_references(
+        study.setup(),
+        references,
+        seed=study.seed,
+        settings=settings.references,
+        most_failed=settings.most_failed,
+        run=run,
+    )
+    objective = find_objective(settings.evaluation.objective)
+    values = {place: objective.value(block.played) for place, block in played.items()}
+    base = played[UNGUIDED].played
+    baselines = tuple(
+        BaselineScore(references[place].words, references[place].kind, value)
+        for place, value in values.items()
+        if place != UNGUIDED
+    )
+    by_chance = next((one.value for one in baselines if one.kind == "random"), float("nan"))
+    return FirstFacts(
+        Sample.of(played[UNGUIDED]),
+        values[UNGUIDED],
+        float(base.truncated.mean()),
+        baselines,
+        relevant_effect(objective.values(base), by_chance, settings.evaluation.relevant),
+        describe_endings(share_endings(base)),
+    )

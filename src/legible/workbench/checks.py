@@ -1,0 +1,198 @@
+"""Checks for a new policy, as a TOML file: known weaknesses of a study, and requirements of the user's own.
+
+- `Checks`: what a file holds; `read_checks` reads one; `export_checks` writes the confirmed weaknesses of a study.
+- `WeaknessCheck`, `Requirement`: one entry each.
+
+    margin = 5.0                    # largest loss of the mean return that is allowed
+
+    [[weakness]]
+    rules = ["+Brake <- gap < 5"]
+    expect = "known"                # reported, never fails; "absent": fails when it is back
+    margin = 5.0                    # largest gain by these rules that counts as no weakness
+
+    [[require]]
+    figure = "success"              # or mean, length, cost
+    at_least = 0.95                 # or at_most
+
+    [[require]]
+    never = "gap < 2 and speed > 20"
+    at_most = 0.01                  # of the episodes
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from legible.errors import LegibleError, did_you_mean
+from legible.evaluation.relevance import relevant_effect
+from legible.features import FeatureSpace
+from legible.files import write_text
+from legible.rules import Condition, RuleError, RuleSet, describe_rule_set, parse_rule
+from legible.study import Study
+
+FILE = "weaknesses.toml"
+FIGURES = ("mean", "success", "length", "cost")
+Expect = Literal["known", "absent"]
+
+
+@dataclass(frozen=True)
+class WeaknessCheck:
+    """A weakness that the policy of a study had; `margin` None: the smallest effect of interest."""
+
+    rule_set: RuleSet
+    expect: Expect = "known"
+    margin: float | None = None
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """A requirement: a figure with a bound, or a situation that may occur in a share of the episodes at most.
+
+    `text` is the requirement as it is written; `conditions` belong to a situation.
+    """
+
+    text: str
+    bound: float
+    is_least: bool
+    figure: str = ""
+    conditions: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True)
+class Checks:
+    """The content of a file of checks."""
+
+    margin: float | None = None
+    weaknesses: tuple[WeaknessCheck, ...] = ()
+    requirements: tuple[Requirement, ...] = ()
+
+
+def read_checks(path: str | Path, space: FeatureSpace) -> Checks:
+    """Read a file of checks; raise where it is no TOML, or holds something unknown."""
+    try:
+        document = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise LegibleError(f"{path}: cannot be read ({error.strerror}).") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise LegibleError(f"{path}: is no TOML file ({error}).") from error
+    try:
+        _refuse_unknown(document, ("margin", "weakness", "require"), "the file")
+        weaknesses = [_read_weakness(e, space, f"weakness {i}") for i, e in _entries(document, "weakness")]
+        requirements = [_read_requirement(e, space, f"require {i}") for i, e in _entries(document, "require")]
+        return Checks(_number(document, "margin", "the file"), tuple(weaknesses), tuple(requirements))
+    except LegibleError as error:
+        raise LegibleError(f"{path}: {error}") from error
+
+
+def _entries(document: Mapping[str, Any], name: str) -> list[tuple[int, Mapping[str, Any]]]:
+    entries = document.get(name, [])
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise LegibleError(f"{name!r} must be a list of tables; write [[{name}]] above each.")
+    return list(enumerate(entries, start=1))
+
+
+def _refuse_unknown(table: Mapping[str, Any], known: tuple[str, ...], where: str) -> None:
+    for name in table:
+        if name not in known:
+            hint = did_you_mean(name, known)
+            raise LegibleError(f"{where}: {name!r} is unknown; it may hold {', '.join(known)}.{hint}")
+
+
+def _number(table: Mapping[str, Any], name: str, where: str, *, positive: bool = True) -> float | None:
+    value = table.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise LegibleError(f"{where}: {name} must be a number, got {value!r}.")
+    if positive and value <= 0:
+        raise LegibleError(
+            f"{where}: {name} must be above 0, got {value!r}; no number of episodes excludes every loss."
+        )
+    return float(value)
+
+
+def _read_weakness(table: Mapping[str, Any], space: FeatureSpace, where: str) -> WeaknessCheck:
+    _refuse_unknown(table, ("rules", "expect", "margin", "effect", "words"), where)
+    expect, rules = table.get("expect", "known"), table.get("rules")
+    if expect not in ("known", "absent"):
+        raise LegibleError(f'{where}: expect must be "known" or "absent", got {expect!r}.')
+    if not isinstance(rules, list) or not rules or not all(isinstance(rule, str) for rule in rules):
+        raise LegibleError(f"{where}: rules must be a list of rules such as ['+Brake <- gap < 5'].")
+    parsed = RuleSet(tuple(parse_rule(rule, space) for rule in rules))
+    return WeaknessCheck(parsed, expect, _number(table, "margin", where))
+
+
+def _read_requirement(table: Mapping[str, Any], space: FeatureSpace, where: str) -> Requirement:
+    _refuse_unknown(table, ("figure", "at_least", "at_most", "never"), where)
+    bounds = [name for name in ("at_least", "at_most") if name in table]
+    if len(bounds) != 1 or ("figure" in table) == ("never" in table):
+        raise LegibleError(f"{where}: give figure or never, and at_least or at_most.")
+    bound = _number(table, bounds[0], where, positive=False) or 0.0
+    words = bounds[0].replace("_", " ")
+    if "figure" in table:
+        figure = table["figure"]
+        if figure not in FIGURES:
+            raise LegibleError(f"{where}: there is no figure {figure!r}; choose one of {', '.join(FIGURES)}.")
+        if figure == "success" and not 0.0 < bound < 1.0:
+            raise LegibleError(f"{where}: a share lies between 0 and 1, got {bound:g}; none can be shown to be 0 or 1.")
+        return Requirement(f"{figure} {words} {bound:g}", bound, bounds[0] == "at_least", figure)
+    text = table["never"]
+    if bounds[0] != "at_most" or not 0.0 < bound < 1.0:
+        raise LegibleError(f"{where}: never needs at_most, a share of the episodes above 0 and below 1, such as 0.01.")
+    if not isinstance(text, str):
+        raise LegibleError(f"{where}: never must be a text such as 'gap < 2 and speed > 20', got {text!r}.")
+    body = text.replace(" and ", " & ")
+    try:
+        conditions = parse_rule(f"+{space.action_names[0]} <- {body}", space).conditions
+    except RuleError as error:
+        raise LegibleError(f"{where}: never: {error.__cause__ or error}") from error
+    return Requirement(f"never “{text}”, in at most {bound:g} of the episodes", bound, False, conditions=conditions)
+
+
+def export_checks(study: Study, path: str | Path | None = None) -> Path | None:
+    """Write the confirmed weaknesses of a study as checks; a file that is there stays as it is.
+
+    Parameters
+    ----------
+    study
+        The study; its references must have been played.
+    path
+        By default ``weaknesses.toml`` in its folder.
+
+    Returns
+    -------
+    The path; None if the study has confirmed no weakness.
+    """
+    target = Path(path) if path is not None else study.folder / FILE
+    confirmed = [group.front for group in study.weaknesses if group.is_confirmed]
+    if target.exists() or not confirmed:
+        return target if target.exists() else None
+    random = study.references.random_play
+    returns = study.improvement.final_blocks.base.played.returns
+    margin = relevant_effect(returns, math.nan if random is None else random.sample.mean)
+    lines = [
+        "# Checks for 'legible verify': the confirmed weaknesses of a study, and your own requirements.",
+        f"# A margin of {margin:.4g} is 2 % of the scale of the task: changes below it do not matter.",
+        f"margin = {margin:.4g}",
+    ]
+    for verdict in confirmed:
+        lines += [
+            "",
+            "[[weakness]]",
+            f"# {describe_rule_set(verdict.rule_set, study.space, 'advice')}".replace("\n", " "),
+            "rules = [",
+            *(f"    {json.dumps(rule.text(study.space), ensure_ascii=False)}," for rule in verdict.rule_set.rules),
+            "]",
+            'expect = "known"  # "absent" once it is fixed: then verify fails when it is back',
+            f"margin = {margin:.4g}",
+        ]
+        if verdict.confirmation is not None:
+            lines.append(f"effect = {verdict.confirmation.effect.mean:.4g}  # of these rules on the study's policy")
+    write_text(target, "\n".join(lines) + "\n")
+    return target

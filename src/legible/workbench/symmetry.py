@@ -1,0 +1,146 @@
+"""How far a policy respects relations: `measure_symmetry`.
+
+For every relation it counts the states of the policy's own play in whose image the policy takes the related action. It
+then plays the policy with its scores averaged over states and their images, on the same seeds: the difference of the
+mean return is what the asymmetry costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from legible.environments import EnvironmentSpec
+from legible.errors import LegibleError
+from legible.evaluation.statistics import Effect, paired
+from legible.features import FeatureSpace, Observations
+from legible.formatting import percent, signed
+from legible.play import StepRecord, play_policy
+from legible.play.stages import stage_seeds
+from legible.policies import Policy, acting, load_policy
+from legible.relations import MetamorphicRelation, by_name, map_states
+from legible.streams import check_seed
+
+MOST_STATES = 20_000
+
+
+@dataclass(frozen=True)
+class SymmetryScore:
+    """How far a policy respects one relation.
+
+    Parameters
+    ----------
+    relation
+        Name of the relation.
+    states
+        Number of states of the policy's play whose action has an image.
+    share
+        Share of them in whose image the policy takes the related action.
+    episodes
+        Number of episodes.
+    effect
+        Mean return of the policy with scores averaged over states and images, minus its own, on the same seeds; None if
+        the policy has no scores.
+    """
+
+    relation: str
+    states: int
+    share: float
+    episodes: int
+    effect: Effect | None
+
+    @property
+    def text(self) -> str:
+        """The score in a sentence."""
+        first = f"{self.relation}: the policy takes the related action in {percent(self.share)} of {self.states} states"
+        if self.effect is None:
+            return f"{first}."
+        low, high = signed(self.effect.low), signed(self.effect.high)
+        return f"{first}; acting alike in both is worth {signed(self.effect.mean)} (95 % CI {low} to {high})."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        effect = self.effect and {name: getattr(self.effect, name) for name in ("mean", "low", "high", "p")}
+        plain = {name: getattr(self, name) for name in ("relation", "states", "share", "episodes")}
+        return {**plain, "effect": effect}
+
+
+def measure_symmetry(
+    environment: EnvironmentSpec,
+    policy: Policy,
+    relations: Sequence[MetamorphicRelation],
+    space: FeatureSpace,
+    *,
+    episodes: int = 100,
+    seed: int = 0,
+) -> list[SymmetryScore]:
+    """Return a score for the relations of every name.
+
+    Parameters
+    ----------
+    environment
+        The environment; its actions must be discrete and its observations flat.
+    policy
+        The policy, as returned by `legible.policies.load_policy`.
+    relations, space
+        The relations, and the features and actions that they are about.
+    episodes
+        Number of episodes of the policy, and of the averaged policy for every relation.
+    seed
+        Random seed.
+    """
+    check_seed(seed)
+    if not space.is_discrete:
+        raise LegibleError("the symmetry of a policy is measured for discrete actions only.")
+    seeds = stage_seeds(seed, "symmetry", 0, episodes)
+    kept: list[tuple[Observations, NDArray[np.int64]]] = []
+
+    def keep(step: StepRecord) -> None:
+        played = step.episodes >= 0
+        kept.append((np.asarray(step.observations[played], np.float32), np.asarray(step.actions[played])))
+
+    own = play_policy(policy, environment, seeds, on_step=keep).returns
+    observations, actions = (np.concatenate(column) for column in zip(*kept, strict=True))
+    if observations.ndim != 2 or observations.shape[1] != space.n_own:
+        raise LegibleError("the symmetry of a policy is measured for flat observations only.")
+    chosen = np.sort(np.random.default_rng([seed, 8]).permutation(len(actions))[:MOST_STATES])
+    observations, actions = observations[chosen], actions[chosen]
+    scores = []
+    for name, group in by_name(relations).items():
+        first = group[0].of_first(space.n_own)
+        images, defined = map_states(first, observations)
+        related = {relation.action: relation.image_action for relation in group}
+        wanted = np.array([related.get(int(action), -1) for action in actions])
+        defined &= wanted >= 0
+        if not defined.any():
+            continue
+        taken = np.asarray(acting(policy).predict(images[defined], deterministic=True)[0])
+        effect = None
+        if policy.kind != "none":
+            averaged = load_policy(
+                _Averaged(policy, first, related), output="values", n_features=space.n_own, n_actions=len(space.actions)
+            )
+            effect = paired(play_policy(averaged, environment, seeds).returns, own)
+        share = float((taken == wanted[defined]).mean())
+        scores.append(SymmetryScore(name, int(defined.sum()), share, episodes, effect))
+    return scores
+
+
+class _Averaged:
+    """Scores of a policy, averaged over a state and its image."""
+
+    def __init__(self, policy: Policy, relation: MetamorphicRelation, related: dict[int, int]) -> None:
+        self._policy, self._relation = policy, relation
+        self._sources, self._targets = np.array(list(related)), np.array(list(related.values()))
+
+    def __call__(self, observations: Observations) -> NDArray[np.float64]:
+        scores = np.asarray(self._policy.scores(observations), np.float64)
+        images, defined = map_states(self._relation, observations)
+        there = np.asarray(self._policy.scores(images), np.float64)
+        mean = scores.copy()
+        mean[:, self._sources] = (scores[:, self._sources] + there[:, self._targets]) / 2
+        return np.where(defined[:, None], mean, scores)

@@ -1,0 +1,493 @@
+"""Checks of a new policy: it is as good as an old one, known weaknesses are gone, and it meets requirements.
+
+- `verify`: for a study and a new policy; `verify_policy`: without a study. Both return a `Verification`.
+- `CheckResult`: one check.
+
+Every check has two one-sided tests: that its claim holds, and that it is violated. Claims are shown at the level alpha
+each, because all of them have to be shown; violations are corrected for the number of checks (Holm), so that a policy
+that meets all claims fails with a probability of at most alpha. Both levels are split over the looks.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from legible.display import Displayed
+from legible.engines import Engine, InProcess
+from legible.environments import EnvironmentSpec
+from legible.errors import LegibleError
+from legible.evaluation import WorstCase
+from legible.evaluation.pairs import PairedPlay
+from legible.evaluation.recorded import Repetition
+from legible.evaluation.relevance import relevant_effect
+from legible.evaluation.statistics import holm
+from legible.features import FeatureSpace
+from legible.formatting import capitalise, counted, number, percent
+from legible.policies import Policy
+from legible.rules import Rule, RuleSet, describe_rule_set, parse_rule
+from legible.study import Progress, Study
+from legible.workbench.arena import Arena, open_arena
+from legible.workbench.checks import FILE, Checks, Requirement, WeaknessCheck, export_checks, read_checks
+from legible.workbench.comparing import play_policies, returns_both_ways
+from legible.workbench.looks import (
+    ALPHA,
+    MOST_LOOKS,
+    Interval,
+    difference_p,
+    episodes_to_decide,
+    interval_of_differences,
+    interval_of_share,
+    seed_looks,
+    share_p,
+)
+from legible.workbench.situations import Situation, find_situations, first_partings, shared_states_of
+
+MOST_SEEDS = 4000
+_STAGE = "verify"
+# More seeds than the estimate says, because the range of the returns grows with them.
+_SPARE = 1.25
+Status = Literal["shown", "violated", "undecided", "still there", "gone"]
+Values = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """The result of one check.
+
+    Parameters
+    ----------
+    name, claim
+        What is checked, and what must hold.
+    status
+        "shown" or "violated"; "undecided" if neither is. A known weakness is "still there", "gone" or "undecided".
+    interval
+        The estimate; each of its ends has the level of a look.
+    p
+        p-value of a violation.
+    needed
+        Number of seeds that would probably decide; None if that is unknown.
+    is_required
+        Whether it decides the outcome.
+    """
+
+    name: str
+    claim: str
+    status: Status
+    interval: Interval
+    p: float
+    needed: int | None = None
+    is_required: bool = True
+
+    def sentence(self) -> str:
+        """Return the result in a line."""
+        share = percent if self.name.startswith(("never", "success")) else number
+        ends = (self.interval.mean, self.interval.low, self.interval.high)
+        mean, low, high = (share(end) for end in ends)
+        text = f"{self.name}: {self.status} ({mean}, {low} to {high}; claim: {self.claim})"
+        if self.status == "undecided" and self.needed is not None and self.is_required:
+            text += f"; about {number(self.needed)} seeds would decide"
+        return text
+
+
+@dataclass(frozen=True, repr=False)
+class Verification(Displayed):
+    """The outcome of all checks.
+
+    `margin` is the largest loss that is allowed, `situations` are those in which the old policy does better, if the
+    new one is worse.
+    """
+
+    checks: tuple[CheckResult, ...]
+    seeds: int
+    looks: tuple[int, ...]
+    alpha: float
+    margin: float
+    space: FeatureSpace
+    situations: tuple[Situation, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """0: every required claim is shown. 1: a violation is shown. 3: undecided."""
+        status = {check.status for check in self.checks if check.is_required}
+        return 1 if "violated" in status else 3 if "undecided" in status else 0
+
+    def headline(self) -> str:
+        """Return the outcome in one line."""
+        required = [check for check in self.checks if check.is_required]
+        if self.exit_code == 1:
+            bad = next(check for check in required if check.status == "violated")
+            where = (
+                f" {self.situations[0].sentence(self.space, ('The old policy', 'the new one'))}"
+                if self.situations
+                else ""
+            )
+            return f"Failed: {bad.sentence()}.{where}"
+        if self.exit_code == 3:
+            waiting = [check for check in required if check.status == "undecided"]
+            needed = [check.needed for check in waiting if check.needed is not None]
+            more = f" About {number(max(needed))} seeds would decide (--seeds)." if needed else ""
+            names = ", ".join(check.name for check in waiting)
+            return f"Undecided on {counted(self.seeds, 'seed')}: {names}.{more}"
+        return f"Passed: {counted(len(required), 'claim')} shown on {counted(self.seeds, 'seed')}."
+
+    def situation_sentences(self) -> list[str]:
+        """Say where the old policy does better, if the new one is worse."""
+        return [situation.sentence(self.space, ("The old policy", "the new one")) for situation in self.situations]
+
+    def level_sentence(self) -> str:
+        """Say which margins and levels were used."""
+        looks = ", ".join(map(str, self.looks))
+        return (
+            f"Margin {number(self.margin)}; level {percent(self.alpha)} for each claim and for all violations together "
+            f"(Holm), split over {counted(len(self.looks), 'look')} (at {looks} seeds)."
+        )
+
+    def facts(self) -> dict[str, object]:
+        """Return what a notebook shows."""
+        return {"outcome": self.headline(), **{check.name: check.status for check in self.checks}}
+
+    def __repr__(self) -> str:
+        return f"<Verification: {self.headline()}>"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        return {
+            "headline": self.headline(),
+            "exit_code": self.exit_code,
+            "seeds": self.seeds,
+            "looks": list(self.looks),
+            "alpha": self.alpha,
+            "margin": self.margin,
+            "checks": [asdict(check) for check in self.checks],
+            "situations": [situation.to_dict(self.space) for situation in self.situations],
+        }
+
+    def markdown(self) -> str:
+        """Return a summary for a pull request."""
+        rows = []
+        for check in self.checks:
+            low, mean, high = (number(x) for x in (check.interval.low, check.interval.mean, check.interval.high))
+            mark = {"violated": "❌", "undecided": "❔", "shown": "✅", "gone": "✅"}.get(check.status, "ℹ️")
+            rows.append(f"| {mark} {check.status} | {check.name} | {check.claim} | {mean} ({low} to {high}) |")
+        head = ["| | check | claim | estimate |", "|---|---|---|---|"]
+        where = [f"- {sentence}" for sentence in self.situation_sentences()]
+        text = [f"**{self.headline()}**", "", *head, *rows, "", *where, "", self.level_sentence()]
+        return "\n".join(line.replace("\n", " ") for line in text) + "\n"
+
+    def junit(self) -> str:
+        """Return the results as a JUnit XML file; undecided checks are skipped tests."""
+        from xml.sax.saxutils import escape, quoteattr  # noqa: PLC0415 (only this needs it)
+
+        required = [check for check in self.checks if check.is_required]
+        count = {status: sum(check.status == status for check in required) for status in ("violated", "undecided")}
+        lines = [
+            '<?xml version="1.0" encoding="UTF-8"?>',
+            f'<testsuite name="legible verify" tests="{len(self.checks)}" failures="{count["violated"]}" '
+            f'skipped="{count["undecided"]}" errors="0">',
+        ]
+        for check in self.checks:
+            lines.append(f'  <testcase classname="legible" name={quoteattr(check.name)}>')
+            sentence = check.sentence()
+            if check.is_required and check.status == "violated":
+                lines.append(f"    <failure message={quoteattr(sentence)}>{escape(self.headline())}</failure>")
+            elif check.is_required and check.status == "undecided":
+                lines.append(f"    <skipped message={quoteattr(sentence)}/>")
+            lines += [f"    <system-out>{escape(sentence)}</system-out>", "  </testcase>"]
+        return "\n".join([*lines, "</testsuite>", ""])
+
+
+class _Tested(NamedTuple):
+    """One check at a look: the estimate, and the p-values of its claim and of its violation."""
+
+    name: str
+    claim: str
+    interval: Interval
+    shown_p: float
+    violated_p: float
+    needed: int | None
+    known: bool = False
+
+
+class _Verifier:
+    """Plays a new policy, and an old one, look by look, and tests all checks."""
+
+    def __init__(
+        self, new: Arena, old: Arena | None, checks: Checks, margin: float | None, looks: tuple[int, ...], alpha: float
+    ) -> None:
+        self._new, self._old, self._checks, self._looks, self._alpha = new, old, checks, looks, alpha
+        self._level = alpha / len(looks)
+        arenas = [new] if old is None else [new, old]
+        self.records = play_policies(arenas, _STAGE, looks[0], looks[-1])
+        self._random_mean = new.random_mean(_STAGE)
+        reference = self.records[-1].result.played.returns
+        self.relevant = relevant_effect(reference, self._random_mean)
+        self.margin = margin or checks.margin or self.relevant
+        setup = self.records[0].setup
+        self._play = PairedPlay(setup, Repetition(setup.rows, holds=True), self.records[0], new.runner(_STAGE))
+        for weakness in checks.weaknesses:
+            self._play.add(weakness.rule_set)
+
+    def run(self, deadline: float | None) -> Verification:
+        """Test at every look until everything is decided; return the outcome."""
+        results: list[CheckResult] = []
+        seeds = 0
+        for look in self._looks:
+            if results and deadline is not None and time.monotonic() > deadline:
+                break
+            for record in self.records:
+                record.extend(look)
+            seeds = look
+            results = self._decide(self._test(look, known=False))
+            status = [result.status for result in results]
+            if "violated" in status or "undecided" not in status:
+                break
+        known = self._decide(self._test(seeds, known=True)) if self._has_known() else []
+        found = Verification((*results, *known), seeds, self._looks, self._alpha, self.margin, self._new.space)
+        if self._old is not None and results[0].status == "violated":
+            found = replace(found, situations=self._situations(seeds))
+        return found
+
+    def _has_known(self) -> bool:
+        return any(weakness.expect == "known" for weakness in self._checks.weaknesses)
+
+    def _decide(self, tested: Sequence[_Tested]) -> list[CheckResult]:
+        """Turn tests into results: violations corrected for their number, claims not."""
+        corrected = holm([one.violated_p for one in tested])
+        results = []
+        for one, p in zip(tested, corrected, strict=True):
+            status: Status = "undecided"
+            if one.known:
+                # A weakness that is still there is no violation here.
+                status = "still there" if one.violated_p < self._level else status
+                status = "gone" if one.shown_p < self._level else status
+            elif p < self._level:
+                status = "violated"
+            elif one.shown_p < self._level:
+                status = "shown"
+            results.append(
+                CheckResult(one.name, one.claim, status, one.interval, one.violated_p, one.needed, not one.known)
+            )
+        return results
+
+    def _test(self, look: int, *, known: bool) -> list[_Tested]:
+        tested = []
+        if self._old is not None and not known:
+            tested.append(self._test_not_worse(look))
+        for k, weakness in enumerate(self._checks.weaknesses):
+            if (weakness.expect == "known") == known:
+                tested.append(self._test_weakness(k, weakness, look))
+        if not known:
+            tested += [self._test_requirement(requirement, look) for requirement in self._checks.requirements]
+        return tested
+
+    def _largest(self, *returns: Values) -> float:
+        known = np.concatenate([*returns, [self._random_mean]])
+        known = known[np.isfinite(known)]
+        return float(np.ptp(known)) if known.size else 0.0
+
+    def _test_mean(
+        self, name: str, claim: str, low: Values, high: Values, bound: float, largest: float, *, known: bool = False
+    ) -> _Tested:
+        """Test whether a mean exceeds a bound; `low` and `high` differ where episodes failed."""
+        seed, level = self._new.seed, self._level
+        interval = interval_of_differences(low, level, seed, largest, upper=high)
+        shown = difference_p(low, bound, level, seed, largest)
+        violated = difference_p(-high, -bound, level, seed, largest)
+        error = float(low.std(ddof=1)) / math.sqrt(len(low))
+        needed = self._needed(len(low), error, interval.mean - bound, largest + abs(bound))
+        return _Tested(name, claim, interval, shown, violated, needed, known)
+
+    def _needed(self, seeds: int, error: float, distance: float, largest: float) -> int | None:
+        """Return how many seeds would probably decide, with some to spare; more looks make each of them stricter."""
+        level = self._alpha / MOST_LOOKS
+        needed = episodes_to_decide(seeds, error, distance, level)
+        if needed is not None and largest > abs(distance):
+            # Losses of the largest size that are too rare to be seen must be excluded, too.
+            needed = max(needed, math.ceil(math.log(level) / math.log1p(-abs(distance) / largest)))
+        return None if needed is None else math.ceil(_SPARE * needed)
+
+    def _test_not_worse(self, look: int) -> _Tested:
+        new, old = (record.result[:look] for record in self.records)
+        low, high = returns_both_ways(old, new, WorstCase([new, old]))
+        largest = self._largest(new.played.returns, old.played.returns)
+        claim = f"loses less than {number(self.margin)}"
+        return self._test_mean("not worse than the old policy", claim, low, high, -self.margin, largest)
+
+    def _test_weakness(self, number_: int, weakness: WeaknessCheck, look: int) -> _Tested:
+        """Test that guidance with the rules gains less than the margin; the sign is turned, so that more is better."""
+        self._play.play_seeds({number_: look})
+        pairs = self._play.pairs(number_, look)
+        worst = WorstCase(self._play.results)
+        down, up = returns_both_ways(pairs.base, pairs.guided, worst)
+        margin = weakness.margin or self.relevant
+        words = describe_rule_set(weakness.rule_set, self._new.space, "advice")
+        largest = self._largest(pairs.guided.played.returns, pairs.base.played.returns)
+        claim = f"gains less than {number(margin)} by the rules"
+        name = f"weakness “{capitalise(words)}”"
+        tested = self._test_mean(name, claim, -up, -down, -margin, largest, known=weakness.expect == "known")
+        return tested._replace(interval=tested.interval.scaled(-1.0))
+
+    def _test_requirement(self, requirement: Requirement, look: int) -> _Tested:
+        result, bound = self.records[0].result[:look], requirement.bound
+        if requirement.conditions or requirement.figure == "success":
+            if requirement.conditions:
+                yes, name = self._met(requirement, look), requirement.text.partition(", in at most")[0]
+            else:
+                if np.isnan(result.success[~result.failed]).any():
+                    raise LegibleError(f"{requirement.text}: the environment does not report is_success at the end.")
+                yes, name = int(np.nansum(result.success)), "success"
+            n, level = len(result), self._level
+            above, under = share_p(yes, n, bound), share_p(n - yes, n, 1.0 - bound)
+            shown, violated = (above, under) if requirement.is_least else (under, above)
+            smooth = (yes + 1) / (n + 2)
+            needed = self._needed(n, math.sqrt(smooth * (1 - smooth) / n), smooth - bound, 1.0)
+            word = "at least" if requirement.is_least else "at most"
+            claim = f"{word} {percent(bound)} of the episodes"
+            return _Tested(name, claim, interval_of_share(yes, n, level), shown, violated, needed)
+        values = {"mean": result.returns, "length": result.lengths.astype(float), "cost": result.costs}
+        worst = {"mean": np.nanmin(result.returns), "length": np.nan, "cost": np.nanmax(result.costs)}
+        numbers = np.where(result.failed, worst[requirement.figure], values[requirement.figure])
+        numbers = numbers[np.isfinite(numbers)]
+        sign = 1.0 if requirement.is_least else -1.0
+        largest = self._largest(numbers) if requirement.figure == "mean" else float(np.ptp(numbers))
+        tested = self._test_mean(
+            requirement.figure,
+            requirement.text.partition(" ")[2],
+            sign * (numbers - bound),
+            sign * (numbers - bound),
+            0.0,
+            max(largest, abs(float(numbers.mean()) - bound)),
+        )
+        turned = tested.interval.scaled(sign)
+        return tested._replace(
+            interval=Interval(turned.mean + bound, turned.low + bound, turned.high + bound, turned.level)
+        )
+
+    def _met(self, requirement: Requirement, look: int) -> int:
+        """Return the number of episodes in which a situation occurs; failed episodes count as if it did."""
+        rule = Rule("+", 0, requirement.conditions)
+        count = 0
+        for rows, part in self.records[0].parts(0, look):
+            holds = rule.matches(part.observations)
+            for place in range(min(rows.stop, look) - rows.start):
+                inside = holds[part.starts[place] : part.starts[place + 1]]
+                count += bool(inside.any() or part.failed[place])
+        return count
+
+    def _situations(self, seeds: int) -> tuple[Situation, ...]:
+        """Return the situations in which the old policy does better."""
+        new, old = self.records
+        partings = first_partings(old, new, seeds, self._new.space)
+        differences = np.nan_to_num(new.result[:seeds].returns - old.result[:seeds].returns)
+        shared = shared_states_of(old, partings)
+        found = find_situations(partings, differences, shared, self._new.space, seed=self._new.seed, alpha=self._alpha)
+        return tuple(situation for situation in found if situation.mean < 0.0)
+
+
+def verify(
+    study: Study,
+    policy: str | Path | Policy,
+    *,
+    checks: str | Path | None = None,
+    margin: float | None = None,
+    most_seeds: int = MOST_SEEDS,
+    alpha: float = ALPHA,
+    minutes: float | None = None,
+    engine: Engine | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Verification:
+    """Verify a new policy against the policy of a study, its known weaknesses, and requirements.
+
+    Parameters
+    ----------
+    study
+        The study of the old policy.
+    policy
+        The new policy, as for `legible.Study`.
+    checks
+        File of checks; by default ``weaknesses.toml`` of the study.
+    margin
+        Largest loss of the mean return that is allowed; by default that of the file, or 2 % of the scale of the task.
+    most_seeds, minutes
+        Limits. Time is checked between looks only.
+    alpha
+        Level of every claim, and of all violations together.
+    engine, progress
+        Where episodes run, by default in this process; called with the progress, as for `legible.Study`.
+    options
+        Further arguments of `legible.workbench.open_arena` for the new policy.
+    """
+    space = study.collect().space
+    found = (
+        Path(checks) if checks is not None else export_checks(study) if study.has("references") else study.folder / FILE
+    )
+    read = read_checks(found, space) if found is not None and (checks is not None or found.exists()) else Checks()
+    shared: dict[str, Any] = {"settings": study.settings, "seed": study.seed, "relations": "none", "progress": progress}
+    engine = engine or InProcess()
+    old = open_arena(study.environment, study.policy, name="the old policy", space=space, engine=engine, **shared)
+    new = open_arena(study.environment, policy, space=space, engine=engine, **{**shared, **options})
+    return _run(new, old, read, margin, most_seeds, alpha, minutes)
+
+
+def verify_policy(
+    environment: str | EnvironmentSpec,
+    policy: str | Path | Policy,
+    old: str | Path | Policy | None = None,
+    *,
+    rules: Sequence[str | Rule | RuleSet] = (),
+    margin: float | None = None,
+    most_seeds: int = MOST_SEEDS,
+    alpha: float = ALPHA,
+    minutes: float | None = None,
+    engine: Engine | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Verification:
+    """Verify a policy without a study: that it is not worse than an old one, and that no rule helps it.
+
+    Parameters
+    ----------
+    environment, policy
+        As for `legible.Study`.
+    old
+        The old policy; None: no such check.
+    rules
+        Rules, each of which would gain less than the margin if the policy has no such weakness.
+    margin, most_seeds, alpha, minutes, engine, progress, options
+        As for `verify`.
+    """
+    if old is None and not rules:
+        raise LegibleError("there is nothing to verify: give an old policy, or rules.")
+    engine = engine or InProcess()
+    new = open_arena(environment, policy, engine=engine, progress=progress, **options)
+    before = None
+    if old is not None:
+        before = open_arena(environment, old, space=new.space, engine=engine, progress=progress, **options)
+    weaknesses = []
+    for rule in rules:
+        one = parse_rule(rule, new.space) if isinstance(rule, str) else rule
+        weaknesses.append(WeaknessCheck(one if isinstance(one, RuleSet) else RuleSet((one,)), "absent", margin))
+    return _run(new, before, Checks(weaknesses=tuple(weaknesses)), margin, most_seeds, alpha, minutes)
+
+
+def _run(
+    new: Arena,
+    old: Arena | None,
+    checks: Checks,
+    margin: float | None,
+    most_seeds: int,
+    alpha: float,
+    minutes: float | None,
+) -> Verification:
+    deadline = None if minutes is None else time.monotonic() + 60.0 * minutes
+    with new.engine:
+        return _Verifier(new, old, checks, margin, seed_looks(most_seeds), alpha).run(deadline)

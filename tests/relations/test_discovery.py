@@ -1,0 +1,171 @@
+"""Discovery of relations, in worlds with planted symmetries and in decoys."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from lab.bench.discovery_worlds import FLAWS, WORLDS, PlantedWorld, count_disagreements
+from legible.cli.relations import relations as relations_command
+from legible.engines import InProcess
+from legible.environments import EnvironmentSpec
+from legible.errors import LegibleError
+from legible.features import cut_choices
+from legible.relations import generalise, parse_relations, resolve_relations
+from legible.relations.discovery import discover_relations
+from legible.relations.discovery.candidates import Candidate
+from legible.relations.discovery.discover import propose
+from legible.relations.discovery.sampling import Sample
+from legible.relations.discovery.search import Matcher
+from legible.relations.discovery.signed_map import SignedMap, close
+from legible.relations.discovery.structure import Structure
+from legible.rules import RuleSet, parse_rule
+from legible.study import Study
+from small_studies import SETTINGS
+
+TURN = SignedMap((1, 2, 3, 0), (1, 1, 1, 1), (1, 2, 3, 0), (1, 1, 1, 1))
+FLIP = SignedMap((0, 3, 2, 1), (1, 1, 1, 1), (0, 3, 2, 1), (1, 1, 1, 1))
+
+
+def test_group_of_the_square():
+    assert TURN.order == 4
+    assert FLIP.then(FLIP).is_identity
+    group = close([TURN, FLIP])
+    assert len(group) == 8
+    assert FLIP.then(TURN) in group
+    assert FLIP not in close([TURN])
+
+
+def test_signs_multiply():
+    mirror = SignedMap((0, 1), (-1, 1), (0,), (-1,))
+    both = mirror.then(SignedMap((1, 0), (1, -1), (0,), (-1,)))
+    assert (both.images, both.signs, both.action_signs) == ((1, 0), (-1, -1), (1,))
+
+
+def test_ignored_features_keep_their_place():
+    signed = SignedMap((1, 0, 2), (1, 1, -1), (0,), (1,))
+    candidate = Candidate(signed, (0.0, 0.0, 0.0)).ignoring(frozenset({0}))
+    assert candidate.ignored == {0, 1}
+    assert candidate.map.changes == (2,)
+    images = candidate.apply(np.array([[1.0, 2.0, 3.0]]))
+    assert images.tolist() == [[1.0, 2.0, -3.0]]
+
+
+def drawn_sample(n: int = 6000, seed: int = 0) -> Sample:
+    """Transitions of a plane with four moves, in which x and y are alike and so are all directions."""
+    rng = np.random.default_rng(seed)
+    states, actions = rng.uniform(-1, 1, (n, 3)), rng.integers(4, size=n)
+    moves = np.array([[0.1, 0], [0, 0.1], [-0.1, 0], [0, -0.1]])[actions]
+    after = states.copy()
+    after[:, :2] = 0.9 * states[:, :2] + moves
+    after[:, 2] = 0.5 * states[:, 2] + 0.2 * (states[:, 0] ** 2 + states[:, 1] ** 2)
+    return Sample(
+        states, actions, -(states[:, :2] ** 2).sum(axis=1), after, np.zeros(n, bool), 4, states[:50], n, np.arange(n)
+    )
+
+
+def test_the_plane_has_the_symmetries_of_the_square():
+    sample = drawn_sample()
+    maps = propose(sample, PlantedWorld(carts=1, meter=True).feature_space)[:40]
+    turn = SignedMap((1, 0, 2), (1, -1, 1), (1, 2, 3, 0), (1, 1, 1, 1))
+    flip = SignedMap((0, 1, 2), (1, -1, 1), (0, 3, 2, 1), (1, 1, 1, 1))
+    square = {signed for signed in close([turn, flip]) if not signed.is_identity}
+    assert len(square) == 7
+    assert square <= set(maps)
+
+
+def test_relabelling_relabels_the_mismatch():
+    sample = drawn_sample()
+    turned = SignedMap((1, 0, 2), (1, -1, 1), (1, 2, 3, 0), (1, 1, 1, 1))
+    matcher = Matcher(Structure.of(sample))
+    good = matcher.mismatch(np.array([1, 2, 3, 0]), np.array(turned.images), np.array(turned.signs, float))
+    bad = matcher.mismatch(np.array([1, 0, 3, 2]), np.array(turned.images), np.array(turned.signs, float))
+    assert good < 0.2
+    assert bad > 2 * good
+    other = sample.relabelled(np.array([2, 0, 1]), np.array([1.0, -1.0, 1.0]))
+    matcher = Matcher(Structure.of(other))
+    # Features are now (meter, x, -y): the turn takes x to -(-y) and -y to x.
+    again = matcher.mismatch(np.array([1, 2, 3, 0]), np.array([0, 2, 1]), np.array([1.0, -1.0, 1.0]))
+    assert again == pytest.approx(good, abs=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", list(WORLDS)[:1])  # all of them: python -m lab.bench discovery
+def test_planted_relations_are_found_and_exact(name):
+    arguments, toml = WORLDS[name]
+    world = PlantedWorld(**arguments)
+    found = discover_relations(world, steps=150_000)
+    assert all(entry.verdict == "exact as far as seen" for entry in found.found)
+    assert all(count_disagreements(world, entry.relations, 500) == 0 for entry in found.found)
+    assert all(0 < entry.bound < 0.01 for entry in found.found)
+    (planted,) = {tuple(sorted(r.ignored)) for r in parse_relations(toml, cut_choices(world.feature_space))}
+    assert planted in {tuple(sorted(entry.candidate.ignored)) for entry in found.found}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("flaw", FLAWS[:2])
+def test_decoys_have_no_exact_relation(flaw):
+    found = discover_relations(PlantedWorld(flaw=flaw), steps=60_000)
+    assert not [entry for entry in found.found if entry.verdict == "exact as far as seen"]
+
+
+@pytest.mark.slow
+def test_same_seed_same_relations_and_file():
+    world = PlantedWorld()
+    one, other = (discover_relations(world, steps=30_000, seed=3) for _ in range(2))
+    assert one.toml() == other.toml()
+    assert replace(one, seconds=0.0).to_dict() == replace(other, seconds=0.0).to_dict()
+    read = parse_relations(one.toml(), cut_choices(world.feature_space))
+    assert [(r.action, r.image_action, r.features) for r in read] == [
+        (r.action, r.image_action, r.features) for r in one.relations
+    ]
+    assert one.found[0].bound == pytest.approx(math.log(one.screened / 0.05) / one.found[0].transitions)
+
+
+def test_too_small_a_budget_is_refused():
+    with pytest.raises(LegibleError, match="at least 2000 steps"):
+        discover_relations(PlantedWorld(), steps=10)
+
+
+@pytest.mark.slow
+def test_command_writes_a_relations_file(tmp_path):
+    file = tmp_path / "found.toml"
+    ran = CliRunner().invoke(relations_command, ["discover", "CartPole-v1", "-o", str(file), "--steps", "40000"])
+    assert ran.exit_code == 0, ran.output
+    assert "mirror left-right (discovered)" in file.read_text()
+    assert "Exact as far as seen" in ran.output
+
+
+def push_right(observation: np.ndarray) -> int:
+    """A policy that knows one side only."""
+    return 1 if observation[0] < 0.5 else 2
+
+
+@pytest.mark.slow
+def test_a_study_discovers_relations_once(tmp_path, monkeypatch):
+    world = EnvironmentSpec("lab.bench.discovery_worlds:PlantedWorld")
+    study = Study(tmp_path, world, push_right, relations="discover", settings=SETTINGS, engine=InProcess())
+    (text,) = study.relation_texts
+    assert text.name == "discovered"
+    study.collect()
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("the relations were discovered before")
+
+    monkeypatch.setattr("legible.relations.discovery.discover.discover_relations", refuse)
+    again = Study(tmp_path, world, push_right, relations="discover", settings=SETTINGS, engine=InProcess())
+    assert again.relation_texts[0].checksum == text.checksum
+    rule = parse_rule("+Right0 <- cart0.position < 0", again.given_space)
+    related = generalise(rule, text.relations(again.given_space)).rule_set
+    assert again.discovered_behind(related) == ("mirror left-right (discovered)",)
+    assert again.discovered_behind(RuleSet((rule,))) == ()
+
+
+def test_discover_without_relations_is_reported():
+    chosen = resolve_relations("CartPole-v1", PlantedWorld().feature_space, "discover", lambda: "")
+    assert not chosen.texts
+    assert "none was found" in chosen.left_out[0]

@@ -1,0 +1,25 @@
+"""A world whose episodes do not depend on the seed."""
+
+# ruff: noqa: ARG002 (signatures are Gymnasium's)
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+
+class UnseededWorld(gymnasium.Env[np.ndarray, np.int64]):
+    """Every step shows and earns random numbers that come from nowhere."""
+
+    observation_space = spaces.Box(-10.0, 10.0, (2,), np.float32)
+    action_space = spaces.Discrete(2)
+
+    def __init__(self) -> None:
+        self._rng = np.random.default_rng()
+
+    def reset(self, *, seed: int | None = None, options: object = None):
+        self._steps = 0
+        return self._rng.normal(size=2).astype(np.float32), {}
+
+    def step(self, action: np.int64):
+        self._steps += 1
+        return self._rng.normal(size=2).astype(np.float32), float(self._rng.normal()), self._steps >= 5, False, {}
