@@ -7,19 +7,20 @@ import numpy as np
 from gymnasium import spaces
 
 
+GENERATOR = np.random.default_rng()
+"""The source of all numbers. A test that judges a whole study puts a generator of its own here, so that chance decides nothing."""
+
+
 class UnseededWorld(gymnasium.Env[np.ndarray, np.int64]):
-    """Every step shows and earns random numbers that come from nowhere."""
+    """Every step shows and earns random numbers that do not depend on the seed of the episode."""
 
     observation_space = spaces.Box(-10.0, 10.0, (2,), np.float32)
     action_space = spaces.Discrete(2)
 
-    def __init__(self) -> None:
-        self._rng = np.random.default_rng()
-
     def reset(self, *, seed: int | None = None, options: object = None):
         self._steps = 0
-        return self._rng.normal(size=2).astype(np.float32), {}
+        return GENERATOR.normal(size=2).astype(np.float32), {}
 
     def step(self, action: np.int64):
         self._steps += 1
-        return self._rng.normal(size=2).astype(np.float32), float(self._rng.normal()), self._steps >= 5, False, {}
+        return GENERATOR.normal(size=2).astype(np.float32), float(GENERATOR.normal()), self._steps >= 5, False, {}
