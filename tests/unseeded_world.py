@@ -6,9 +6,8 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-
 GENERATOR = np.random.default_rng()
-"""The source of all numbers. A test that judges a whole study puts a generator of its own here, so that chance decides nothing."""
+"""Source of all numbers. A test that judges a whole study replaces it by a generator with a fixed seed."""
 
 
 class UnseededWorld(gymnasium.Env[np.ndarray, np.int64]):
