@@ -13,7 +13,7 @@ from legible.engines import LocalProcesses, UnitFailedError
 from legible.evaluation import FailureLimit, TooManyFailuresError, WorstCase, evaluate, play_blocks
 from legible.evaluation.statistics import paired, welch
 from legible.evaluation.units import Setup, Unit, play_unit, run_units
-from legible.explanation import verdict_sentence
+from legible.explanation import conclude
 from legible.improvement import improve
 from legible.play import stage_seeds
 from legible.play.failures import FailedEpisode
@@ -136,7 +136,7 @@ def test_a_weakness_counts_only_if_it_survives_the_worst_case(who: str, every: i
         confirmation = verdict.confirmation
         assert (confirmation.failed > 0, confirmation.failed_unguided > 0) == (who == "guided", who == "unguided")
         assert row["failed_on_fresh_seeds"] == confirmation.failed
-        assert f"{found.failed[0]} guided and {found.failed[1]} unguided episodes failed" in verdict_sentence(found)
+        assert f"{found.failed[0]} guided and {found.failed[1]} unguided episodes failed" in conclude(found).text
 
 
 def test_harm_is_only_found_where_it_survives_the_worst_case() -> None:

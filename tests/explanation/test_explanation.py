@@ -29,7 +29,6 @@ from legible.explanation import (
     knowledge_of,
     leave_one_out,
     stronger_rules,
-    verdict_sentence,
 )
 from legible.explanation.grouping import changed_states
 from legible.explanation.knowledge import summarise_knowledge
@@ -340,7 +339,7 @@ def test_rule_sets_that_change_the_same_states_are_one_weakness(snapshot) -> Non
     found = study(wall, way, stop)
     assert [group.verdicts for group in group_weaknesses(found, seen)] == [(way, wall), (stop,)]
     assert len(group_weaknesses(found)) == 3  # what they change is not known
-    assert verdict_sentence(found, weaknesses=group_weaknesses(found, seen)) == snapshot
+    assert conclude(found, weaknesses=group_weaknesses(found, seen)).text == snapshot
     card = explain_weakness(group_weaknesses(found, seen)[0], PACMAN)
     assert card.sentences()[-1] == snapshot
     assert card.to_dict()["same_weakness"] == [["-East <- not open.east"]]
@@ -400,7 +399,7 @@ def improvement(change: Effect, rules: tuple[Rule, ...] = WALLS) -> Improvement:
     ids=["nothing mined", "nothing found", "not confirmed", "not asked", "weak"],
 )
 def test_what_was_found_in_a_sentence(found: Evaluation, snapshot) -> None:
-    assert verdict_sentence(found) == snapshot
+    assert conclude(found).text == snapshot
 
 
 def test_what_was_gained_in_a_sentence(snapshot) -> None:

@@ -8,7 +8,7 @@ import pytest
 from explanation.test_explanation import WALLS, study, verdict
 from legible.evaluation import Evaluation, PlayedBlocks, QuotedReference, Reference, References, Sample, find_objective
 from legible.evaluation.statistics import Effect, paired
-from legible.explanation import Conclusion, conclude, imitated_reference, is_repair, verdict_sentence
+from legible.explanation import Conclusion, conclude, imitated_reference, is_repair
 from legible.improvement import Improvement
 from legible.improvement.composed import CompositionCheck
 from legible.rules import RuleSet
@@ -79,7 +79,7 @@ def test_baselines_in_the_conclusion(
 ) -> None:
     made = improvement(*scores)
     beside = references(made, baselines, sure=sure)
-    text = verdict_sentence(evaluation, made, beside)
+    text = conclude(evaluation, made, beside).text
     assert text == snapshot
     is_bad = conclude(evaluation, made, beside).is_bad
     assert ("No weakness" in text) == (evaluation is DOUBTED and not is_bad)
@@ -92,7 +92,7 @@ def test_nine_in_ten_steps_of_one_choice_imitate_it(braked: int, imitates: bool)
     beside = references(made, {BRAKE: 763.0, RANDOM: 50.0})
     assert np.allclose(made.choice_shares, [1 - braked / 20, braked / 20, 0])
     assert (imitated_reference(made, beside) is not None) == imitates
-    assert ("only imitates always Brake" in verdict_sentence(CONFIRMED, made, beside)) == imitates
+    assert ("only imitates always Brake" in conclude(CONFIRMED, made, beside).text) == imitates
 
 
 def test_a_composition_that_beats_a_constant_action_does_not_imitate_it() -> None:
@@ -100,7 +100,7 @@ def test_a_composition_that_beats_a_constant_action_does_not_imitate_it() -> Non
     beside = references(made, {BRAKE: 763.0, RANDOM: 50.0})
     assert is_repair(made, beside)
     assert imitated_reference(made, beside) is None
-    assert "no better" not in verdict_sentence(CONFIRMED, made, beside)
+    assert "no better" not in conclude(CONFIRMED, made, beside).text
 
 
 def test_without_baselines_a_gain_is_a_repair() -> None:
@@ -110,12 +110,12 @@ def test_without_baselines_a_gain_is_a_repair() -> None:
 
 def test_a_policy_that_never_succeeds(snapshot) -> None:
     made = improvement(72.0, success=0.0)
-    text = verdict_sentence(DOUBTED, made, references(made, {RANDOM: 10.0}))
+    text = conclude(DOUBTED, made, references(made, {RANDOM: 10.0})).text
     assert text == snapshot
     assert "better than random play" not in text
-    assert "guided or not" in verdict_sentence(DOUBTED, improvement(72.0, 80.0, success=0.0))
+    assert "guided or not" in conclude(DOUBTED, improvement(72.0, 80.0, success=0.0)).text
     never = replace(DOUBTED, base=replace(DOUBTED.base, success=0.0, episodes=7))
-    assert verdict_sentence(never).startswith("The policy never succeeds (0 of 7 episodes).")
+    assert conclude(never).text.startswith("The policy never succeeds (0 of 7 episodes).")
 
 
 def test_the_threshold_of_the_environment(snapshot) -> None:
@@ -143,7 +143,7 @@ def test_a_bad_policy_that_reaches_the_step_limit() -> None:
     made = improvement(5.0, success=0.0)
     cut = replace(made.final_blocks.base, truncated=np.arange(20) < 15)
     made = replace(made, final_blocks=PlayedBlocks(made.final_blocks.setup, made.final_blocks.seeds, (cut,)))
-    assert "The step limit ends 75 % of its episodes" in verdict_sentence(DOUBTED, made)
+    assert "The step limit ends 75 % of its episodes" in conclude(DOUBTED, made).text
 
 
 def test_too_few_changed_episodes_are_not_called_no_gain(snapshot) -> None:
@@ -178,4 +178,4 @@ def test_other_objectives(objective: str, snapshot) -> None:
     entry = QuotedReference(
         BRAKE, brake, Sample.of(brake), asked.compare(brake, results[0]), asked.compare(brake, results[1]), True
     )
-    assert verdict_sentence(CONFIRMED, made, References(made.base, (), (entry,))) == snapshot
+    assert conclude(CONFIRMED, made, References(made.base, (), (entry,))).text == snapshot

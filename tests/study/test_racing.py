@@ -8,7 +8,7 @@ import pytest
 import mirror_world
 from legible.engines import InProcess
 from legible.evaluation import Evaluation
-from legible.explanation import verdict_sentence
+from legible.explanation import conclude
 from legible.explanation.grouping import changed_states
 from legible.files import DamagedFileError
 from legible.settings import StudySettings
@@ -58,7 +58,7 @@ def test_a_study_races_by_default(finished: Study) -> None:
     assert evaluation.confirmed[0].confirmation.effect.changed == 200
     assert evaluation.confirmed[0].found_by == "mined"
     assert finished.improvement.effect.low > 0
-    assert verdict_sentence(evaluation, finished.improvement).startswith("One rule raises ")
+    assert conclude(evaluation, finished.improvement).text.startswith("One rule raises ")
     assert finished.explanations[0].cause == "generalisation"
     assert list((finished.folder / "unguided").glob("*.npz"))
 

@@ -11,7 +11,7 @@ from braking_world import braking_in_the_dark
 from legible.engines import InProcess
 from legible.environments import EnvironmentSpec
 from legible.errors import LegibleError
-from legible.explanation import verdict_sentence
+from legible.explanation import conclude
 from legible.files import DamagedFileError
 from legible.report import write_report
 from legible.report.command import rerun_command
@@ -87,7 +87,7 @@ def test_other_policies_are_references_that_the_folder_remembers(tmp_path, polic
     assert again.result.returns.tolist() == study.improvement.final_blocks.base.returns.tolist()
     assert right.beats_policy
     assert found.best.name == "right"
-    text = verdict_sentence(study.evaluation, study.improvement, found)
+    text = conclude(study.evaluation, study.improvement, found).text
     assert text.partition(" returns ")[0] == snapshot
     assert study.other_policies == {"the same again": str(policy_file)}
     assert open_study(study.folder).references == found
@@ -122,7 +122,7 @@ def test_what_is_missing_of_another_policy_is_named(tmp_path, policy_file, raise
 
 def test_a_policy_that_a_constant_choice_beats_is_told_so_first(tmp_path, snapshot) -> None:
     study = road_study(tmp_path, 0.3)
-    text = verdict_sentence(study.evaluation, study.improvement, study.references)
+    text = conclude(study.evaluation, study.improvement, study.references).text
     worse = text.partition(". ")[0]
     assert worse == snapshot
     assert "No weakness" not in text
@@ -139,11 +139,11 @@ def test_guidance_that_only_brakes_imitates_it(tmp_path, snapshot) -> None:
     study = road_study(tmp_path, 0.3, ["+Brake <- light > -1"], sources="yours")
     assert study.improvement.effect.low > 0
     assert study.improvement.choice_shares.tolist() == [0.0, 1.0, 0.0]
-    text = verdict_sentence(study.evaluation, study.improvement, study.references)
+    text = conclude(study.evaluation, study.improvement, study.references).text
     assert text == snapshot
 
 
 def test_the_policy_of_the_best_choice_is_not_called_without_weakness(tmp_path, snapshot) -> None:
     study = road_study(tmp_path, 2.0)
-    text = verdict_sentence(study.evaluation, study.improvement, study.references)
+    text = conclude(study.evaluation, study.improvement, study.references).text
     assert text.partition(". ")[0] == snapshot

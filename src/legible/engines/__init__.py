@@ -25,7 +25,6 @@ from legible.engines.base import (
     Shared,
     Unit,
     UnitFailedError,
-    engine_names,
     make_engine,
     register_engine,
     run_one,

@@ -1,7 +1,7 @@
 """The protocol of engines, and engines by name.
 
 - `Engine`: the protocol; `Finished` and `Failed` are its reports.
-- `register_engine`, `make_engine`, `engine_names`: engines by name.
+- `register_engine`, `make_engine`: engines by name.
 - `run_one`: runs one unit and returns its result, or raises its error (`UnitFailedError`).
 """
 
@@ -129,18 +129,13 @@ def register_engine(name: str, factory: EngineFactory) -> None:
     _factories[name] = factory
 
 
-def engine_names() -> tuple[str, ...]:
-    """Return the names of all registered engines."""
-    return tuple(_factories)
-
-
 def make_engine(name: str, workers: int | None = None, address: str | None = None) -> Engine:
     """Return a new engine: ``"inline"``, ``"processes"``, ``"ray"``, or another registered one.
 
     Parameters
     ----------
     name
-        One of `engine_names`.
+        Name of the engine.
     workers
         Number of units that run at a time; by default the engine decides.
     address

@@ -1,6 +1,6 @@
 """Results of a study in words: where the policy is weak, why, and what to do.
 
-- `conclude`: the `Conclusion` of a study; `verdict_sentence`: the same as one text; `is_repair`, `imitated_reference`:
+- `conclude`: the `Conclusion` of a study; `is_repair`, `imitated_reference`:
   whether guidance is worth using.
 - `summarise_deployment`: the `Deployment`, which figures get better and worse with guidance.
 - `suggest_next_steps`: the `NextSteps` of a study without a repair: its sensitivity, and what to try next.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from legible.explanation.groups import Groups, feature_groups, group_shares
     from legible.explanation.knowledge import Knowledge, knowledge_of
     from legible.explanation.next_steps import NextSteps, detectable_effect, suggest_next_steps
-    from legible.explanation.verdict import Conclusion, conclude, imitated_reference, is_repair, verdict_sentence
+    from legible.explanation.verdict import Conclusion, conclude, imitated_reference, is_repair
     from legible.explanation.weakness import Cause, StrongerRule, WeaknessExplanation, stronger_rules
 
 __all__, __getattr__, __dir__ = lazy_exports(__name__)

@@ -1,6 +1,6 @@
 """The conclusion of a study in a few sentences, shared by terminal, report, JSON and documents.
 
-- `Conclusion`: a headline and the sentences after it; `conclude` makes it, `verdict_sentence` joins it to one text.
+- `Conclusion`: a headline and the sentences after it; `conclude` makes it.
 - `is_repair`: whether the guided policy is worth using; `imitated_reference`: the constant action that it imitates.
 
 The most important finding comes first: a baseline that beats the policy, then a policy that is bad in absolute terms
@@ -130,16 +130,6 @@ def conclude(
         )
     first, *others = [*way, *sentences]
     return Conclusion(first, (*remarks, *others), is_bad)
-
-
-def verdict_sentence(
-    evaluation: Evaluation,
-    improvement: Improvement | None = None,
-    references: References | None = None,
-    weaknesses: Sequence[WeaknessGroup] | None = None,
-) -> str:
-    """Return the whole conclusion as one text, see `conclude`."""
-    return conclude(evaluation, improvement, references, weaknesses).text
 
 
 def is_repair(improvement: Improvement, references: References | None = None) -> bool:

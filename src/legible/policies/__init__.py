@@ -8,7 +8,7 @@
 - `NetworkPolicy`, `Layer`, `Activation`, `Plain`, `OneHot`: an immutable feed-forward network.
 - `ActorPolicy`: images, dictionaries, continuous and multi-part actions, masks, memory.
 - `FunctionPolicy`: a policy around any function.
-- `Normalisation`, `load_normalisation`, `save_normalisation`, `convert_vec_normalize`: observation statistics.
+- `Normalisation`, `load_normalisation`, `save_normalisation`: observation statistics.
 - `register_reader`, `PolicyReader`, `LoadOptions`, `policy_readers`: the readers behind `load_policy`.
 - `PolicyError`, `UnclearPolicyError`: errors; the second names the missing argument.
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from legible.policies.network import Layer, NetworkPolicy
     from legible.policies.normalisation import (
         Normalisation,
-        convert_vec_normalize,
         load_normalisation,
         save_normalisation,
     )

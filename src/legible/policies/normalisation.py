@@ -13,8 +13,7 @@ Statistics are found next to the policy under a fixed name: those of ``driver.zi
     epsilon = 1e-8
     clip = 10.0
 
-The pickle that ``VecNormalize.save`` writes is also read, without unpickling it (`legible.policies.vec_normalize`);
-`convert_vec_normalize` converts it to an ``.npz`` file.
+The pickle that ``VecNormalize.save`` writes is also read, without unpickling it (`legible.policies.vec_normalize`).
 """
 
 from __future__ import annotations
@@ -194,21 +193,3 @@ def save_normalisation(normalisation: Normalisation, path: str | os.PathLike[str
     else:
         raise PolicyError(f"{file}: normalisation statistics are saved as .npz or .toml, not '{file.suffix}'")
     return file
-
-
-def convert_vec_normalize(pickled: str | os.PathLike[str], destination: str | os.PathLike[str]) -> Path:
-    """Convert a pickled ``VecNormalize`` to an ``.npz`` or ``.toml`` file, without unpickling it.
-
-    Parameters
-    ----------
-    pickled
-        The ``.pkl`` file that ``VecNormalize.save`` wrote.
-    destination
-        The new file, such as ``driver.normalisation.npz`` next to ``driver.zip``.
-    """
-    statistics = load_normalisation(pickled)
-    if statistics is None:
-        raise PolicyError(f"{pickled}: nothing to convert: this VecNormalize normalises rewards only (norm_obs=False)")
-    if not isinstance(statistics, Normalisation):
-        raise PolicyError(f"{pickled}: statistics of Dict observations cannot be converted; pass this file instead")
-    return save_normalisation(statistics, destination)

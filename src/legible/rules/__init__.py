@@ -12,7 +12,6 @@ if TYPE_CHECKING:
         Mood,
         describe_likewise,
         describe_rule,
-        describe_rule_briefly,
         describe_rule_set,
         gerund,
         representative_rule,

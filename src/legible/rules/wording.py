@@ -298,16 +298,6 @@ def describe_rule(rule: Rule, space: FeatureSpace, mood: Mood = "habit") -> str:
     return f"always {third_person(action)}" if rule.polarity == "+" else f"never {third_person(action)}"
 
 
-def describe_rule_briefly(
-    rule: Rule,
-    space: FeatureSpace,
-    mood: Mood = "habit",
-    neighbours: Iterable[Rule] = (),  # noqa: ARG001
-) -> str:
-    """Return the whole rule in words, as `describe_rule` does; a shortened rule would have another meaning."""
-    return describe_rule(rule, space, mood)
-
-
 def rule_parts(rule: Rule, space: FeatureSpace) -> tuple[str, list[tuple[str, tuple[Condition, ...]]]]:
     """Return the advice of a rule, and each phrase about its conditions with the conditions behind it.
 

@@ -19,7 +19,6 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
-from legible.policies.activations import Activation
 from legible.policies.actors.heads import Categories, Certain, Gaussian, Head, QValues
 from legible.policies.actors.networks import Flatten, NatureCnn, linear, sequence
 from legible.policies.actors.policy import ActorPolicy
@@ -27,11 +26,9 @@ from legible.policies.encoding import Plain
 from legible.policies.network import Layer, NetworkPolicy
 from legible.policies.normalising import normalised_file
 from legible.policies.protocol import Policy, PolicyError, naming
-from legible.policies.readers.torch_state import array_in
 from legible.policies.registry import LoadOptions, PolicyReader
+from legible.policies.tensors import Tensors
 from legible.policies.torch_file import checked_state, read_saved
-
-State = Mapping[str, torch.Tensor]
 
 _SMALLEST_LOG_STD, _LARGEST_LOG_STD = -5.0, 2.0
 
@@ -52,79 +49,77 @@ def read(path: Path, options: LoadOptions) -> Policy:
         saved = saved["model_weights"]
     elif isinstance(saved, tuple | list) and saved:
         saved = saved[0]  # the actor; the others are critics
-    state = checked_state(saved, raw, path, "the file")
+    tensors = Tensors(checked_state(saved, raw, path, "the file"))
     try:
         with naming(path):
-            policy = _policy_of(state, said, path)
+            policy = _policy_of(tensors, said)
     except (RuntimeError, ValueError, AssertionError, IndexError) as error:
         raise PolicyError(f"{path}: its tensors do not fit each other: {str(error)[:200]}") from error
     return normalised_file(policy, path, options, trained_normalised=False)
 
 
-def _policy_of(state: State, said: Mapping[str, Any], path: Path) -> NetworkPolicy | ActorPolicy:
+def _policy_of(tensors: Tensors, said: Mapping[str, Any]) -> NetworkPolicy | ActorPolicy:
     metadata = {key: said[key] for key in ("env_id", "exp_name", "seed", "total_timesteps") if key in said}
     env_id = said.get("env_id")
     named: dict[str, Any] = {
         "env_id": env_id if isinstance(env_id, str) else None,
         "metadata": {"library": "CleanRL", **metadata},
     }
-    if "actor_mean.0.weight" in state:
-        layers = _layers(state, "actor_mean", "tanh", path)
-        log_std = torch.from_numpy(array_in(state, "actor_logstd", path).reshape(-1).copy())
+    if tensors.has("actor_mean.0.weight"):
+        layers = _layers(tensors, "actor_mean", "tanh")
+        log_std = torch.from_numpy(tensors.take("actor_logstd").reshape(-1).copy())
         head = Gaussian(sequence(layers), log_std, squashed=False)
         return _tried(_unbounded(layers[0].n_inputs), _unbounded(len(log_std)), head, **named)
-    if "fc1.weight" in state:
-        return _squashed_actor(state, path, named)
-    if "actor.0.weight" in state:
-        layers = _layers(state, "actor", "tanh", path)
+    if tensors.has("fc1.weight"):
+        return _squashed_actor(tensors, named)
+    if tensors.has("actor.0.weight"):
+        layers = _layers(tensors, "actor", "tanh")
         return NetworkPolicy(layers, "log-probabilities", Plain(layers[0].n_inputs), **named)
-    if "network.0.weight" not in state:
+    if not tensors.has("network.0.weight"):
         raise PolicyError(
-            f"{path}: its tensors ({', '.join(list(state)[:6])}) are none of CleanRL's dqn, c51, ppo, ddpg, td3 or sac "
+            f"its tensors ({', '.join(list(tensors.left)[:6])}) are none of CleanRL's dqn, c51, ppo, ddpg, td3 or sac "
             "networks"
         )
-    if state["network.0.weight"].ndim == 4:
-        return _pictures(state, path, named)
-    layers = _layers(state, "network", "relu", path)
-    if "atoms" not in state:
+    if tensors.dimensions("network.0.weight") == 4:
+        return _pictures(tensors, named)
+    layers = _layers(tensors, "network", "relu")
+    if not tensors.has("atoms"):
         return NetworkPolicy(layers, "values", Plain(layers[0].n_inputs), **named)
-    atoms = array_in(state, "atoms", path)
+    atoms = tensors.take("atoms")
     actions = spaces.Discrete(layers[-1].n_outputs // len(atoms))
     values = QValues(nn.Sequential(sequence(layers), _ExpectedValue(atoms)))
     return _tried(_unbounded(layers[0].n_inputs), actions, values, **named)
 
 
-def _squashed_actor(state: State, path: Path, named: Mapping[str, Any]) -> ActorPolicy:
+def _squashed_actor(tensors: Tensors, named: Mapping[str, Any]) -> ActorPolicy:
     """Return an actor of DDPG, TD3 or SAC: tanh, scaled to bounds that are among the tensors."""
-    scale, bias = (array_in(state, f"action_{name}", path).reshape(-1) for name in ("scale", "bias"))
+    scale, bias = (tensors.take(f"action_{name}").reshape(-1) for name in ("scale", "bias"))
     actions = spaces.Box(bias - scale, bias + scale, bias.shape, np.float32)
-    hidden = [_layer(state, name, "relu", path) for name in ("fc1", "fc2")]
+    hidden = [tensors.layer(name, "relu") for name in ("fc1", "fc2")]
     head: Head
-    if "fc_mean.weight" in state:
-        mean, log_std = (_layer(state, name, "identity", path) for name in ("fc_mean", "fc_logstd"))
-        spread = nn.Sequential(linear(log_std.weight, log_std.bias), _Spread())
-        head = Gaussian(linear(mean.weight, mean.bias), spread, squashed=True)
+    if tensors.has("fc_mean.weight"):
+        mean, log_std = (linear(*tensors.linear(name)) for name in ("fc_mean", "fc_logstd"))
+        head = Gaussian(mean, nn.Sequential(log_std, _Spread()), squashed=True)
     else:
-        head = Certain(sequence([_layer(state, "fc_mu", "tanh", path)]))
+        head = Certain(sequence([tensors.layer("fc_mu", "tanh")]))
     return _tried(_unbounded(hidden[0].n_inputs), actions, head, body=sequence(hidden), squashed=True, **named)
 
 
-def _pictures(state: State, path: Path, named: Mapping[str, Any]) -> ActorPolicy:
+def _pictures(tensors: Tensors, named: Mapping[str, Any]) -> ActorPolicy:
     """Return a network for Atari: three convolutions, a layer, and a last layer of values or of an actor."""
     convolutions = [
-        (array_in(state, f"network.{place}.weight", path), array_in(state, f"network.{place}.bias", path))
-        for place in (0, 2, 4)
+        (tensors.take(f"network.{place}.weight", 4), tensors.take(f"network.{place}.bias", 1)) for place in (0, 2, 4)
     ]
-    hidden = _layer(state, "network.7", "relu", path)
+    hidden = tensors.layer("network.7", "relu")
     side = math.isqrt(hidden.n_inputs // convolutions[-1][0].shape[0])
     size = 8 * side + 28  # the smallest image that the convolutions of NatureCnn reduce to side × side
     space = spaces.Box(0, 255, (convolutions[0][0].shape[1], size, size), np.uint8)
-    is_actor = "actor.weight" in state
-    last = _layer(state, "actor" if is_actor else "network.9", "identity", path)
+    is_actor = tensors.has("actor.weight")
+    last = tensors.layer("actor" if is_actor else "network.9")
     net: nn.Module = linear(last.weight, last.bias)
     n_actions = last.n_outputs
-    if "atoms" in state and not is_actor:
-        atoms = array_in(state, "atoms", path)
+    if tensors.has("atoms") and not is_actor:
+        atoms = tensors.take("atoms")
         net, n_actions = nn.Sequential(net, _ExpectedValue(atoms)), n_actions // len(atoms)
     head = Categories(net, (n_actions,), single=True) if is_actor else QValues(net)
     extractor = NatureCnn(convolutions, (hidden.weight, hidden.bias))
@@ -150,16 +145,9 @@ class _Spread(nn.Module):
         return _SMALLEST_LOG_STD + 0.5 * (_LARGEST_LOG_STD - _SMALLEST_LOG_STD) * (values.tanh() + 1)
 
 
-def _layer(state: State, name: str, activation: str, path: Path) -> Layer:
-    return Layer(array_in(state, f"{name}.weight", path), array_in(state, f"{name}.bias", path), Activation(activation))
-
-
-def _layers(state: State, prefix: str, activation: str, path: Path) -> tuple[Layer, ...]:
-    """Return the layers 0, 2, 4 … of a sequence; the last has no activation."""
-    weights = (name for name in state if name.startswith(f"{prefix}.") and name.endswith(".weight"))
-    *hidden, last = sorted(int(name.split(".")[1]) for name in weights)
-    activations = [*((place, activation) for place in hidden), (last, "identity")]
-    return tuple(_layer(state, f"{prefix}.{place}", name, path) for place, name in activations)
+def _layers(tensors: Tensors, prefix: str, activation: str) -> tuple[Layer, ...]:
+    """Return the layers of a sequence; the last has no activation."""
+    return tuple(tensors.layers([f"{prefix}.{place}" for place in tensors.places(prefix)], activation))
 
 
 def _unbounded(width: int) -> spaces.Box:

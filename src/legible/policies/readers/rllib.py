@@ -24,8 +24,7 @@ from torch import nn
 
 from legible.policies.activations import Activation
 from legible.policies.actors.heads import Categories, Gaussian, Head, Masks, QValues, Rng
-from legible.policies.actors.networks import Array, Flatten, convolution, linear, sequence
-from legible.policies.actors.observations import Tensors
+from legible.policies.actors.networks import Activated, Flatten, convolution, linear, sequence
 from legible.policies.actors.policy import ActorPolicy
 from legible.policies.encoding import Plain
 from legible.policies.inert_pickle import Named, Record, array_of, read_pickle
@@ -35,6 +34,7 @@ from legible.policies.normalising import normalised
 from legible.policies.protocol import Policy, PolicyError, naming
 from legible.policies.registry import LoadOptions, PolicyReader
 from legible.policies.sb3.spaces import space_of_record
+from legible.policies.tensors import Tensors
 from legible.policies.vec_normalize import is_known_name
 
 MODULES = Path("learner_group/learner/rl_module")
@@ -131,7 +131,7 @@ class _Module:
         _, arguments = described["ctor_args_and_kwargs"]
         self.arguments = _entries(arguments)
         self.settings = _entries(self.arguments.get("model_config"))
-        self.left = {key: array_of(value) for key, value in _entries(_read(folder / STATE)).items()}
+        self.tensors = Tensors({key: array_of(value) for key, value in _entries(_read(folder / STATE)).items()})
 
     def space(self, name: str) -> spaces.Space[Any]:
         """Return a space of the module."""
@@ -149,41 +149,21 @@ class _Module:
             raise PolicyError(f"its {name} is {str(given)[:60]!r}, which is not supported")
         return Activation({"swish": "silu"}.get(given.lower(), given.lower()))
 
-    def take(self, name: str, dimensions: int) -> Array:
-        """Take one tensor."""
-        values = self.left.pop(name, None)
-        if values is None:
-            raise PolicyError(f"tensor {name!r} is missing")
-        if values.ndim != dimensions or values.dtype.kind != "f" or not np.isfinite(values).all():
-            raise PolicyError(f"tensor {name!r} must hold finite numbers in {dimensions} dimensions")
-        return np.ascontiguousarray(values, np.float32)
-
-    def layers(self, prefix: str, activation: Activation, *, last: Activation | None = None) -> list[Layer]:
-        """Take the layers of a sequence; the activation after the last one may differ."""
-        found = (re.fullmatch(re.escape(prefix) + r"\.net\.mlp\.(\d+)\.weight", name) for name in self.left)
-        places = sorted(int(match[1]) for match in found if match is not None)
-        layers = []
-        for number, place in enumerate(places):
-            name = f"{prefix}.net.mlp.{place}"
-            if self.left[f"{name}.weight"].ndim != 2:
+    def layers(self, prefix: str, activation: Activation, *, last: Activation) -> list[Layer]:
+        """Take the layers of a sequence."""
+        names = [f"{prefix}.net.mlp.{place}" for place in self.tensors.places(f"{prefix}.net.mlp")]
+        for name in names:
+            if self.tensors.dimensions(f"{name}.weight") != 2:
                 raise PolicyError(
                     f"tensor '{name}.weight' belongs to a normalisation of layers, which is not supported"
                 )
-            weight = self.take(f"{name}.weight", 2)
-            bias = self.take(f"{name}.bias", 1) if f"{name}.bias" in self.left else np.zeros(len(weight), np.float32)
-            is_last = number == len(places) - 1
-            layers.append(Layer(weight, bias, last if is_last and last is not None else activation))
-        return layers
-
-    def drop(self, *prefixes: str) -> None:
-        """Drop tensors that have no part in choosing actions."""
-        self.left = {name: each for name, each in self.left.items() if not name.startswith(prefixes)}
+        return self.tensors.layers(names, activation, last)
 
     def finish(self) -> None:
         """Raise an error if a tensor was not taken."""
-        self.left = {name: each for name, each in self.left.items() if not name.endswith("log_std_clip_param_const")}
-        if self.left:
-            raise PolicyError(f"tensor {sorted(self.left)[0]!r} has no place in the networks that are supported")
+        left = sorted(name for name in self.tensors.left if not name.endswith("log_std_clip_param_const"))
+        if left:
+            raise PolicyError(f"tensor {left[0]!r} has no place in the networks that are supported")
 
 
 def _policy_of(folder: Path) -> NetworkPolicy | ActorPolicy:
@@ -193,18 +173,16 @@ def _policy_of(folder: Path) -> NetworkPolicy | ActorPolicy:
         raise PolicyError(f"its observations are {shown}; only Box is supported")
     algorithm = _ALGORITHMS[module.kind]
     encoder = {"SAC": "pi_encoder", "DQN": "encoder"}.get(algorithm, "encoder.encoder")
-    if algorithm in ("PPO", "APPO") and any(name.startswith("encoder.actor_encoder.") for name in module.left):
+    if algorithm in ("PPO", "APPO") and module.tensors.any_of("encoder.actor_encoder."):
         encoder = "encoder.actor_encoder"
     hidden = module.activation("fcnet_activation")
     named: dict[str, Any] = {"metadata": {"library": "RLlib", "algorithm": algorithm}}
     extractor: nn.Module = Flatten()
-    body: list[Layer] = []
     if len(shown.shape) == 3:
         extractor = _Pictures(module, f"{encoder}.net.0.cnn", shown.shape)
-    body = module.layers(encoder, hidden)
-    module.drop(
-        "vf.", "encoder.critic_encoder.", "qf", "_target", "target", "_old", "old_"
-    ) if algorithm != "DQN" else None
+    body = module.layers(encoder, hidden, last=hidden)
+    if algorithm != "DQN":
+        module.tensors.drop("vf.", "encoder.critic_encoder.", "qf", "_target", "target", "_old", "old_")
     out = module.layers(
         "af" if algorithm == "DQN" else "pi", module.activation("head_fcnet_activation"), last=Activation("identity")
     )
@@ -228,8 +206,8 @@ def _q_values(module: _Module, out: list[Layer], actions: spaces.Space[Any]) -> 
     """Return the layers of Q-values: advantages, and the value of the state if there is one."""
     if not isinstance(actions, spaces.Discrete) or module.settings.get("num_atoms", 1) != 1:
         raise PolicyError("it is a distributional DQN (num_atoms), which is not supported")
-    module.drop("_target", "target")
-    if not any(name.startswith("vf.net") for name in module.left):
+    module.tensors.drop("_target", "target")
+    if not module.tensors.any_of("vf.net"):
         return out
     value = module.layers("vf", module.activation("head_fcnet_activation"), last=Activation("identity"))
     if len(out) != 1 or len(value) != 1:
@@ -248,8 +226,9 @@ def _head_of(module: _Module, algorithm: str, out: list[Layer], actions: spaces.
         n = int(np.prod(actions.shape))
         last, before = out[-1], sequence(out[:-1])
         log_std: torch.Tensor | nn.Module
-        if "pi.log_std" in module.left:
-            log_std, mean = torch.from_numpy(module.take("pi.log_std", 1).copy()), linear(last.weight, last.bias)
+        if module.tensors.has("pi.log_std"):
+            log_std = torch.from_numpy(module.tensors.take("pi.log_std", 1).copy())
+            mean = linear(last.weight, last.bias)
         elif n_outputs == 2 * n:
             log_std = nn.Sequential(before, linear(last.weight[n:], last.bias[n:]))
             mean = linear(last.weight[:n], last.bias[:n])
@@ -293,8 +272,7 @@ class _Pictures(nn.Module):
         super().__init__()
         given = module.settings.get("conv_filters")
         filters = given if isinstance(given, list | tuple) else []
-        found = (re.fullmatch(re.escape(prefix) + r"\.(\d+)\.weight", name) for name in module.left)
-        places = sorted(int(match[1]) for match in found if match is not None)
+        places = module.tensors.places(prefix)
         if not places or len(places) != len(filters):
             raise PolicyError("its conv_filters do not fit its tensors")
         activation, parts, size = module.activation("conv_activation"), list[nn.Module](), shape[:2]
@@ -303,8 +281,8 @@ class _Pictures(nn.Module):
                 (int(part), int(part)) if isinstance(part, int) else tuple(map(int, part)) for part in (kernel, stride)
             ]
             (high, wide), (down, across) = heights
-            weight = module.take(f"{prefix}.{place}.weight", 4)
-            bias = module.take(f"{prefix}.{place}.bias", 1)
+            weight = module.tensors.take(f"{prefix}.{place}.weight", 4)
+            bias = module.tensors.take(f"{prefix}.{place}.bias", 1)
             if (weight.shape[2], weight.shape[3]) != (high, wide) or min(down, across) < 1:
                 raise PolicyError("its conv_filters do not fit its tensors")
             if rest and rest[0] not in ("same", "valid"):
@@ -320,20 +298,13 @@ class _Pictures(nn.Module):
                 after = ((size[0] - high) // down + 1, (size[1] - wide) // across + 1)
             layer = convolution(weight, bias, 1)
             layer.stride = (down, across)
-            parts += [layer, *sequence([_activated(activation)])]
+            parts += [layer, Activated(activation)]
             size = after
         self.layers = nn.Sequential(*parts)
 
-    def forward(self, observations: Tensors) -> torch.Tensor:
-        assert isinstance(observations, torch.Tensor)
+    def forward(self, observations: torch.Tensor) -> torch.Tensor:
         features: torch.Tensor = self.layers(observations.permute(0, 3, 1, 2))
         return features.permute(0, 2, 3, 1).flatten(start_dim=1)
-
-
-def _activated(activation: Activation) -> nn.Module:
-    from legible.policies.actors.networks import Activated  # noqa: PLC0415
-
-    return Activated(activation)
 
 
 def filter_in(folder: Path) -> Normalisation | None:

@@ -13,7 +13,8 @@ as Isaac Lab writes it, or has to be given.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from legible.policies.normalisation import Normalisation
 from legible.policies.normalising import normalised
 from legible.policies.protocol import Policy, PolicyError, UnclearPolicyError, naming
 from legible.policies.registry import LoadOptions, PolicyReader
+from legible.policies.tensors import Array, Tensors
 from legible.policies.torch_file import checked_state, is_torchscript, read_saved
 
 _SUFFIXES = (".pt", ".pth")
@@ -39,8 +41,6 @@ _MOST_BYTES = 2**28
 _MOST_YAML_BYTES = 2**16
 _ACTIVATION = re.compile(r"^\s*activations?:\s*['\"]?([A-Za-z_]+)['\"]?\s*$", re.MULTILINE)
 _RSL_EPSILON, _SKRL_EPSILON, _SKRL_CLIP, _GAMES_EPSILON, _GAMES_CLIP = 1e-2, 1e-8, 5.0, 1e-5, 5.0
-
-Tensors = dict[str, npt.NDArray[np.float32]]
 
 
 def is_own(source: Any) -> bool:
@@ -106,40 +106,32 @@ def _activation_of(path: Path, options: LoadOptions, library: str) -> Activation
     )
 
 
-def _floats(state: Any, raw: bytes, path: Path, what: str) -> Tensors:
-    """Return the tensors of a part of a file as arrays, or raise an error."""
-    arrays = {}
-    for name, tensor in checked_state(state, raw, path, what).items():
-        values = tensor.detach().float().numpy()
-        if not np.isfinite(values).all():
-            raise PolicyError(f"tensor {name!r} is not finite: it holds NaN or infinity")
-        arrays[name] = np.ascontiguousarray(values, np.float32)
-    return arrays
-
-
-def _chain(tensors: Mapping[str, npt.NDArray[np.float32]], names: list[str], activation: Activation) -> list[Layer]:
-    """Return fully connected layers in the order of their names; the last has no activation."""
-    layers: list[Layer] = []
-    for name in names:
-        weight, bias = tensors[f"{name}.weight"], tensors.get(f"{name}.bias")
-        if weight.ndim != 2:
-            raise PolicyError(
-                f"tensor '{name}.weight' has {weight.ndim} dimensions; only fully connected layers are read"
-            )
-        if layers and layers[-1].n_outputs != weight.shape[1]:
+def _chain(tensors: Tensors, names: Sequence[str], activation: Activation) -> list[Layer]:
+    """Take fully connected layers that follow each other; the last has no activation."""
+    layers = tensors.layers(names, activation)
+    if not layers:
+        raise PolicyError("it has no fully connected layers of an actor")
+    for name, (before, after) in zip(names[1:], pairwise(layers), strict=True):
+        if before.n_outputs != after.n_inputs:
             raise PolicyError(
                 f"tensor '{name}.weight' does not follow the layer before it; only plain networks are read"
             )
-        layers.append(Layer(weight, np.zeros(len(weight), np.float32) if bias is None else bias, activation))
-    if not layers:
-        raise PolicyError("it has no fully connected layers of an actor")
-    return [*layers[:-1], Layer(layers[-1].weight, layers[-1].bias)]
+    return layers
 
 
-def _places(tensors: Mapping[str, Any], prefix: str) -> list[str]:
+def _names(tensors: Tensors, prefix: str) -> list[str]:
     """Return the names of the layers of a sequence, in order."""
-    found = (re.fullmatch(re.escape(prefix) + r"\.(\d+)\.weight", name) for name in tensors)
-    return [f"{prefix}.{place}" for place in sorted(int(match[1]) for match in found if match is not None)]
+    return [f"{prefix}.{place}" for place in tensors.places(prefix)]
+
+
+def _first_of(tensors: Tensors, *names: str) -> Array | None:
+    """Take the first of some tensors that there is."""
+    return next((tensors.take(name) for name in names if tensors.has(name)), None)
+
+
+def _moments(tensors: Tensors, *names: str) -> list[npt.NDArray[np.float64]]:
+    """Take observation statistics."""
+    return [tensors.take(name).astype(np.float64) for name in names]
 
 
 def _gaussian(layers: list[Layer], std: Any, bound: float, library: str) -> ActorPolicy:
@@ -160,72 +152,67 @@ def _categorical(layers: list[Layer], library: str) -> NetworkPolicy:
     return NetworkPolicy(tuple(layers), "log-probabilities", encoding, metadata={"library": library})
 
 
-def _refuse_memory(tensors: Mapping[str, Any]) -> None:
+def _part_of(saved: Any, raw: bytes, path: Path, key: str) -> Tensors:
+    """Return the tensors of a part of a file; refuse those of a memory."""
+    tensors = checked_state(saved[key], raw, path, key)
     memory = next((name for name in tensors if re.search(r"\b(rnn|lstm|gru|memory_a)\b", name)), None)
     if memory is not None:
         raise PolicyError(f"tensor {memory!r} belongs to a memory; only plain networks are read")
+    return Tensors(tensors)
 
 
 def _read_rsl_rl(saved: Any, raw: bytes, path: Path, activation: Activation) -> tuple[Any, Normalisation | None]:
     key = "actor_state_dict" if "actor_state_dict" in saved else "model_state_dict"
-    tensors = _floats(saved[key], raw, path, key)
-    _refuse_memory(tensors)
-    prefix = next((each for each in ("actor.mlp", "mlp", "actor") if f"{each}.0.weight" in tensors), "actor")
-    spread = next((tensors[n] for n in ("std", "actor.std", "distribution.std_param") if n in tensors), None)
-    log_std = np.log(np.maximum(spread, 1e-6)) if spread is not None else None
-    log_std = next((tensors[n] for n in ("log_std", "distribution.log_std_param") if n in tensors), log_std)
-    policy = _gaussian(_chain(tensors, _places(tensors, prefix), activation), log_std, np.inf, "rsl_rl")
-    statistics = (
-        _floats(saved["obs_norm_state_dict"], raw, path, "statistics") if "obs_norm_state_dict" in saved else {}
-    )
-    for name in ("obs_normalizer", "actor_obs_normalizer", "actor.obs_normalizer"):
-        if f"{name}._mean" in tensors:
-            statistics = {
-                part: tensors[f"{name}.{part}"] for part in ("_mean", "_var", "_std") if f"{name}.{part}" in tensors
-            }
-    if not statistics:
-        return policy, None
-    std = statistics["_std"] if "_std" in statistics else np.sqrt(statistics["_var"])
-    mean, spreads = (values.astype(np.float64) for values in (statistics["_mean"], std))
-    return policy, Normalisation(mean, (spreads + _RSL_EPSILON) ** 2, 0.0, np.inf)
+    tensors = _part_of(saved, raw, path, key)
+    prefix = next((each for each in ("actor.mlp", "mlp", "actor") if tensors.has(f"{each}.0.weight")), "actor")
+    log_std = _first_of(tensors, "log_std", "distribution.log_std_param")
+    spread = _first_of(tensors, "std", "actor.std", "distribution.std_param")
+    if log_std is None and spread is not None:
+        log_std = np.log(np.maximum(spread, 1e-6))
+    policy = _gaussian(_chain(tensors, _names(tensors, prefix), activation), log_std, np.inf, "rsl_rl")
+    normalizers = ("obs_normalizer.", "actor_obs_normalizer.", "actor.obs_normalizer.")
+    statistics, start = tensors, next((each for each in normalizers if tensors.has(f"{each}_mean")), "")
+    if not start:
+        if not saved.get("obs_norm_state_dict"):
+            return policy, None
+        statistics = _part_of(saved, raw, path, "obs_norm_state_dict")
+    (mean,) = _moments(statistics, f"{start}_mean")
+    has_std = statistics.has(f"{start}_std")
+    std = statistics.take(f"{start}_std") if has_std else np.sqrt(statistics.take(f"{start}_var"))
+    return policy, Normalisation(mean, (std.astype(np.float64) + _RSL_EPSILON) ** 2, 0.0, np.inf)
 
 
 def _read_skrl(saved: Any, raw: bytes, path: Path, activation: Activation) -> tuple[Any, Normalisation | None]:
-    tensors = _floats(saved["policy"], raw, path, "policy")
-    _refuse_memory(tensors)
-    # Shared models hold the layers of the value, too.
-    own = {name: each for name, each in tensors.items() if not name.startswith("value")}
-    names = [name.removesuffix(".weight") for name in own if name.endswith(".weight")]
-    layers = _chain(own, names, activation)
-    spread = tensors.get("log_std_parameter")
+    tensors = _part_of(saved, raw, path, "policy")
+    tensors.drop("value")  # shared models hold the layers of the value, too
+    names = [name.removesuffix(".weight") for name in tensors.left if name.endswith(".weight")]
+    layers = _chain(tensors, names, activation)
+    spread = _first_of(tensors, "log_std_parameter")
     policy = _categorical(layers, "skrl") if spread is None else _gaussian(layers, spread, np.inf, "skrl")
-    if spread is None and any("std" in name for name in tensors):
+    if spread is None and any("std" in name for name in tensors.left):
         raise PolicyError("its policy has a spread that is no log_std_parameter, which is not supported")
     key = next((key for key in ("observation_preprocessor", "state_preprocessor") if saved.get(key)), None)
     if key is None:
         return policy, None
-    found = _floats(saved[key], raw, path, key)
-    mean, var = (found[name].astype(np.float64) for name in ("running_mean", "running_variance"))
+    mean, var = _moments(_part_of(saved, raw, path, key), "running_mean", "running_variance")
     return policy, Normalisation(mean, (np.sqrt(var) + _SKRL_EPSILON) ** 2, 0.0, _SKRL_CLIP)
 
 
 def _read_rl_games(saved: Any, raw: bytes, path: Path, activation: Activation) -> tuple[Any, Normalisation | None]:
-    tensors = _floats(saved["model"], raw, path, "model")
-    _refuse_memory(tensors)
-    prefix = "a2c_network.actor_mlp"
-    if any(name.startswith("a2c_network.actor_cnn") for name in tensors):
+    tensors = _part_of(saved, raw, path, "model")
+    if tensors.any_of("a2c_network.actor_cnn"):
         raise PolicyError("its network reads pictures (actor_cnn), which is not supported")
-    hidden = _places(tensors, prefix)
-    if "a2c_network.mu.weight" in tensors:
+    hidden = _names(tensors, "a2c_network.actor_mlp")
+    if tensors.has("a2c_network.mu.weight"):
         layers = _chain(tensors, [*hidden, "a2c_network.mu"], activation)
-        policy: Any = _gaussian(layers, tensors.get("a2c_network.sigma"), 1.0, "rl_games")
-    elif "a2c_network.logits.weight" in tensors:
+        policy: Any = _gaussian(layers, _first_of(tensors, "a2c_network.sigma"), 1.0, "rl_games")
+    elif tensors.has("a2c_network.logits.weight"):
         policy = _categorical(_chain(tensors, [*hidden, "a2c_network.logits"], activation), "rl_games")
     else:
         raise PolicyError("its network has neither mu nor logits; other actions of rl_games are not supported")
-    if "running_mean_std.running_mean" not in tensors:
+    if not tensors.has("running_mean_std.running_mean"):
         return policy, None
-    mean, var = (tensors[f"running_mean_std.running_{name}"].astype(np.float64) for name in ("mean", "var"))
+    mean, var = _moments(tensors, "running_mean_std.running_mean", "running_mean_std.running_var")
     return policy, Normalisation(mean, var, _GAMES_EPSILON, _GAMES_CLIP)
 
 

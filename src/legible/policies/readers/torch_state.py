@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from gymnasium import spaces
 from torch import nn
@@ -41,6 +40,7 @@ from legible.policies.network import Layer, NetworkPolicy
 from legible.policies.normalising import normalised_file
 from legible.policies.protocol import Policy, PolicyError, UnclearPolicyError, naming
 from legible.policies.registry import LoadOptions, PolicyReader
+from legible.policies.tensors import Tensors
 from legible.policies.torch_file import is_torchscript, read_state
 
 SUFFIXES = (".pt", ".pth", ".ckpt")
@@ -160,7 +160,8 @@ _OF_A_NETWORK: Mapping[str, Callable[[Any], Any]] = {
 
 def policy_of_state(state: Mapping[str, torch.Tensor], said: Architecture, path: Path) -> NetworkPolicy | ActorPolicy:
     """Return the policy of tensors with a description."""
-    parts = [_part(state, layer, path) for layer in said.layers]
+    with naming(path):
+        parts = [_part(Tensors(state), layer) for layer in said.layers]
     last = next((part for part in reversed(parts) if isinstance(part, Layer)), None)
     if last is None or parts[-1] is not last:
         raise PolicyError(f"{path}: the last layer must be fully connected")
@@ -214,31 +215,21 @@ class _Divide(nn.Module):
         return values / self.by
 
 
-def _part(state: Mapping[str, torch.Tensor], layer: LayerDescription, path: Path) -> Layer | nn.Module:
-    weight = array_in(state, f"{layer.name}.weight", path)
-    has_bias = f"{layer.name}.bias" in state
-    bias = array_in(state, f"{layer.name}.bias", path) if has_bias else np.zeros(len(weight), np.float32)
+def _part(tensors: Tensors, layer: LayerDescription) -> Layer | nn.Module:
+    name = f"{layer.name}.weight"
+    if not tensors.has(name):
+        more = " …" if len(tensors.left) > 8 else ""
+        raise PolicyError(f"there is no tensor {name!r}; there are {', '.join(list(tensors.left)[:8])}{more}")
     try:
-        activation = Activation.of(layer.activation)
-        if weight.ndim == 4:
-            return nn.Sequential(convolution(weight, bias, layer.stride, layer.padding), Activated(activation))
-        return Layer(weight, bias, activation)
+        if tensors.dimensions(name) != 4:
+            return tensors.layer(layer.name, layer.activation)
+        weight = tensors.take(name)
+        has_bias = tensors.has(f"{layer.name}.bias")
+        bias = tensors.take(f"{layer.name}.bias", 1) if has_bias else np.zeros(len(weight), np.float32)
+        activated = Activated(Activation.of(layer.activation))
+        return nn.Sequential(convolution(weight, bias, layer.stride, layer.padding), activated)
     except (PolicyError, RuntimeError) as error:
-        raise PolicyError(f"{path}: layer {layer.name!r}: {error}") from error
-
-
-def array_in(state: Mapping[str, torch.Tensor], name: str, path: Path) -> npt.NDArray[np.float32]:
-    """Return a tensor of a file as an array of finite numbers, or raise an error."""
-    tensor = state.get(name)
-    if tensor is None:
-        known = ", ".join(list(state)[:8])
-        raise PolicyError(f"{path}: there is no tensor {name!r}; there are {known}{' …' if len(state) > 8 else ''}")
-    if not tensor.is_floating_point():
-        raise PolicyError(f"{path}: tensor {name!r} holds {tensor.dtype}, not numbers of a network")
-    values: npt.NDArray[np.float32] = tensor.detach().float().numpy()
-    if not np.isfinite(values).all():
-        raise PolicyError(f"{path}: tensor {name!r} is not finite: it holds NaN or infinity")
-    return values
+        raise PolicyError(f"layer {layer.name!r}: {error}") from error
 
 
 READER = PolicyReader(

@@ -1,6 +1,6 @@
 """Network layers from the tensors of a policy of Stable-Baselines3.
 
-- `Tensors`: the tensors by name, each checked when it is taken.
+- `ZipTensors`: the tensors by name, each checked when it is taken.
 - `hidden_layers`, `q_layers`: the layers of a sequence of modules.
 - `average_quantiles`, `average_layer`: convert the last layer of QR-DQN to Q-values.
 - `check_ends`: check that the layers fit each other and the spaces.
@@ -8,12 +8,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from legible.policies.activations import Activation
@@ -22,75 +20,26 @@ from legible.policies.network import Layer
 from legible.policies.protocol import PolicyError
 from legible.policies.sb3.archive import Contents
 from legible.policies.sb3.description import Between
+from legible.policies.tensors import Tensors
 
-_TENSOR_NAME = re.compile(r"(\d+)\.(weight|bias|ra_mean)")
 
+class ZipTensors(Tensors):
+    """The tensors of the policy in a zip; every tensor must be taken or dropped."""
 
-class Tensors:
-    """The tensors of a policy by name, each checked when it is taken; every tensor must be taken or dropped."""
-
-    def __init__(
-        self, contents: Contents, tensors: dict[str, torch.Tensor], *, biases_may_be_missing: bool = False
-    ) -> None:
+    def __init__(self, contents: Contents, tensors: dict[str, torch.Tensor], *, needs_biases: bool = True) -> None:
+        super().__init__(tensors, "policy.pth", exact=True, needs_biases=needs_biases)
         self.contents = contents
-        self.biases_may_be_missing = biases_may_be_missing
-        self._left = tensors
-
-    def drop(self, *prefixes: str) -> None:
-        """Drop the tensors with these prefixes, which have no part in choosing actions."""
-        self._left = {name: tensor for name, tensor in self._left.items() if not name.startswith(prefixes)}
-
-    def take(self, name: str, dimensions: int) -> npt.NDArray[np.float32]:
-        """Take one tensor as an array."""
-        tensor = self._left.pop(name, None)
-        where = f"{self.contents.path}: tensor {name!r} of policy.pth"
-        if tensor is None:
-            raise PolicyError(f"{where} is missing")
-        if tensor.dtype != torch.float32:
-            raise PolicyError(f"{where} has type {tensor.dtype}, but weights are torch.float32")
-        if tensor.ndim != dimensions:
-            raise PolicyError(f"{where} has shape {tuple(tensor.shape)}, but {dimensions} dimensions are expected")
-        values: npt.NDArray[np.float32] = tensor.detach().numpy()
-        if not np.isfinite(values).all():
-            raise PolicyError(f"{where} is not finite: it holds NaN or infinity")
-        return values
-
-    def has(self, name: str) -> bool:
-        """Return whether there is a tensor with this name."""
-        return name in self._left
-
-    def any_of(self, prefix: str) -> bool:
-        """Return whether there is a tensor with this prefix."""
-        return any(name.startswith(prefix) for name in self._left)
-
-    def linear(self, name: str) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-        """Take weight and bias of a fully connected layer; a missing bias is zero."""
-        weight = self.take(f"{name}.weight", 2)
-        if self.biases_may_be_missing and not self.has(f"{name}.bias"):
-            return weight, np.zeros(len(weight), np.float32)
-        bias = self.take(f"{name}.bias", 1)
-        if len(weight) != len(bias):
-            raise PolicyError(
-                f"{self.contents.path}: tensor '{name}.bias' has {len(bias)} numbers for the {len(weight)} rows of "
-                f"'{name}.weight'"
-            )
-        return weight, bias
-
-    def places(self, prefix: str) -> list[int]:
-        """Return the sorted positions of the modules with tensors in the sequence `prefix`."""
-        inner = (name.removeprefix(f"{prefix}.") for name in self._left if name.startswith(f"{prefix}."))
-        return sorted({int(found[1]) for name in inner if (found := _TENSOR_NAME.fullmatch(name)) is not None})
 
     def finish(self) -> None:
         """Refuse the policy if a tensor was not taken."""
-        if self._left:
-            name = sorted(self._left)[0]
+        if self.left:
+            name = sorted(self.left)[0]
             if "features_extractor" in name:
                 self.contents.refuse(f"tensor {name!r} belongs to a custom feature extractor")
             self.contents.refuse(f"tensor {name!r} has no place in a plain feed-forward network")
 
 
-def hidden_layers(tensors: Tensors, prefix: str, activation: Between, last: int | None = None) -> list[Layer]:
+def hidden_layers(tensors: ZipTensors, prefix: str, activation: Between, last: int | None = None) -> list[Layer]:
     """Take the layers of a sequence linear, activation, linear, activation …, before the position `last`."""
     layers: list[Layer] = []
     for place in (place for place in tensors.places(prefix) if last is None or place < last):
@@ -110,7 +59,7 @@ def hidden_layers(tensors: Tensors, prefix: str, activation: Between, last: int 
     return layers
 
 
-def q_layers(tensors: Tensors, prefix: str, activation: Between) -> tuple[Layer, ...]:
+def q_layers(tensors: ZipTensors, prefix: str, activation: Between) -> tuple[Layer, ...]:
     """Take the layers of a sequence of modules that ends with a linear layer, or of a single linear layer."""
     if tensors.has(f"{prefix}.weight"):
         return (Layer(*tensors.linear(prefix)),)
@@ -148,7 +97,7 @@ def average_layer(head: Layer, n_quantiles: int) -> Layer:
     return Layer(weight.astype(np.float32), bias.astype(np.float32))
 
 
-def check_ends(tensors: Tensors, layers: tuple[Layer, ...], encoding: Encoding, n_actions: int) -> None:
+def check_ends(tensors: ZipTensors, layers: tuple[Layer, ...], encoding: Encoding, n_actions: int) -> None:
     """Raise an error if the layers do not fit each other or the spaces."""
     path = tensors.contents.path
     width = encoding.width

@@ -49,7 +49,7 @@ from legible.policies.sb3.description import (
     options_of,
     uses_sde,
 )
-from legible.policies.sb3.layers import Tensors, average_quantiles, check_ends, hidden_layers, q_layers
+from legible.policies.sb3.layers import ZipTensors, average_quantiles, check_ends, hidden_layers, q_layers
 from legible.policies.sb3.spaces import encoding_of, has_plain_spaces, n_actions_of, space_of
 
 _EXTRACTOR_PREFIXES = ("", "pi_", "q_net.", "quantile_net.", "actor.")
@@ -70,7 +70,7 @@ def read_sb3_zip(contents: Contents, algorithm: Algorithm | None, given: LoadOpt
         algorithm = algorithm_of(contents, algorithm)
         options = options_of(contents)
         activation = activation_of(contents, options, algorithm, given.activation)
-        tensors = Tensors(contents, read_tensors(contents.path), biases_may_be_missing=algorithm == "ARS")
+        tensors = ZipTensors(contents, read_tensors(contents.path), needs_biases=algorithm != "ARS")
         builder = _Builder(contents, algorithm, options, tensors, activation, uses_sde(contents, options))
         metadata: dict[str, Any] = {"algorithm": algorithm}
         if contents.version is not None:
@@ -97,7 +97,7 @@ class _Builder:
     contents: Contents
     algorithm: Algorithm
     options: Mapping[str, Any]
-    tensors: Tensors
+    tensors: ZipTensors
     activation: Between
     sde: bool
 
