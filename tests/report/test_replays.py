@@ -264,7 +264,7 @@ def test_pictures_that_would_be_left_out_are_not_drawn(cart_pole, monkeypatch: p
     assert len(drawn) == 61
     drawn.clear()
     few = watch(cart_pole, PictureScene(6000), 60, [])
-    assert len(few["steps"]) <= len(drawn) <= 3 * len(few["steps"])
+    assert len(few["steps"]) <= len(drawn) < 61  # pictures of the first steps are equal, so they need no room
     kept = [whole["pictures"][whole["numbers"][whole["steps"].index(step)]] for step in few["steps"]]
     assert [few["pictures"][number] for number in few["numbers"]] == kept
 

@@ -141,7 +141,7 @@ class AdaptedPolicy:
 
     def _size_for(self, n: int) -> int:
         """Return the smallest size of a batch that holds n rows and gives the same bits as one of `rows`."""
-        method = "scores" if self.space is None else "part_scores" if self._has_part_scores else "predict"
+        method = "scores" if self.space is None else "part_scores" if self._traits.has_part_scores else "predict"
         return next(size for size in equal_sizes(cast("Hashable", self.policy), self.rows, method) if size >= n)
 
     def scores(self, observations: Observations) -> Scores:
