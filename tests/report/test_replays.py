@@ -256,6 +256,19 @@ def test_pictures(cart_pole) -> None:
     assert scene.frames()["numbers"] == [0, 0]  # equal pictures are stored once
 
 
+def test_pictures_that_would_be_left_out_are_not_drawn(cart_pole, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = []
+    render = cart_pole.render
+    monkeypatch.setattr(cart_pole, "render", lambda: drawn.append(1) or render())
+    whole = watch(cart_pole, PictureScene(10**6), 60, [])
+    assert len(drawn) == 61
+    drawn.clear()
+    few = watch(cart_pole, PictureScene(6000), 60, [])
+    assert len(few["steps"]) <= len(drawn) < 61  # pictures of the first steps are equal, so they need no room
+    kept = [whole["pictures"][whole["numbers"][whole["steps"].index(step)]] for step in few["steps"]]
+    assert [few["pictures"][number] for number in few["numbers"]] == kept
+
+
 def test_features_are_shown_without_pictures(mirror) -> None:
     env, scene = scene_of(mirror.environment, mirror.space, [0, 1, 4], 0)
     assert isinstance(scene, FeatureScene)

@@ -51,26 +51,27 @@ def compare(
     no_habits: bool,
 ) -> None:
     """Compare policies on the same seeds: which is better, by how much, and where."""
-    from legible.workbench import compare_policies  # noqa: PLC0415
-
-    env, *policies = words
-    if Path(env, "study.json").is_file():
-        choice.refuse_environment_options(env)
-        where, policies = open_study(Path(env), trust=choice.trust).environment, list(words)
-    else:
-        where = choice.environment(env)
-    if len(policies) < 2:
-        raise LegibleError("give ENV and at least two policies: legible compare CartPole-v1 old.zip new.zip.")
-    chosen: list[Any] = []
-    for word in policies:
-        if Path(word, "study.json").is_file():
-            chosen.append(open_study(Path(word), trust=choice.trust))
-        else:
-            # Only policies that are code need an output and a fallback.
-            unfit = () if names_code(word) else ("output", "fallback")
-            options = {name: value for name, value in options_of_policy(vars(choice)).items() if name not in unfit}
-            chosen.append(load_typed_policy(where, word, options, trust=choice.trust))
     with Bars(quiet=choice.as_json) as bars:
+        bars.now("loading the policy and the environment")
+        from legible.workbench import compare_policies  # noqa: PLC0415
+
+        env, *policies = words
+        if Path(env, "study.json").is_file():
+            choice.refuse_environment_options(env)
+            where, policies = open_study(Path(env), trust=choice.trust).environment, list(words)
+        else:
+            where = choice.environment(env)
+        if len(policies) < 2:
+            raise LegibleError("give ENV and at least two policies: legible compare CartPole-v1 old.zip new.zip.")
+        chosen: list[Any] = []
+        for word in policies:
+            if Path(word, "study.json").is_file():
+                chosen.append(open_study(Path(word), trust=choice.trust))
+            else:
+                # Only policies that are code need an output and a fallback.
+                unfit = () if names_code(word) else ("output", "fallback")
+                options = {name: value for name, value in options_of_policy(vars(choice)).items() if name not in unfit}
+                chosen.append(load_typed_policy(where, word, options, trust=choice.trust))
         found = compare_policies(
             where,
             *chosen,

@@ -85,11 +85,11 @@ def run(choice: StudyChoice, until: str | None, minutes: float | None, other: tu
     A run that was stopped continues with the same command, or with 'legible run STUDY'. 'legible run STUDY --minutes N'
     tests what a finished study left undecided on new seeds.
     """
-    from legible.study.budget import fit_composition, fit_continuation  # noqa: PLC0415
-    from legible.workbench import export_checks  # noqa: PLC0415
-
     started = time.monotonic()
     with working(choice) as study:
+        from legible.study.budget import fit_composition, fit_continuation  # noqa: PLC0415
+        from legible.workbench import export_checks  # noqa: PLC0415
+
         seconds = None if minutes is None else 60.0 * minutes
         if until is not None:
             _run_until(study, choice, until)

@@ -98,26 +98,27 @@ def try_command(
             "give ENV, POLICY and at least one RULE, or STUDY and at least one RULE, such as: legible try CartPole-v1 "
             "policy.zip '+Left <- pole.angle < 0'."
         )
-    from legible.workbench import try_rule  # noqa: PLC0415
-
-    where: Any
-    options: dict[str, Any] = {}
-    if is_study:
-        choice.refuse_environment_options(words[0], relations=relations)
-        where, policy, rules = open_study(Path(words[0]), trust=choice.trust), None, words[1:]
-    else:
-        where, policy, rules = choice.environment(words[0]), words[1], words[2:]
-        look_here_for_policy(words[1])
-        options = {
-            "names": choice.names,
-            "features": choice.features,
-            "relations": relations or None,
-            "seed": choice.seed,
-            "stochastic": choice.stochastic,
-            "cache": not choice.no_cache,
-            "policy_options": options_of_policy(vars(choice)),
-        }
     with Bars(quiet=choice.as_json) as bars:
+        bars.now("loading the policy and the environment")
+        from legible.workbench import try_rule  # noqa: PLC0415
+
+        where: Any
+        options: dict[str, Any] = {}
+        if is_study:
+            choice.refuse_environment_options(words[0], relations=relations)
+            where, policy, rules = open_study(Path(words[0]), trust=choice.trust), None, words[1:]
+        else:
+            where, policy, rules = choice.environment(words[0]), words[1], words[2:]
+            look_here_for_policy(words[1])
+            options = {
+                "names": choice.names,
+                "features": choice.features,
+                "relations": relations or None,
+                "seed": choice.seed,
+                "stochastic": choice.stochastic,
+                "cache": not choice.no_cache,
+                "policy_options": options_of_policy(vars(choice)),
+            }
         found = try_rule(
             where,
             policy,

@@ -70,11 +70,12 @@ def verify(
 
     options: dict[str, Any] = {"policy_options": options_of_policy(of_policy)}
     try:
-        from legible.workbench import verify as verify_study  # noqa: PLC0415
-
-        look_here_for_policy(policy)
-        opened = open_study(study, trust=trust)
         with Bars(quiet=as_json) as bars:
+            bars.now("loading the policy and the environment")
+            from legible.workbench import verify as verify_study  # noqa: PLC0415
+
+            look_here_for_policy(policy)
+            opened = open_study(study, trust=trust)
             found = verify_study(
                 opened,
                 policy,

@@ -12,6 +12,7 @@ kind "other".
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple, cast, get_args
 
 from legible.environments.domain_registry import load_by_name
@@ -71,8 +72,9 @@ class Ending(NamedTuple):
         """
         return f"{self.kind}: {self.words}"
 
-    @classmethod
-    def parse(cls, text: str) -> Ending:
+    @staticmethod
+    @lru_cache(maxsize=1024)  # every episode has an ending, and few are different
+    def parse(text: str) -> Ending:
         """Read a text; a kind alone gets plain words, and words alone get the kind "other".
 
         >>> Ending.parse("failure: it crashes"), Ending.parse("success").words, Ending.parse("it stops").kind
@@ -80,9 +82,9 @@ class Ending(NamedTuple):
         """
         kind, _, words = (part.strip() for part in text.partition(":"))
         if kind not in get_args(EndingKind):
-            return cls("other", text.strip())
+            return Ending("other", text.strip())
         known = cast("EndingKind", kind)
-        return cls(known, words or _PLAIN_WORDS[known])
+        return Ending(known, words or _PLAIN_WORDS[known])
 
 
 class LastStep(NamedTuple):

@@ -34,7 +34,7 @@ from legible.evaluation.failures import WorstCase
 from legible.evaluation.objectives import find_objective
 from legible.evaluation.pairs import PairedPlay, Pairs
 from legible.evaluation.rare_losses import WorstLoss, judge_rare_losses
-from legible.evaluation.recorded import EpisodeRecord, Repetition, find_repetition
+from legible.evaluation.recorded import REPEATED_EPISODES, EpisodeRecord, Repetition, find_repetition
 from legible.evaluation.statistics import POWER, Standing, benjamini_hochberg
 from legible.evaluation.units import Setup, Treatment, UnitResult, run_units
 from legible.evaluation.verdicts import Evaluation, Sample, Verdict
@@ -296,11 +296,15 @@ def _open_race(
     run: Runner,
     on_episodes: Callable[[int], None] | None,
 ) -> tuple[Race, Repetition]:
-    """Return a race on the seeds of a stage, and whether the same seed gives the same episode there."""
+    """Return a race on the seeds of a stage, and whether the same seed gives the same episode.
+
+    Seeds of the race answer that for both stages: a study has played them before, and its store holds them.
+    """
     searches = stage == SEARCH_STAGE
-    repetition = find_repetition(setup, seed, stage, run)
+    repetition = find_repetition(setup, seed, "racing", run)
     this = replace(setup, treatments=(), rows=repetition.rows)
-    record = EpisodeRecord(this, seed, stage, SEARCH_SEEDS if searches else settings.race_seeds, run, on_episodes)
+    most, repeated = (SEARCH_SEEDS, 0) if searches else (settings.race_seeds, REPEATED_EPISODES)
+    record = EpisodeRecord(this, seed, stage, most, run, on_episodes, repeated=min(repeated, most))
     return Race(PairedPlay(this, repetition, record, run, on_episodes, full_units=searches), settings), repetition
 
 

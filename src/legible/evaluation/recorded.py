@@ -259,6 +259,9 @@ class EpisodeRecord:
         Guidance of the episodes; None: unguided.
     first
         Number of seeds of the stage to skip.
+    repeated
+        Number of the first seeds that `find_repetition` has played on this stage: they are a unit of their own, which a
+        store holds already.
     """
 
     def __init__(
@@ -271,16 +274,17 @@ class EpisodeRecord:
         on_episodes: Callable[[int], None] | None = None,
         treatment: RuleSet | Treatment | None = None,
         first: int = 0,
+        repeated: int = 0,
     ) -> None:
         self.treatment = treatment
         self._setup = replace(setup, treatments=() if treatment is None else (treatment,))
         self.stage, self._run, self._on_episodes = stage, run, on_episodes
         self.seeds = np.array(stage_seeds(seed, stage, first, most), np.int64)
-        self._units = cut_into_units(
-            [UNGUIDED if treatment is None else 0] * most,
-            self.seeds.tolist(),
-            min(RECORD_EPISODES, setup.play.unit_episodes),
-        )
+        treatments, size = [UNGUIDED if treatment is None else 0] * most, min(RECORD_EPISODES, setup.play.unit_episodes)
+        seeds = self.seeds.tolist()
+        early = cut_into_units(treatments[:repeated], seeds[:repeated], max(1, repeated))
+        self._units = early + cut_into_units(treatments[repeated:], seeds[repeated:], size)
+        self._ends = np.cumsum([len(unit) for unit in self._units])
         self._parts: dict[int, RecordedEpisodes] = {}
         self._results: list[UnitResult] = []
         self._whole: UnitResult | None = None
@@ -313,7 +317,7 @@ class EpisodeRecord:
         if self.known >= wanted:
             return self.known
         first = len(self._results)
-        new = self._units[first : -(-wanted // len(self._units[0]))]
+        new = self._units[first : int(np.searchsorted(self._ends, wanted)) + 1]
         played = self._run(self._setup, new, kept=STEPS, stage=self.stage, on_episodes=self._on_episodes)
         start = 0
         for i, unit in enumerate(new, start=first):
@@ -326,9 +330,18 @@ class EpisodeRecord:
 
     def parts(self, first: int, last: int) -> list[tuple[slice, RecordedEpisodes]]:
         """Return the units that hold the seeds from `first` up to but not including `last`, and their places."""
-        size = len(self._units[0])
-        numbers = range(first // size, min(len(self._results), -(-last // size)))
-        return [(slice(i * size, i * size + len(self._results[i])), self._part(i)) for i in numbers]
+        if first >= last or not self._results:
+            return []
+        numbers = range(self._unit_of(first), min(len(self._results), self._unit_of(last - 1) + 1))
+        return [(slice(self._begin(i), self._begin(i) + len(self._results[i])), self._part(i)) for i in numbers]
+
+    def _unit_of(self, place: Any) -> Any:
+        """Return the number of the unit that holds a seed, or those of several seeds."""
+        return np.searchsorted(self._ends, place, side="right")
+
+    def _begin(self, i: int) -> int:
+        """Return the place of the first seed of a unit."""
+        return int(self._ends[i]) - len(self._units[i])
 
     def starts_at(
         self, places: NDArray[np.int64], steps: NDArray[np.int64], fired: NDArray[np.int64], changed: NDArray[np.int64]
@@ -342,15 +355,15 @@ class EpisodeRecord:
         fired, changed
             Numbers of steps before it in which a treatment triggered, and in which it changed the action.
         """
-        size = len(self._units[0])
+        units = self._unit_of(places)
         order, found = [], []
-        for i in np.unique(places // size).tolist():
+        for i in np.unique(units).tolist():
             part = self._part(i)
             if not part.states.shape[1]:
                 return None
-            mine = np.flatnonzero(places // size == i)
+            mine = np.flatnonzero(units == i)
             known = steps[mine]
-            begins = part.starts[places[mine] - i * size]
+            begins = part.starts[places[mine] - self._begin(i)]
             rows = begins + known
             # Summed one after the other, as in play, so that the bits are the same.
             returns, costs = (
@@ -368,11 +381,11 @@ class EpisodeRecord:
 
     def known_part(self, places: NDArray[np.int64], steps: NDArray[np.int64]) -> KnownPart:
         """Return what is recorded of the first steps of episodes."""
-        size, returns = len(self._units[0]), np.zeros(len(places))
-        for i in np.unique(places // size).tolist():
+        units, returns = self._unit_of(places), np.zeros(len(places))
+        for i in np.unique(units).tolist():
             part = self._part(i)
-            for mine in np.flatnonzero(places // size == i).tolist():
-                begin = part.starts[places[mine] - i * size]
+            for mine in np.flatnonzero(units == i).tolist():
+                begin = part.starts[places[mine] - self._begin(i)]
                 rewards = part.rewards[begin : begin + steps[mine]]
                 # Summed one after the other, as in play, so that the bits are the same.
                 returns[mine] = np.cumsum(rewards)[-1] if len(rewards) else 0.0

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, cast
@@ -23,6 +24,7 @@ from legible.environments import Env, EnvironmentSpec, FeatureMap, find_feature_
 from legible.environments.feature_readers import unflatten_observations
 from legible.errors import LegibleError
 from legible.features import FeatureSpace, scores_of
+from legible.play.batch_sizes import equal_sizes
 from legible.policies import ActingPolicy, Policy, PolicyError, ScoreKind, acting
 from legible.policies.protocol import (
     FALLBACK_SCORE,
@@ -73,10 +75,11 @@ class AdaptedPolicy:
         Content of the rows that the environment shows, and where the policy's observation stands in them. None: the
         environment shows flat observations.
     rows
-        Size of the batches that the policy sees; 0 leaves batches unchanged. Matrix products may differ in the last bit
-        between batch shapes. If all batches have one shape, the scores of a state depend on that state alone (with the
-        linear algebra of today's processors; `legible.evaluation.recorded` checks it for every study), and an episode
-        is the same to the bit alone, among others, and in a batch that shrinks.
+        Size of the batches that the policy sees, or a smaller one that gives the same bits
+        (`legible.play.batch_sizes`); 0 leaves batches unchanged. Matrix products may differ in the last bit between
+        batch shapes. With batches of equal bits, the scores of a state depend on that state alone (with the linear
+        algebra of today's processors; `legible.evaluation.recorded` checks it for every study), and an episode is the
+        same to the bit alone, among others, and in a batch that shrinks.
     """
 
     policy: Policy | ActingPolicy
@@ -136,6 +139,11 @@ class AdaptedPolicy:
     def _traits(self) -> PolicyTraits:
         return traits_of(self.policy)
 
+    def _size_for(self, n: int) -> int:
+        """Return the smallest size of a batch that holds n rows and gives the same bits as one of `rows`."""
+        method = "scores" if self.space is None else "part_scores" if self._traits.has_part_scores else "predict"
+        return next(size for size in equal_sizes(cast("Hashable", self.policy), self.rows, method) if size >= n)
+
     def scores(self, observations: Observations) -> Scores:
         """Return the scores ``float[n, actions]``, or those of all choices by the deterministic policy."""
         if self.space is not None:
@@ -146,7 +154,8 @@ class AdaptedPolicy:
         pieces = [self._own_scores(observations[i : i + rows]) for i in range(0, n - rows + 1, rows)]
         left = n % rows
         if left:
-            pieces.append(self._own_scores(observations[_filled(n - left, left, rows)])[:left])
+            filled = _filled(n - left, left, self._size_for(left))
+            pieces.append(self._own_scores(observations[filled])[:left])
         return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
     def outputs(
@@ -170,7 +179,7 @@ class AdaptedPolicy:
         pieces = []
         for first in range(0, len(observations), self.rows):
             n = min(self.rows, len(observations) - first)
-            rows = _filled(first, n, self.rows)
+            rows = _filled(first, n, self._size_for(n))
             whole = self._compute(
                 observations[rows], None if keys is None else keys[rows], None if steps is None else steps[rows]
             )

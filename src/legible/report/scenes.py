@@ -30,6 +30,8 @@ PICTURE_WIDTH = 240
 PICTURE_HEIGHT = 200
 MOST_PICTURES = 120
 COLOURS = 64
+_FORMATS = ("png", "jpeg")
+_FEWEST = 3  # an episode keeps the first and the last picture
 
 
 class Scene(Protocol):
@@ -65,33 +67,61 @@ class PictureScene:
     def __init__(self, budget: int) -> None:
         self.layout: dict[str, Any] = {}
         self._budget = budget
-        self._chosen: set[int] = set()
+        self._chosen: list[int] = []
         self._seen: dict[int, NDArray[np.uint8]] = {}
+        self._encoded: dict[bytes, dict[str, str]] = {}  # data URLs of a picture, by format
 
     def begin(self, steps: int, marked: Iterable[int]) -> None:
         """Choose the steps to draw: the first, the last, marked ones, and others evenly between."""
-        self._seen = {}
+        self._seen, self._encoded = {}, {}
         must = [step for step in marked if step <= steps]
         if len(must) > MOST_PICTURES // 2:
             must = [must[i] for i in np.linspace(0, len(must) - 1, MOST_PICTURES // 2).round().astype(int)]
         even = np.linspace(0, steps, min(steps + 1, MOST_PICTURES - len(must))).round().astype(int)
-        self._chosen = {0, steps, *must, *(int(step) for step in even)}
+        self._chosen = sorted({0, steps, *must, *(int(step) for step in even)})
 
     def see(self, env: Env, observation: Any, step: int) -> None:  # noqa: ARG002
-        """Render the environment in a chosen step."""
+        """Render the environment in a chosen step; draw fewer of the rest once the pictures are too large."""
         if step in self._chosen:
-            self._seen[step] = _shrink(np.asarray(env.render()))
+            picture = _shrink(np.asarray(env.render()))
+            self._seen[step] = picture
+            self._encode(picture)
+            while self._least_size() > self._budget and len(self._chosen) >= _FEWEST:
+                self._leave_out_half()
 
     def frames(self) -> dict[str, Any]:
         """Return distinct pictures as data URLs, and the number of the picture of every drawn step."""
-        steps = sorted(self._seen)
         while True:
-            pictures, numbers = _encode_pictures([self._seen[step] for step in steps])
-            if sum(map(len, pictures)) <= self._budget or len(steps) < 3:
+            steps = sorted(self._seen)
+            pictures, numbers = self._urls([self._seen[step] for step in steps])
+            if sum(map(len, pictures)) <= self._budget or len(steps) < _FEWEST:
                 break
-            steps = [*steps[:-1:2], steps[-1]]
+            self._leave_out_half()
         self.layout = {"width": self._seen[steps[0]].shape[1], "height": self._seen[steps[0]].shape[0]}
         return {"pictures": pictures, "steps": steps, "numbers": numbers}
+
+    def _encode(self, picture: NDArray[np.uint8]) -> dict[str, str]:
+        """Return a picture as a data URL in every format; equal pictures are encoded once."""
+        key = picture.tobytes()
+        if key not in self._encoded:
+            self._encoded[key] = {kind: _picture_url(picture, kind) for kind in _FORMATS}
+        return self._encoded[key]
+
+    def _least_size(self) -> int:
+        """Return the size of the pictures so far, each in the format that suits it best."""
+        return sum(min(map(len, self._encoded[key].values())) for key in {p.tobytes() for p in self._seen.values()})
+
+    def _leave_out_half(self) -> None:
+        self._chosen = [*self._chosen[:-1:2], self._chosen[-1]]
+        self._seen = {step: self._seen[step] for step in self._chosen if step in self._seen}
+
+    def _urls(self, pictures: Sequence[NDArray[np.uint8]]) -> tuple[list[str], list[int]]:
+        """Return distinct pictures in the format that suits the middle one best, and the number of every picture."""
+        middle = self._encode(pictures[len(pictures) // 2])
+        kind = min(_FORMATS, key=lambda kind: len(middle[kind]))
+        known: dict[str, int] = {}
+        numbers = [known.setdefault(self._encode(picture)[kind], len(known)) for picture in pictures]
+        return list(known), numbers
 
 
 def _shrink(picture: NDArray[Any]) -> NDArray[np.uint8]:
@@ -105,20 +135,8 @@ def _shrink(picture: NDArray[Any]) -> NDArray[np.uint8]:
     return np.asarray(image)
 
 
-def _encode_pictures(pictures: Sequence[NDArray[np.uint8]]) -> tuple[list[str], list[int]]:
-    """Encode pictures, equal ones once, in the format that suits the middle one best."""
-    middle = pictures[len(pictures) // 2]
-    kind = min(("png", "jpeg"), key=lambda kind: len(_encode_picture(middle, kind)))
-    known: dict[bytes, int] = {}
-    encoded: list[str] = []
-    numbers = []
-    for picture in pictures:
-        number = known.setdefault(picture.tobytes(), len(known))
-        if number == len(encoded):
-            data = base64.b64encode(_encode_picture(picture, kind)).decode()
-            encoded.append(f"data:image/{kind};base64,{data}")
-        numbers.append(number)
-    return encoded, numbers
+def _picture_url(picture: NDArray[np.uint8], kind: str) -> str:
+    return f"data:image/{kind};base64,{base64.b64encode(_encode_picture(picture, kind)).decode()}"
 
 
 def _encode_picture(picture: NDArray[np.uint8], kind: str) -> bytes:
