@@ -49,6 +49,7 @@ def write_report(
     study.play_references(others)
     study.explain()
     study.summarise()
+    study.split_gains()
     findings = gather(study, watch)
     folder = target.parent / "plots"
     write_tables(findings, folder)
