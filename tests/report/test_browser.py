@@ -211,7 +211,7 @@ def test_the_order_and_the_length_of_what_is_shown_first(open_report, pacman_stu
 
 def test_a_link_goes_to_a_seed_and_a_step(open_report) -> None:
     tab = open_report()
-    dots = tab.page.locator("#pictures figure[data-chart=seeds] a")
+    dots = tab.page.locator("#pictures figure[data-chart=seeds] svg a")
     target = dots.last.get_attribute("href") or dots.last.get_attribute("xlink:href")
     tab.page.evaluate(f"location.hash = '{target}&step=3'")
     player = tab.page.locator("header .player:visible")
