@@ -107,8 +107,8 @@ def state_chart(study: Study, rule_set: RuleSet | None) -> Chart | None:
     come first, then those that matter most to the policy.
     """
     seen, space = study.experiences, study.space
-    two = _axes_of_map(study, rule_set)
-    if two is None:
+    two, is_place = _axes_of_map(study, rule_set)
+    if not two:
         return None
     edges, places = [], []
     for feature, most in zip(two, MAP_CELLS, strict=True):
@@ -147,13 +147,15 @@ def state_chart(study: Study, rule_set: RuleSet | None) -> Chart | None:
         "kind": "states",
         "label": f"Visited states by {across} and {up}",
         "axes": [across, up],
+        "is_place": is_place,
         "has_failures": bool(fails.any()),
         "has_rule": bool(fires.any()),
         "rows": rows,
     }
 
 
-def _axes_of_map(study: Study, rule_set: RuleSet | None) -> tuple[int, int] | None:
+def _axes_of_map(study: Study, rule_set: RuleSet | None) -> tuple[tuple[int, ...], bool]:
+    """Return the two features of the map, or none, and whether they are a place."""
     seen, space = study.experiences, study.space
     values = [
         len(np.unique(column)) if space[i].kind == "numeric" else 0
@@ -164,7 +166,7 @@ def _axes_of_map(study: Study, rule_set: RuleSet | None) -> tuple[int, int] | No
     if set(place) <= set(space.names):
         across, up = (space.feature_index(name) for name in place)
         if min(values[across], values[up]) >= MIN_PLACES:
-            return across, up
+            return (across, up), True
     weights = np.zeros(len(space))
     if study.mining.importance is not None:
         weights += np.abs(study.mining.importance.weights).sum(axis=(0, 1))
@@ -172,7 +174,7 @@ def _axes_of_map(study: Study, rule_set: RuleSet | None) -> tuple[int, int] | No
     for rule in () if rule_set is None else rule_set.rules:
         weights[list(rule.features)] += 1.0
     best = [i for i in np.argsort(-weights, kind="stable").tolist() if values[i] >= MIN_MAP_VALUES]
-    return (best[0], best[1]) if len(best) > 1 else None
+    return tuple(best[:2]) if len(best) > 1 else (), False
 
 
 def _before_failure(study: Study) -> NDArray[np.bool_]:

@@ -8,12 +8,12 @@ const shorten = (text, most) => (text.length > most ? `${text.slice(0, most - 1)
 const CHARTS = {
   forest({ rows, axis }, width) {
     const data = rows.map((row, i) => ({ ...row, place: String(i), tip: `${row.name}: ${row.words}\n${row.figures}` }));
-    const left = width < 500 ? 110 : 330, most = width < 500 ? 15 : 50;
+    const narrow = width < 500, left = narrow ? 96 : 330;
     const tone = (row) => (row.low > 0 ? "var(--guided)" : row.high < 0 ? "var(--harm)" : "var(--alone)");
     return Plot.plot({
-      width, height: 60 + 22 * rows.length, marginLeft: left, marginTop: 8, marginBottom: 38,
+      width, height: 66 + 22 * rows.length, marginLeft: left, marginTop: 8, marginBottom: 44,
       x: { label: axis, grid: true, nice: true },
-      y: { domain: data.map((row) => row.place), label: null, tickSize: 0, tickFormat: (place) => shorten(`${rows[place].name}: ${rows[place].words}`, most) },
+      y: { domain: data.map((row) => row.place), label: null, tickSize: 0, tickFormat: (place) => (narrow ? rows[place].name : shorten(`${rows[place].name}: ${rows[place].words}`, 50)) },
       marks: [
         Plot.ruleX([0], { stroke: "var(--soft)" }),
         Plot.ruleY(data, { x1: "low", x2: "high", y: "place", stroke: tone, strokeWidth: 2 }),
@@ -28,7 +28,7 @@ const CHARTS = {
     const domain = [Math.min(...ends), Math.max(...ends)];
     const data = rows.map((row) => ({ ...row, tip: `seed ${row.seed}: ${row.unguided} → ${row.guided}${row.href ? "\nclick to watch" : ""}` }));
     return Plot.plot({
-      width: size, height: size, marginLeft: 52, marginBottom: 40, grid: true,
+      width: size, height: size, marginLeft: 52, marginBottom: 46, grid: true,
       x: { domain, nice: true, label: "return unguided" }, y: { domain, nice: true, label: "return guided" },
       marks: [
         Plot.link([0], { x1: domain[0], y1: domain[0], x2: domain[1], y2: domain[1], stroke: "var(--soft)", strokeDasharray: "4 3" }),
@@ -39,13 +39,15 @@ const CHARTS = {
     });
   },
 
-  states({ rows, axes }, width) {
+  states({ rows, axes, is_place: isPlace }, width) {
     const size = Math.min(width, 560), most = Math.log1p(Math.max(...rows.map((row) => row.states)));
+    const reach = (low, high) => Math.max(...rows.map((row) => row[high])) - Math.min(...rows.map((row) => row[low]));
+    const shape = isPlace ? Math.min(1, Math.max(0.25, reach("y1", "y2") / reach("x1", "x2"))) : 0.62;
     const cell = { x1: "x1", x2: "x2", y1: "y1", y2: "y2", inset: 0.25 };
     const data = rows.map((row) => ({ ...row, x: (row.x1 + row.x2) / 2, y: (row.y1 + row.y2) / 2,
       tip: `${row.states} states\nshortly before a failure: ${share(row.before_failure)}\nthe rules hold: ${share(row.rules_hold)}` }));
     return Plot.plot({
-      width: size, height: Math.round(size * 0.68), marginLeft: 52, marginBottom: 40,
+      width: size, height: Math.round((size - 72) * shape) + 66, marginLeft: 52, marginBottom: 46,
       x: { label: axes[0], nice: false }, y: { label: axes[1], nice: false },
       marks: [
         Plot.rect(data, { ...cell, fill: "var(--alone)", fillOpacity: (row) => 0.12 + 0.88 * Math.log1p(row.states) / most }),
@@ -62,7 +64,7 @@ const CHARTS = {
     const tone = (name) => (name === policies[0] ? "var(--alone)" : "var(--guided)");
     const data = rows.map((row) => ({ ...row, tip: `${row.low} to ${row.high}: ${row.episodes} of the episodes` }));
     return Plot.plot({
-      width, height: 70 + 95 * policies.length, marginLeft: 52, marginRight: 74, marginBottom: 38,
+      width, height: 78 + 95 * policies.length, marginLeft: 52, marginRight: 74, marginBottom: 46,
       x: { domain, label: "return" }, y: { percent: true, label: "episodes (%)", grid: true, ticks: 3 },
       fy: { domain: policies, label: null },
       marks: [
@@ -76,21 +78,21 @@ const CHARTS = {
   },
 
   ledger({ rows }, width) {
-    const splits = [...new Set(rows.map((row) => row.split))], most = Math.floor(width / 7.4);
+    const splits = [...new Set(rows.map((row) => row.split))], narrow = width < 500, most = Math.floor(width / (narrow ? 6.8 : 7.4));
     const data = rows.map((row, i) => ({ ...row, place: String(i), tip: `${row.part}: ${row.figures}\non ${share(row.share_of_seeds)} of the seeds` }));
     const low = Math.min(0, ...rows.map((row) => row.low)), high = Math.max(0, ...rows.map((row) => row.high));
     const charts = splits.map((split) => {
       const part = data.filter((row) => row.split === split);
       const box = make("div", {}, make("b", {}, split));
       box.append(Plot.plot({
-        width, height: 34 + 40 * part.length, marginLeft: 8, marginRight: 8, marginTop: 6, marginBottom: 28,
+        width, height: 34 + (narrow ? 54 : 40) * part.length, marginLeft: 8, marginRight: 8, marginTop: 6, marginBottom: 28,
         x: { domain: [low, high], nice: true, label: null, grid: true, ticks: 6 },
-        y: { domain: part.map((row) => row.place), axis: null, paddingInner: 0.55, paddingOuter: 0.45 },
+        y: { domain: part.map((row) => row.place), axis: null, paddingInner: narrow ? 0.66 : 0.55, paddingOuter: narrow ? 0.6 : 0.45 },
         marks: [
           Plot.barX(part, { x: "gain", y: "place", fill: (row) => (row.gain < 0 ? "var(--harm)" : "var(--guided)"), fillOpacity: 0.75 }),
           Plot.ruleX([0], { stroke: "var(--soft)" }),
           Plot.ruleY(part, { x1: "low", x2: "high", y: "place", stroke: "var(--ink)", strokeWidth: 1.5 }),
-          Plot.text(part, { x: () => low, y: "place", frameAnchor: "left", textAnchor: "start", dy: -17, text: (row) => shorten(`${row.figures}  ${row.part}`, most), fill: "var(--ink)", fontSize: 12 }),
+          Plot.text(part, { y: "place", frameAnchor: "left", textAnchor: "start", lineAnchor: "bottom", dy: -11, text: (row) => shorten(row.part, most - (narrow ? 0 : row.figures.length + 2)).concat(narrow ? "\n" : "  ", row.figures), fill: "var(--ink)", fontSize: 12 }),
           Plot.tip(part, Plot.pointerY({ x: "gain", y: "place", title: "tip", lineWidth: 34 })),
         ],
       }));
