@@ -22,7 +22,7 @@ def test_the_scale_of_effects_holds_zero_and_every_interval() -> None:
     assert flat.at(0.0) == 50.0
 
 
-@given(st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=40))
+@given(st.lists(st.integers(-1000, 1000).map(float), min_size=1, max_size=40))
 def test_effects_are_sorted_and_at_most_thirty(means: list[float]) -> None:
     rows = [(f"rule set {i}", "go", Effect(m, 1.0, m - 2, m + 2, 0.1), "#rules", m > 2) for i, m in enumerate(means)]
     chart = effect_chart(rows, "mean return")

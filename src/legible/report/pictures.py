@@ -28,6 +28,8 @@ Chart: TypeAlias = dict[str, Any]
 """``kind`` names the function that draws it, ``label`` describes it, and ``rows`` are what it shows, also as CSV."""
 
 MOST_DOTS = 400
+ALMOST_ALWAYS = 0.9
+"""Share of the states from which on a map does not say where rules hold."""
 MAP_CELLS = (36, 24)
 STEPS_BEFORE_FAILURE = 20
 MIN_MAP_VALUES, MIN_PLACES = 8, 3
@@ -149,7 +151,7 @@ def state_chart(study: Study, rule_set: RuleSet | None) -> Chart | None:
         "axes": [across, up],
         "is_place": is_place,
         "has_failures": bool(fails.any()),
-        "has_rule": bool(fires.any()),
+        "has_rule": bool(0.0 < fires.mean() < ALMOST_ALWAYS),
         "rows": rows,
     }
 

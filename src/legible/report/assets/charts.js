@@ -39,7 +39,7 @@ const CHARTS = {
     });
   },
 
-  states({ rows, axes, is_place: isPlace }, width) {
+  states({ rows, axes, is_place: isPlace, has_rule: hasRule }, width) {
     const size = Math.min(width, 560), most = Math.log1p(Math.max(...rows.map((row) => row.states)));
     const reach = (low, high) => Math.max(...rows.map((row) => row[high])) - Math.min(...rows.map((row) => row[low]));
     const shape = isPlace ? Math.min(1, Math.max(0.25, reach("y1", "y2") / reach("x1", "x2"))) : 0.62;
@@ -52,7 +52,7 @@ const CHARTS = {
       marks: [
         Plot.rect(data, { ...cell, fill: "var(--alone)", fillOpacity: (row) => 0.12 + 0.88 * Math.log1p(row.states) / most }),
         Plot.rect(data.filter((row) => row.before_failure > 0.02), { ...cell, fill: "var(--harm)", fillOpacity: (row) => Math.min(1, 0.15 + row.before_failure) }),
-        Plot.rect(data.filter((row) => row.rules_hold >= 0.5), { ...cell, inset: 1, stroke: "var(--mark)", strokeWidth: 1.5 }),
+        Plot.rect(data.filter((row) => hasRule && row.rules_hold >= 0.5), { ...cell, inset: 1, stroke: "var(--mark)", strokeWidth: 1.5 }),
         Plot.tip(data, Plot.pointer({ x: "x", y: "y", title: "tip" })),
       ],
     });
