@@ -1,6 +1,7 @@
 """The report as a file: what it says is what the study found, it needs nothing else, and it is the same every time."""
 
 import csv
+import json
 import re
 import shlex
 from dataclasses import replace
@@ -200,14 +201,16 @@ def test_the_report_needs_nothing_else(pacman_report) -> None:
 
 
 def test_links_within_the_page_lead_somewhere(pacman_report) -> None:
-    page = page_of(pacman_report)
+    page, page_text = page_of(pacman_report), pacman_report.read_text(encoding="utf-8")
     names = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
     assert len(names) == len(set(names))
     wanted = [a["href"][1:] for tag, a in page.tags if tag == "a"] + [
         a["aria-controls"] for _, a in page.tags if "aria-controls" in a
     ]
     assert wanted
-    assert set(wanted) <= set(names)
+    replays = json.loads(re.search('<script type="application/json" id="replays">(.*?)</script>', page_text)[1])
+    assert {f"seed={replay['seed']}" for replay in replays} >= {name for name in wanted if name.startswith("seed=")}
+    assert {name for name in wanted if not name.startswith("seed=")} <= set(names)
 
 
 def test_plots_and_tables(pacman_study, pacman_report) -> None:
