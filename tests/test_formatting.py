@@ -2,6 +2,7 @@
 
 import re
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -92,3 +93,8 @@ def test_counts_and_lists() -> None:
 def test_times() -> None:
     told = {1.2: "1 second", 89: "89 seconds", 599: "9 min 59 s", 600: "10 min", 36_000: "10 hours"}
     assert {seconds: duration(seconds) for seconds in told} == told
+
+
+def test_numbers_just_below_a_power_of_ten_are_rounded() -> None:
+    assert number(np.nextafter(1000.0, 0.0)) == "1000"
+    assert number(np.nextafter(-100.0, 0.0)) == "−100"

@@ -45,7 +45,7 @@ def number(value: float | None, digits: int = 3) -> str:
         text = f"{size:,.0f}" if size >= 10_000 else f"{size:.0f}"
         return sign + text.replace(",", NARROW_SPACE)
     whole = math.floor(math.log10(size)) + 1
-    return sign + _without_zeros(f"{size:.{digits - whole}f}")
+    return sign + _without_zeros(f"{size:.{max(0, digits - whole)}f}")
 
 
 def _power_of_ten(size: float, digits: int) -> str:

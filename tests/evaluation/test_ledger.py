@@ -88,6 +88,24 @@ def test_terms_must_add_up_in_every_episode() -> None:
     assert find_reward_terms(wrong) == ()
 
 
+def test_endings_say_how_soon_they_follow_the_change() -> None:
+    base = episodes([ENDINGS[1]] * 4, [{"r": 0.0}] * 4)
+    guided = episodes([ENDINGS[0]] * 4, [{"r": 10.0}] * 4)
+    base, guided = replace(base, lengths=np.array([20, 24, 30, 90])), replace(guided, lengths=np.full(4, 100))
+    ledger = split_gain(base, replace(guided, first_changed=np.array([10, 10, 10, 10])))
+    assert ledger is not None
+    assert [part.steps for part in ledger.endings] == [17.0, None]  # nothing happens where the ending stays the same
+    assert "half within 17 steps" in ledger.endings[0].clause()
+
+
+def test_one_seed_says_everything_only_where_nothing_is_random() -> None:
+    base, better = (episodes([ENDINGS[i]], [{"r": float(i)}]) for i in (0, 1))
+    assert split_gain(base, better) is None
+    ledger = split_gain(base, better, is_exact=True)
+    assert ledger is not None
+    assert tuple(ledger.total) == (1.0, 1.0, 1.0)
+
+
 def test_no_ledger_of_failed_episodes() -> None:
     base = episodes([ENDINGS[0]] * 3, [row(1.0, caught=False)] * 3)
     assert split_gain(base, UnitResult.concatenate([base[:2], UnitResult.of_failed("boom")])) is None

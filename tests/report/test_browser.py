@@ -1,6 +1,7 @@
 """The report in a real browser: it opens without an error; sorting, searching and the replay work, on a phone too."""
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -210,12 +211,56 @@ def test_the_order_and_the_length_of_what_is_shown_first(open_report, pacman_stu
 
 def test_a_link_goes_to_a_seed_and_a_step(open_report) -> None:
     tab = open_report()
-    dots = tab.page.locator("#pictures a.dot")
-    target = dots.first.get_attribute("href")
-    tab.page.evaluate(f"location.hash = '{target}:3'")
-    panel = tab.page.locator(target)
-    sync_api.expect(panel.locator(".player")).to_have_attribute("data-step", "3")
-    assert panel.is_visible()
+    dots = tab.page.locator("#pictures figure[data-chart=seeds] svg a")
+    target = dots.last.get_attribute("href") or dots.last.get_attribute("xlink:href")
+    tab.page.evaluate(f"location.hash = '{target}&step=3'")
+    player = tab.page.locator("header .player:visible")
+    sync_api.expect(player).to_have_attribute("data-step", "3")
+    sync_api.expect(player).to_be_focused()
+    assert f"Seed {target.partition('=')[2]}" in player.inner_text()
+    tab.page.evaluate("location.hash = '#seed=1&step=3'")
+    sync_api.expect(tab.page.locator("#no-replay")).to_be_visible()
+
+
+def test_a_link_to_the_step_that_is_shown(open_report) -> None:
+    tab = open_report()
+    tab.page.locator(".player").first.get_by_label("step", exact=True).fill("7")
+    tab.page.locator(".player").first.get_by_role("button", name="Link").click()
+    assert re.search(r"#seed=\d+&step=7$", tab.page.evaluate("location.href"))
+
+
+def test_every_failure_mode_has_a_replay(open_report, pacman_study) -> None:
+    tab = open_report()
+    cards = tab.page.locator("#failures details.weak")
+    assert cards.count() == len(pacman_study.failures.modes) > 0
+    for card, mode in zip(cards.all(), pacman_study.failures.modes, strict=True):
+        card.evaluate("card => { card.open = true; }")
+        sync_api.expect(card.locator(".player")).to_have_attribute("data-step", str(mode.step))
+        assert card.get_by_text("mode holds").is_visible()
+        assert card.locator(".track .m").count() > 0
+
+
+def test_lanes_show_wanted_and_done_actions(open_report) -> None:
+    tab = open_report()
+    player = tab.page.locator("header .player:visible")
+    assert player.locator(".track.lane canvas").count() == 2
+    assert colours(tab.page, "header .player .track.lane canvas") > 2
+    assert "wanted (upper half)" in player.locator(".track.lane canvas").first.get_attribute("aria-label")
+
+
+@pytest.mark.parametrize("viewport", [PHONE, DESK], ids=["phone", "desk"])
+def test_every_chart_is_drawn_and_offers_its_data(open_report, viewport) -> None:
+    tab = open_report(viewport)
+    tab.page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+    charts = tab.page.evaluate("JSON.parse(document.getElementById('charts').textContent)")
+    figures = tab.page.locator("figure[data-chart]")
+    assert {"effects", "seeds", "states", "returns", "gain"} <= set(charts)
+    for figure in figures.all():
+        data = charts[figure.get_attribute("data-chart")]
+        sync_api.expect(figure.locator("svg").first).to_be_visible()
+        assert figure.get_attribute("aria-label") == data["label"]
+        assert figure.locator("a.csv").get_attribute("href").count("%0A") == len(data["rows"])
+    assert tab.page.evaluate("document.documentElement.scrollWidth") <= viewport["width"]
 
 
 def test_play_and_pause(open_report) -> None:
@@ -286,7 +331,7 @@ def test_conditions_light_up_as_they_hold_and_lead_to_the_weakness(open_report) 
 
 def test_a_tap_explains_a_figure(open_report) -> None:
     tab = open_report()
-    tab.page.locator("#weaknesses details.weak[open] details.more > summary").first.click()
+    tab.page.locator("#weaknesses details.weak[open] details.more:has(.chips) > summary").first.click()
     chips = tab.page.locator("#weaknesses details.weak[open] .chips").first
     chip = chips.locator(".chip").first
     chip.click()

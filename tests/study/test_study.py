@@ -51,7 +51,7 @@ def test_from_policy_to_guided_policy(tmp_path, policy_file) -> None:
     last = {stage: (done, of) for stage, done, of in told}
     assert last["experiences"] == (60, 60)
     steps = ["experiences", "first look", "importance", "rules", "screening", "confirmation", "improvement"]
-    assert list(last) == [*steps, "references", "explanation", "failures"]
+    assert list(last) == [*steps, "references", "explanation", "ledger", "failures"]
     assert all(done == of for done, of in last.values())
 
 

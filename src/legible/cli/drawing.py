@@ -48,6 +48,7 @@ STAGE_WORDS = {
     "references": "baselines",
     "explanation": "explaining",
     "mistakes rollouts": "mistakes",
+    "ledger": "splitting gains",
     "failures": "looking for failures",
     "failures rollouts": "looking for last chances",
     "causes rollouts": "looking for causes",

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -24,6 +24,7 @@ from legible.errors import LegibleError
 from legible.formatting import capitalise, confidence_interval, counted, number, p_value, percent, signed, with_error
 
 if TYPE_CHECKING:
+    from legible.evaluation.ledger import Ledger
     from legible.study import Study
 
 # Modules that need PyTorch are imported inside functions: that takes seconds.
@@ -206,7 +207,7 @@ def _verdict_data(study: Study) -> dict[str, Any]:
         "verdict": conclusion.text,
         "endings": [share.to_dict() for share in study.endings],
         "ledger": None if study.ledger is None else study.ledger.to_dict(),
-        "weakness_ledgers": [found and found.to_dict() for found in study.summary.weakness_ledgers],
+        "weakness_ledgers": _ledger_data(study.weakness_ledgers),
         "confirmed_weaknesses": sum(group.is_confirmed for group in study.weaknesses),
         "before_you_deploy": study.deployment.to_dict(),
         "what_now": study.next_steps,
@@ -222,7 +223,7 @@ def _verdict_data(study: Study) -> dict[str, Any]:
         "improvement": _composition_data(study),
         "features": list(study.space.names),
         "relations": len(study.relations),
-        **({"mistakes": study.mistakes.to_dict()} if study.has("mistakes") else {}),
+        **({"mistakes": _mistake_data(study)} if study.has("mistakes") else {}),
         **({"failures": study.failures.to_dict(study.space)} if study.has("failures") else {}),
     }
 
@@ -483,7 +484,18 @@ def _print_mistakes(study: Study) -> None:
     grid = Table.grid(padding=(0, 1))
     for place, mistake in enumerate(found.listed, start=1):
         grid.add_row(f" {place}.", escape(describe_mistake(mistake, study.decisions)))
+        ledger = study.mistake_ledgers[place - 1 : place]
+        if ledger and ledger[0] is not None and ledger[0].sentence():
+            grid.add_row("", escape(f"Where the gain comes from: {ledger[0].sentence()}"))
     out().print(grid)
+
+
+def _mistake_data(study: Study) -> dict[str, Any]:
+    return {**study.mistakes.to_dict(), "ledgers": _ledger_data(study.mistake_ledgers)}
+
+
+def _ledger_data(ledgers: Sequence[Ledger | None]) -> list[dict[str, Any] | None]:
+    return [None if ledger is None else ledger.to_dict() for ledger in ledgers]
 
 
 def _print_failures(study: Study) -> None:
@@ -524,7 +536,7 @@ SECTIONS = {
     "verdict": Section(_print_verdict, _verdict_data),
     "weaknesses": Section(_print_weaknesses, _weaknesses_data),
     "rules": Section(_print_rules, _rules_data),
-    "mistakes": Section(_print_mistakes, lambda study: study.mistakes.to_dict()),
+    "mistakes": Section(_print_mistakes, _mistake_data),
     "failures": Section(_print_failures, lambda study: study.failures.to_dict(study.space)),
     "composition": Section(_print_composition, _composition_data),
     "seeds": Section(_print_seeds, _seeds_data),

@@ -98,6 +98,8 @@ class Domain:
     terms
         A ``module:function`` that takes the `LastStep` of an episode, its return and its length, and returns the totals
         of its reward terms, which add up to the return.
+    place
+        Names of the two features that say where the policy is, from left to right and from bottom to top, for maps.
     training
         A ``module:function`` that takes an id and the name of an algorithm and returns a `legible.training.Preset`, or
         None where it has none.
@@ -115,6 +117,7 @@ class Domain:
     success: Mapping[str, str] = field(default_factory=dict, hash=False)
     endings: str = ""
     terms: str = ""
+    place: tuple[str, str] | None = None
     training: str = ""
 
     def covers(self, environment: str | Env) -> bool:

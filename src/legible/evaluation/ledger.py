@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,7 +25,7 @@ from legible.evaluation.figures import Figure
 from legible.evaluation.statistics import standard_error
 from legible.evaluation.units import UnitResult
 from legible.features import FeatureSpace
-from legible.formatting import join_words, number, signed
+from legible.formatting import capitalise, counted, join_words, number, signed
 
 MOST_PARTS = 4
 MIN_TERM_EPISODES = 10
@@ -40,15 +41,25 @@ TIME_BINS = (10, 50)
 
 @dataclass(frozen=True)
 class LedgerPart:
-    """A part of a gain: words, the share of all seeds that have it, and its contribution to the mean gain."""
+    """A part of a gain: words, the share of all seeds that have it, and its contribution to the mean gain.
+
+    `steps` is the median number of steps from the first change to the ending that is avoided, or caused; None where
+    that is unknown, and in other splits.
+    """
 
     words: str
     share: float
     gain: Figure
+    steps: float | None = None
+
+    def clause(self) -> str:
+        """Return the gain, its words, and when it happens."""
+        within = "" if self.steps is None else f" (half within {counted(round(self.steps), 'step')} of the change)"
+        return f"{signed(self.gain.value)} {self.words}{within}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, for JSON."""
-        return {"words": self.words, "share": self.share, **self.gain._asdict()}
+        return {"words": self.words, "share": self.share, **self.gain._asdict(), "steps": self.steps}
 
 
 @dataclass(frozen=True)
@@ -78,13 +89,15 @@ class Ledger:
         named = {"by ending": self.endings, "by reward term": self.terms, "by time after the first change": self.times}
         return {name: parts for name, parts in named.items() if len(parts) > 1}
 
-    def sentence(self) -> str:
-        """Return the gain and its largest parts in a sentence; "" where nothing splits it."""
-        splits = []
+    def sentence(self, most: int | None = None) -> str:
+        """Return the gain and its largest parts, at most some splits of it, in words; "" where nothing splits it."""
+        splits: list[str] = []
         for name, parts in self.splits.items():
-            shown = [f"{signed(part.gain.value)} {part.words}" for part in parts if signed(part.gain.value) != "0"]
-            splits.append(f"{name}, {join_words(shown)}")
-        return f"{signed(self.total.value)} in all; {'; '.join(splits)}." if splits else ""
+            shown = [part.clause() for part in parts if signed(part.gain.value) != "0"]
+            if shown:
+                lead = f"{capitalise(name)}: " if splits or parts is not self.endings else ""
+                splits.append(f"{lead}{join_words(shown)}.")
+        return f"{signed(self.total.value)}: {' '.join(splits[:most])}" if splits else ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, for JSON."""
@@ -102,6 +115,8 @@ def split_gain(
     states: NDArray[np.float32] | None = None,
     space: FeatureSpace | None = None,
     rewards: Sequence[Courses] = (),
+    *,
+    is_exact: bool = False,
 ) -> Ledger | None:
     """Split the difference of mean returns; None where an episode failed, or where there are fewer than two seeds.
 
@@ -113,11 +128,14 @@ def split_gain(
         Recorded states and their features, by which unknown endings are grouped.
     rewards
         For every seed the rewards of both episodes and the step of the first change, if they were recorded.
+    is_exact
+        Whether nothing is random, so that one seed says everything.
     """
-    if len(base) < 2 or (base.failed | guided.failed).any():
+    if len(base) < (1 if is_exact else 2) or (base.failed | guided.failed).any():
         return None
     gains = guided.returns - base.returns
     changed: dict[str, NDArray[np.bool_]] = {}
+    after_change: dict[str, float] = {}
     if not any((result.endings == "").any() for result in (base, guided)):
         before, after = name_endings([base, guided], states, space)
         same = before == after
@@ -127,11 +145,17 @@ def split_gain(
         for text in sorted(set(worse[~same].tolist())):
             more = int((after == text).sum()) - int((before == text).sum())
             how = "is more frequent" if more > 0 else "is rarer" if more < 0 else "happens on other seeds"
-            changed[f"because “{Ending.parse(text).words}” {how}"] = ~same & (worse == text)
+            part = f"because “{Ending.parse(text).words}” {how}"
+            changed[part] = ~same & (worse == text)
+            if guided.course.size or guided.first_changed.any():
+                ends = np.where(before == text, base.lengths, guided.lengths)
+                after_change[part] = float(np.median((ends - guided.first_changed)[changed[part]]))
     names = find_reward_terms(base, guided)
     return Ledger(
         total=_figure(gains),
-        endings=_parts({words: np.where(mask, gains, 0.0) for words, mask in changed.items()}, changed, "elsewhere"),
+        endings=_parts(
+            {words: np.where(mask, gains, 0.0) for words, mask in changed.items()}, changed, "elsewhere", after_change
+        ),
         terms=_parts({_readable(name): guided.terms[name] - base.terms[name] for name in names}, {}, "the rest"),
         times=split_times(rewards) if len(rewards) == len(base) else (),
     )
@@ -162,12 +186,17 @@ def find_reward_terms(*results: UnitResult) -> tuple[str, ...]:
 
 def _figure(values: NDArray[np.float64]) -> Figure:
     mean = float(values.mean())
+    if len(values) == 1:  # of a gain that is exact
+        return Figure(mean, mean, mean)
     half = float(-stdtrit(len(values) - 1, 0.025)) * standard_error(values)
     return Figure(mean, mean - half, mean + half)
 
 
 def _parts(
-    values: Mapping[str, NDArray[np.float64]], masks: Mapping[str, NDArray[np.bool_]], rest: str
+    values: Mapping[str, NDArray[np.float64]],
+    masks: Mapping[str, NDArray[np.bool_]],
+    rest: str,
+    steps: Mapping[str, float] = MappingProxyType({}),
 ) -> tuple[LedgerPart, ...]:
     """Return the largest parts, and the sum of the others as one."""
     order = sorted(values, key=lambda words: -abs(float(values[words].sum())))
@@ -176,7 +205,7 @@ def _parts(
     if others:
         columns[rest] = np.sum([values[words] for words in others], axis=0)
     return tuple(
-        LedgerPart(words, float(masks.get(words, column != 0.0).mean()), _figure(column))
+        LedgerPart(words, float(masks.get(words, column != 0.0).mean()), _figure(column), steps.get(words))
         for words, column in columns.items()
     )
 
@@ -198,7 +227,7 @@ def courses_of(base: UnitResult, guided: UnitResult) -> list[Courses]:
 
 def split_times(rewards: Sequence[Courses]) -> tuple[LedgerPart, ...]:
     """Split gains by the time after the first change; before it the episodes are the same."""
-    if len(rewards) < 2:
+    if not rewards:
         return ()
     edges = (0, *TIME_BINS)
     names = [f"in the first {number(edges[1])} steps"]

@@ -209,7 +209,8 @@ class UnitResult:
         left_out |= set() if self.differs.any() else {"differs"}
         left_out |= set() if self.last.size else {"last"}
         left_out |= set() if self.terms.dtype.names else {"terms"}
-        left_out |= set() if self.course.size else {"course", "first_changed"}
+        left_out |= set() if self.course.size else {"course"}
+        left_out |= set() if self.first_changed.any() else {"first_changed"}
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in left_out}
 
     @classmethod
@@ -245,7 +246,7 @@ class UnitResult:
     @property
     def without_course(self) -> UnitResult:
         """The same results without the rewards of single steps."""
-        return replace(self, course=np.zeros((len(self), 0)), first_changed=np.zeros(len(self), np.int64))
+        return replace(self, course=np.zeros((len(self), 0)))
 
 
 def _same_width(parts: Sequence[NDArray[Any]], fill: float) -> list[NDArray[Any]]:

@@ -96,6 +96,14 @@ class FailureMode:
         )
         return [text, *([] if self.avoidable is None else [self.avoidable.sentence()])]
 
+    def figures_sentence(self) -> str:
+        """Return the figures of the mode in words, to stand below its conditions."""
+        when = "Then it fails" if self.is_start else f"From such states it fails within {self.within} steps"
+        return (
+            f"{when} in {_share(self.precision)} of the episodes (by chance {percent(self.by_chance)}). This covers "
+            f"{_share(self.covered)} of the failures."
+        )
+
     def summary(self) -> str:
         """Return the mode in one sentence without intervals."""
         when = "at the start " if self.is_start else ""

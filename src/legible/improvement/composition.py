@@ -217,7 +217,8 @@ def improve(
     final = replace(setup, treatments=treatments, count_choices=True)
     blocks = play_on_same_seeds(final, stage_seeds(seed, "final", 0, settings.final_episodes), run, on_episodes)
     played = sum(int(result.lengths.sum()) for result in blocks.results)
-    times = split_times(courses_of(blocks.base, blocks.results[-1])) if treatments else ()
+    is_split = treatments and len(blocks.base) > 1
+    times = split_times(courses_of(blocks.base, blocks.results[-1])) if is_split else ()
     blocks = replace(blocks, results=tuple(result.without_course for result in blocks.results))
     objective, method = find_objective(evaluation.settings.objective), evaluation.settings.method
     return Improvement(

@@ -13,7 +13,15 @@ from __future__ import annotations
 
 from legible.mistakes.decisions import CHOICE_TAKEN, Decisions, choose_decisions
 from legible.mistakes.finding import DecisionSearch, Mistake, Mistakes, find_mistakes, plan_decisions, points_of
-from legible.mistakes.rollouts import Rollouts, RolloutSetup, RolloutUnit, play_endings, play_rollouts, record_futures
+from legible.mistakes.rollouts import (
+    Rollouts,
+    RolloutSetup,
+    RolloutUnit,
+    play_endings,
+    play_in_detail,
+    play_rollouts,
+    record_futures,
+)
 from legible.mistakes.running import RolloutRunner
 from legible.mistakes.source import learn_from_decisions
 from legible.mistakes.statistics import IntervalEstimate
@@ -37,6 +45,7 @@ __all__ = [
     "learn_from_decisions",
     "plan_decisions",
     "play_endings",
+    "play_in_detail",
     "play_rollouts",
     "points_of",
     "record_futures",

@@ -2,20 +2,22 @@
 
 - `RolloutSetup`: what all rollouts share; `RolloutUnit`: decisions with their choices and futures.
 - `play_rollouts`: plays a unit, for engines; `Rollouts`: the results.
-- `play_endings`: plays a unit and returns how its rollouts end.
+- `play_endings`: plays a unit and returns how its rollouts end; `play_in_detail`: also its reward terms and rewards.
 - `record_futures`: records rollouts step by step, to be shown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from legible.environments import EnvironmentSpec
+from legible.evaluation.ledger import find_reward_terms
+from legible.evaluation.units import UnitResult
 from legible.mistakes.decisions import forced_actions
 from legible.play import (
     Branches,
@@ -26,6 +28,7 @@ from legible.play import (
     Recorder,
     Recording,
     Scores,
+    StepRecord,
     Way,
     make_branching,
     make_slots,
@@ -132,13 +135,44 @@ def play_endings(setup: RolloutSetup, unit: RolloutUnit) -> NDArray[np.str_]:
     return endings
 
 
+def play_in_detail(setup: RolloutSetup, unit: RolloutUnit) -> UnitResult:
+    """Play all rollouts of a unit and return their endings, reward terms and rewards, from the decision on.
+
+    They are in the order of decisions, choices and futures. Lengths are steps after the decision.
+    """
+    starts = np.repeat([point.step for point in unit.points], len(unit) // len(unit.points))
+    rewards: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]] = []
+
+    def keep_rewards(step: StepRecord) -> None:
+        rows = np.flatnonzero(step.episodes >= 0)
+        rewards.append((step.episodes[rows], step.steps[rows], step.rewards[rows]))
+
+    played, _ = _play(setup, unit, keep=(), on_step=keep_rewards)
+    lengths = played.lengths - starts
+    course = np.zeros((len(unit), int(lengths.max())))
+    for episodes, steps, earned in rewards:
+        course[episodes, steps - starts[episodes]] = earned
+    none = np.zeros(len(unit), np.int64)
+    result = UnitResult(
+        *(played.returns, lengths, played.truncated, played.success, played.costs, none, none),
+        endings=played.endings,
+        last=played.last,
+        terms=played.terms,
+        course=course,
+    )
+    # Terms that are summed from the decision on belong to returns from the decision on.
+    return result if find_reward_terms(result) else replace(result, returns=course.sum(axis=1))
+
+
 def record_futures(setup: RolloutSetup, unit: RolloutUnit) -> list[Recording]:
     """Play a unit and return its rollouts, from the decision on, in the order of decisions, choices and futures."""
     _, recordings = _play(setup, unit, keep=range(len(unit)))
     return recordings
 
 
-def _play(setup: RolloutSetup, unit: RolloutUnit, keep: Sequence[int]) -> tuple[Any, list[Recording]]:
+def _play(
+    setup: RolloutSetup, unit: RolloutUnit, keep: Sequence[int], on_step: Callable[[StepRecord], None] | None = None
+) -> tuple[Any, list[Recording]]:
     decisions, choices = unit.choices.shape
     rollouts = unit.seeds.shape[1]
     state_of = np.repeat(np.arange(decisions), choices * rollouts)
@@ -149,7 +183,9 @@ def _play(setup: RolloutSetup, unit: RolloutUnit, keep: Sequence[int]) -> tuple[
         seeds = np.repeat(unit.seeds[:, None, :], choices, axis=1).ravel().tolist()
     else:
         seeds = [unit.points[i].seed for i in state_of.tolist()]
-    slots = make_slots(setup.environment, min(setup.play.batch, len(seeds)), endings=setup.play.endings)
+    slots = make_slots(
+        setup.environment, min(setup.play.batch, len(seeds)), endings=setup.play.endings, terms=setup.play.terms
+    )
     recorder = Recorder(keep)
     try:
         branching = make_branching(slots, setup.way)
@@ -158,7 +194,7 @@ def _play(setup: RolloutSetup, unit: RolloutUnit, keep: Sequence[int]) -> tuple[
         policy = PolicyChooser(setup.policy, seeds, epsilon=setup.play.epsilon, sample=setup.play.sample)
         chooser = _FirstChoice(policy, steps, np.repeat(forced.reshape(-1, *taken.shape[1:]), rollouts, axis=0))
         limit = setup.play.step_limit
-        on_step = recorder if keep else None
+        on_step = recorder if keep else on_step
         played = play_episodes(slots, chooser, seeds, step_limit=limit, starts=starts, on_step=on_step)
     finally:
         slots.close()

@@ -49,6 +49,7 @@ def write_report(
     study.play_references(others)
     study.explain()
     study.summarise()
+    study.split_gains()
     findings = gather(study, watch)
     folder = target.parent / "plots"
     write_tables(findings, folder)
@@ -65,7 +66,9 @@ def render(findings: Findings) -> str:
         .render(
             f=findings,
             style=asset("report.css"),
-            script=Markup("\n").join([asset("player.js"), asset("report.js")]),
+            libraries=Markup("\n").join([asset("vendor/d3.min.js"), asset("vendor/plot.min.js")]),
+            script=Markup("\n").join(map(asset, ("player.js", "lanes.js", "charts.js", "report.js"))),
+            charts=as_script(findings.charts),
             replays=as_script(findings.replays),
         )
     )

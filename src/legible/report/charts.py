@@ -1,23 +1,16 @@
-"""Geometry of the report's charts, in percent of their width and height; the template draws them.
+"""Scales of the intervals that stand between texts of the report; Observable Plot draws all larger charts.
 
-- `Scale`: from values to percent, with ticks.
-- `histograms`: distributions of several samples on one scale, with marks of baselines.
-- `interval_scale`: the scale of effects with their confidence intervals.
+- `Scale`: from values to percent; `interval_scale`: the scale of effects with their confidence intervals.
+- `round_step`: a round width of bins.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from legible.evaluation.statistics import Effect
-from legible.formatting import number, percent
-
-BINS = 60
 
 
 @dataclass(frozen=True)
@@ -32,16 +25,6 @@ class Scale:
         share = (value - self.low) / (self.high - self.low)
         return round(100 * min(1.0, max(0.0, share)), 2)
 
-    def ticks(self, most: int = 6) -> list[tuple[float, str]]:
-        """Return round values with their positions.
-
-        >>> Scale(0.0, 10.0).ticks()
-        [(0.0, '0'), (20.0, '2'), (40.0, '4'), (60.0, '6'), (80.0, '8'), (100.0, '10')]
-        """
-        step = round_step((self.high - self.low) / (most - 1))
-        first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
-        return [(self.at(k * step), number(k * step, 4)) for k in range(first, last + 1)]
-
 
 def round_step(rough: float) -> float:
     """Return the smallest of 1, 2, 5 × a power of ten that is at least a rough step.
@@ -51,90 +34,6 @@ def round_step(rough: float) -> float:
     """
     power = 10.0 ** math.floor(math.log10(rough))
     return next(factor * power for factor in (1.0, 2.0, 5.0, 10.0) if factor * power >= rough * (1 - 1e-9))
-
-
-@dataclass(frozen=True)
-class Bar:
-    """A bar of a histogram: left end, width and height in percent, and its tooltip."""
-
-    left: float
-    width: float
-    height: float
-    title: str
-
-
-@dataclass(frozen=True)
-class Distribution:
-    """One sample in the chart of returns: bars, and the position of its mean."""
-
-    name: str
-    bars: tuple[Bar, ...]
-    mean: float
-
-
-@dataclass(frozen=True)
-class ReferenceMark:
-    """The mean of a baseline on the scale of distributions; `outside` is "left" or "right" if it is off the chart."""
-
-    name: str
-    mean: float
-    at: float
-    outside: str
-
-
-@dataclass(frozen=True)
-class Histograms:
-    """Distributions of several samples on one scale, and marks of baselines."""
-
-    scale: Scale
-    rows: tuple[Distribution, ...]
-    marks: tuple[ReferenceMark, ...] = ()
-
-
-def histograms(
-    samples: Mapping[str, NDArray[np.float64]], references: Mapping[str, float] | None = None, bins: int = BINS
-) -> Histograms:
-    """Count samples in common bins; heights are shares of the fullest bin of all.
-
-    Parameters
-    ----------
-    samples
-        Returns by the names of policies.
-    references
-        Mean returns of baselines by name. They are only marks: a constant return would flatten all other distributions,
-        and a distant one would narrow them.
-    bins
-        Approximate number of bins.
-    """
-    everything = np.concatenate(list(samples.values()))
-    low, high = float(everything.min()), float(everything.max())
-    if low == high:
-        low, high = low - 0.5, high + 0.5
-    step = round_step((high - low) / bins)
-    first, last = math.floor(low / step), math.floor(high / step) + 1
-    edges = np.arange(first, last + 1) * step
-    scale = Scale(float(edges[0]), float(edges[-1]))
-    shares = {name: np.histogram(sample, edges)[0] / len(sample) for name, sample in samples.items()}
-    tallest = max(float(share.max()) for share in shares.values())
-    width = round(100 / (len(edges) - 1), 3)
-    rows = []
-    for name, sample in samples.items():
-        bars = tuple(
-            Bar(
-                scale.at(float(low)),
-                width,
-                round(100 * float(share) / tallest, 2),
-                f"{number(low, 4)} to {number(high, 4)}: {percent(share)} of the episodes",
-            )
-            for low, high, share in zip(edges[:-1], edges[1:], shares[name], strict=True)
-            if share > 0
-        )
-        rows.append(Distribution(name, bars, scale.at(float(sample.mean()))))
-    marks = []
-    for name, mean in (references or {}).items():
-        outside = "left" if mean < scale.low else "right" if mean > scale.high else ""
-        marks.append(ReferenceMark(name, mean, scale.at(mean), outside))
-    return Histograms(scale, tuple(rows), tuple(marks))
 
 
 def interval_scale(effects: Sequence[Effect]) -> Scale:

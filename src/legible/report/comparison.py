@@ -27,7 +27,7 @@ def write_comparison(comparison: PolicyComparison, path: str | Path) -> Path:
     text = template.render(
         c=comparison,
         style=asset("report.css"),
-        script=Markup("\n").join([asset("player.js"), asset("report.js")]),
+        script=Markup("\n").join(map(asset, ("player.js", "lanes.js", "report.js"))),
         replays=as_script(replays),
         count=len(replays),
     )

@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from legible.evaluation import Evaluation, References
 from legible.evaluation.figures import figure_table
@@ -15,11 +18,12 @@ from legible.evaluation.statistics import Effect
 from legible.explanation import Conclusion, Deployment, NextSteps, is_repair
 from legible.explanation.objective_words import ObjectiveWords
 from legible.improvement import Improvement
-from legible.report.charts import Histograms, Scale, histograms, interval_scale
+from legible.report.charts import Scale, interval_scale
 from legible.report.command import rerun_command
+from legible.report.failure_cards import FailureCard, gather_failures
 from legible.report.importances import ImportanceTab, group_rows, importance_tabs
 from legible.report.mistakes import MistakeSection, gather_mistakes
-from legible.report.pictures import SeedDots, StateMap, seed_dots, state_map
+from legible.report.pictures import Chart, effect_chart, ledger_chart, return_chart, seed_chart, state_chart
 from legible.report.replays import gather_replays
 from legible.report.returns import PolicyReturns, policy_returns, seeds_won
 from legible.report.tables import (
@@ -32,8 +36,11 @@ from legible.report.tables import (
     step_rows,
 )
 from legible.report.weakness_cards import WeaknessCard, explain_shown, weakness_card
+from legible.rules import RuleSet, describe_rule_set
 from legible.study import Study
 from legible.study.sources import SourceRow, source_rows
+
+LEAD_WORDS = 60
 
 
 @dataclass(frozen=True)
@@ -53,7 +60,6 @@ class Findings:
     no_repair: str
     final_seeds: tuple[int, ...]
     returns: tuple[PolicyReturns, ...]
-    histograms: Histograms
     seeds_won: tuple[float, float, float] | None
     figures: tuple[tuple[str, ...], list[tuple[str, ...]]]
     cards: tuple[WeaknessCard, ...]
@@ -72,9 +78,10 @@ class Findings:
     command: str
     composition_replays: tuple[int, ...]
     replays: tuple[Any, ...]
+    failures: tuple[FailureCard, ...]
     mistakes: MistakeSection | None
-    seed_dots: SeedDots | None
-    state_map: StateMap | None
+    charts: dict[str, Chart]
+    lead: tuple[str, ...]
 
 
 def gather(study: Study, watch: Sequence[int] = ()) -> Findings:
@@ -87,10 +94,25 @@ def gather(study: Study, watch: Sequence[int] = ()) -> Findings:
     ]
     cards = sorted(made, key=lambda card: not card.is_sure)
     effects = [effect for card in cards for _, effect in card.effects]
-    mistakes = gather_mistakes(study, len(replays.data), replays.room)
+    failures, of_failures = gather_failures(study, len(replays.data), replays.room // 2)
+    room = replays.room - sum(len(json.dumps(one, separators=(",", ":"))) for one in of_failures)
+    mistakes = gather_mistakes(study, len(replays.data) + len(of_failures), room)
     returns, front = tuple(policy_returns(study)), tuple(front_rows(study))
     play, blocks_first = study.settings.play, study.settings.play.precedence == "negative"
     as_good = f"{references.best.words} is as good or better" if references.best is not None else ""
+    watched = {replays.data[k]["seed"]: k for k in replays.of_composition}
+    charts = {
+        "effects": effect_chart(_effect_rows(study, cards), ObjectiveWords(study.settings.evaluation.objective).words),
+        "seeds": seed_chart(improvement.final_blocks, watched),
+        "states": state_chart(study, cards[0].rule_sets[0] if cards else None),
+        "returns": return_chart(returns),
+        "gain": ledger_chart(study.ledger),
+        **{f"weakness-{place}-gain": ledger_chart(card.ledger) for place, card in enumerate(cards, start=1)},
+        **{
+            f"mistake-{place}-gain": ledger_chart(card.ledger)
+            for place, card in enumerate(() if mistakes is None else mistakes.cards, start=1)
+        },
+    }
     # The table of figures has a line per policy: there are few objectives and perhaps many baselines.
     columns, lines = figure_table(study.summary.figure_rows([e.words for e in references.quoted]))
     header, *policies = zip(columns, *lines, strict=True)
@@ -114,10 +136,6 @@ def gather(study: Study, watch: Sequence[int] = ()) -> Findings:
         no_repair="the gain is not significant" if improvement.effect.low <= 0.0 else as_good,
         final_seeds=improvement.final_blocks.seeds,
         returns=returns,
-        histograms=histograms(
-            {entry.words: entry.result.played.returns for entry in returns if entry.kind != "reference"},
-            {entry.words: entry.sample.mean for entry in returns if entry.kind == "reference"},
-        ),
         seeds_won=seeds_won(improvement.final_blocks),
         figures=(header, policies),
         cards=tuple(card for card in cards if card.is_sure),
@@ -135,8 +153,33 @@ def gather(study: Study, watch: Sequence[int] = ()) -> Findings:
         seeds=tuple(seed_rows(study)),
         command=rerun_command(study),
         composition_replays=replays.of_composition,
-        replays=(*linked, *(mistakes.replays if mistakes is not None else ())),
+        replays=(*linked, *of_failures, *(mistakes.replays if mistakes is not None else ())),
+        failures=tuple(failures),
         mistakes=mistakes,
-        seed_dots=seed_dots(improvement.final_blocks, {linked[k]["seed"]: k for k in reversed(replays.of_composition)}),
-        state_map=state_map(study, cards[0].rule_sets[0] if cards else None),
+        charts={name: chart for name, chart in charts.items() if chart is not None},
+        lead=tuple(_lead_sentences(study)),
     )
+
+
+def _lead_sentences(study: Study) -> list[str]:
+    """Return the sentences of the verdict that stand on the first screen, without failure modes and causes."""
+    elsewhere = study.failures.summary(study.space) if study.has("failures") else []
+    sentences = [sentence for sentence in study.conclusion.sentences if sentence not in elsewhere]
+    words = np.cumsum([len(sentence.split()) for sentence in sentences])
+    return sentences[: max(1, int((words <= LEAD_WORDS).sum()))]
+
+
+def _effect_rows(study: Study, cards: Sequence[WeaknessCard]) -> list[tuple[str, str, Effect, str, bool]]:
+    """Return the effects of all rule sets that were played on held-out seeds: those of a card by its number."""
+    numbers = {rule_set: place for place, card in enumerate(cards, start=1) for rule_set in card.rule_sets[:1]}
+    rows = []
+    for place, verdict in enumerate(study.evaluation.verdicts, start=1):
+        treatment, confirmation = verdict.treatment, verdict.confirmation
+        if confirmation is None or not isinstance(treatment, RuleSet):
+            continue
+        card = numbers.get(treatment)
+        name = f"weakness {card}" if card is not None else f"rule set {place}"
+        address = f"#weakness-{card}" if card is not None else "#rules"
+        words = describe_rule_set(treatment, study.space, "advice")
+        rows.append((name, words, confirmation.effect, address, verdict.is_confirmed))
+    return rows

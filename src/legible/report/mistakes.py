@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from legible.environments import Env, to_environment_actions
+from legible.evaluation.ledger import Ledger
 from legible.mistakes import (
     CHOICE_TAKEN,
     Mistake,
@@ -26,9 +27,10 @@ from legible.mistakes import (
     similar_mistakes,
     unusual_features,
 )
-from legible.play import Point, Recording
+from legible.play import Experiences, Point, Recording
 from legible.play.branching.generators import reseed
 from legible.report.action_words import ActionWords
+from legible.report.replays import MOST_TRACES, rounded
 from legible.report.scenes import Scene, is_drawn_from_state, scene_of
 from legible.rules import gerund, third_person
 from legible.study import Study
@@ -41,13 +43,14 @@ STEPS_BEFORE, STEPS_AFTER = 5, 80
 
 @dataclass(frozen=True)
 class MistakeCard:
-    """The worst of some similar mistakes; `others` describes the rest."""
+    """The worst of some similar mistakes; `others` describes the rest, `ledger` splits its gain."""
 
     mistake: Mistake
     title: str
     sentence: str
     others: tuple[str, ...]
     replay: int | None
+    ledger: Ledger | None
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,7 @@ def gather_mistakes(study: Study, first: int, room: int) -> MistakeSection | Non
     most = MOST_CARDS if is_drawn_from_state(study.environment) else MOST_PICTURE_CARDS
     groups = similar_mistakes(found.listed, seen)[:MOST_CARDS]
     shown = _replays(study, [group[0] for group in groups[:most]], room // (2 * most))
+    ledgers = dict(zip(found.listed, study.mistake_ledgers, strict=False))
     cards: list[MistakeCard] = []
     kept: list[Any] = []
     for place, group in enumerate(groups):
@@ -94,7 +98,9 @@ def gather_mistakes(study: Study, first: int, room: int) -> MistakeSection | Non
         others = tuple(describe_mistake(other, seen) for other in group[1:])
         did, better = (gerund(seen.space.actions[choice].label) for choice in (group[0].action, group[0].better))
         title = f"{better} instead of {did}"
-        cards.append(MistakeCard(group[0], title, describe_mistake(group[0], seen), others, number))
+        cards.append(
+            MistakeCard(group[0], title, describe_mistake(group[0], seen), others, number, ledgers.get(group[0]))
+        )
     return MistakeSection(found, tuple(describe_mistakes(found)), tuple(cards), tuple(kept))
 
 
@@ -131,10 +137,22 @@ def _replays(study: Study, mistakes: Sequence[Mistake], picture_budget: int) -> 
             "names": [f"It {third_person(did)}", f"Better: {better}"],
             "first": max(0, mistake.step - STEPS_BEFORE),
             "parting": min(mistake.step, STEPS_BEFORE),
+            "traces": _traces(seen, mistake, pair, chosen),
             "sides": sides,
         }
         made.append(None if None in sides else replay)
     return made
+
+
+def _traces(seen: Experiences, mistake: Mistake, pair: Sequence[Recording], features: Sequence[int]) -> list[Any]:
+    """Return the values of unusual features around a decision, in both futures."""
+    before = seen.observations[max(mistake.row - mistake.step, mistake.row - STEPS_BEFORE) : mistake.row]
+    shown = [np.concatenate([before, one.observations[:STEPS_AFTER]]) for one in pair]
+    numeric = [feature for feature in features if seen.space[feature].kind == "numeric"][:MOST_TRACES]
+    return [
+        {"name": seen.space[i].label, "cuts": [], "values": [rounded(values[:, i]) for values in shown]}
+        for i in numeric
+    ]
 
 
 def _side(

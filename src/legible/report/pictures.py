@@ -1,152 +1,182 @@
-"""Pictures of the report, in percent of their width and height; the template draws them.
+"""Data of the report's charts, as plain values; `assets/charts.js` draws them with Observable Plot.
 
-- `SeedDots`, `seed_dots`: every held-out seed, unguided against guided.
-- `StateMap`, `state_map`: visited states by two features, where failures follow, and where a rule set triggers.
+- `Chart`: the data of one chart, by the name of the function that draws it.
+- `effect_chart`: effects with their confidence intervals; `seed_chart`: every held-out seed, unguided against guided.
+- `state_chart`: visited states, where failures follow, and where a rule set triggers.
+- `return_chart`: distributions of returns; `ledger_chart`: the parts of a gain.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from legible.environments import Ending
+from legible.environments import Ending, domain_of
 from legible.evaluation import PlayedBlocks
-from legible.formatting import number, percent
-from legible.report.charts import Scale
+from legible.evaluation.ledger import Ledger
+from legible.evaluation.statistics import Effect
+from legible.formatting import number, percent, signed
+from legible.report.charts import round_step
+from legible.report.returns import PolicyReturns
 from legible.rules import CompiledRules, RuleSet
 from legible.study import Study
 
+Chart: TypeAlias = dict[str, Any]
+"""``kind`` names the function that draws it, ``label`` describes it, and ``rows`` are what it shows, also as CSV."""
+
 MOST_DOTS = 400
+ALMOST_ALWAYS = 0.9
+"""Share of the states from which on a map does not say where rules hold."""
 MAP_CELLS = (36, 24)
 STEPS_BEFORE_FAILURE = 20
-MIN_MAP_VALUES = 30
+MIN_MAP_VALUES, MIN_PLACES = 8, 3
+"""Fewest values of a feature of a map, and of one that is a place."""
+MOST_EFFECTS = 30
+MOST_BINS = 60
 _OUTLIERS = 0.005
 
 
-@dataclass(frozen=True)
-class Dot:
-    """One seed: its place in percent, whether guidance gains or loses, and the number of its replay, if any."""
-
-    left: float
-    bottom: float
-    kind: str
-    title: str
-    replay: int | None
+def _rounded(value: float) -> float:
+    return float(f"{value:.5g}")
 
 
-@dataclass(frozen=True)
-class SeedDots:
-    """Returns of the first held-out seeds, unguided (from left to right) against guided (from bottom to top)."""
+def effect_chart(rows: Sequence[tuple[str, str, Effect, str, bool]], words: str) -> Chart | None:
+    """Return effects as a forest plot, the largest on top, at most `MOST_EFFECTS`; None without any.
 
-    scale: Scale
-    dots: tuple[Dot, ...]
-    seeds: int
+    Each row is a name, its words, the effect, the address that a click opens, and whether the effect is confirmed.
+    """
+    if not rows:
+        return None
+    ordered = sorted(rows, key=lambda row: -row[2].mean)[:MOST_EFFECTS]
+    return {
+        "kind": "forest",
+        "label": f"Effects on the {words}, with 95 % confidence intervals",
+        "axis": f"effect on the {words}",
+        "rows": [
+            {
+                "name": name,
+                "words": said,
+                "effect": _rounded(effect.mean),
+                "low": _rounded(effect.low),
+                "high": _rounded(effect.high),
+                "confirmed": sure,
+                "href": address,
+                "figures": f"{signed(effect.mean)} ({signed(effect.low)} to {signed(effect.high)})",
+            }
+            for name, said, effect, address, sure in ordered
+        ],
+    }
 
 
-def seed_dots(final: PlayedBlocks, replays: Mapping[int, int]) -> SeedDots | None:
-    """Return the seeds of the final episodes; None without a guided policy.
+def seed_chart(final: PlayedBlocks, replays: Mapping[int, int]) -> Chart | None:
+    """Return the returns of the final seeds, unguided and guided; None without a guided policy.
 
     `replays` are numbers of replays by seed.
     """
     if not final.setup.treatments:
         return None
     base, guided = final.base.returns, final.guided(0).returns
-    known = np.flatnonzero(~np.isnan(base) & ~np.isnan(guided))
-    # Seeds with a replay come first, so that they are always shown.
-    shown = sorted(known.tolist(), key=lambda i: final.seeds[i] not in replays)[:MOST_DOTS]
+    known = np.flatnonzero(~np.isnan(base) & ~np.isnan(guided)).tolist()
+    # Seeds with a replay are always among the shown ones, and drawn last, on top.
+    shown = sorted(known, key=lambda i: final.seeds[i] not in replays)[:MOST_DOTS]
     if not shown:
         return None
-    low, high = (float(f([base[shown], guided[shown]])) for f in (np.min, np.max))
-    room = 0.03 * (high - low) or 0.5
-    scale = Scale(low - room, high + room)
-    dots = []
-    for i in reversed(shown):  # replays on top
-        kind = "better" if guided[i] > base[i] else "worse" if guided[i] < base[i] else "same"
-        title = f"seed {final.seeds[i]}: {number(base[i])} → {number(guided[i])}"
-        dots.append(Dot(scale.at(base[i]), scale.at(guided[i]), kind, title, replays.get(final.seeds[i])))
-    return SeedDots(scale, tuple(dots), len(known))
+    return {
+        "kind": "seeds",
+        "label": f"Returns unguided and guided of {len(shown)} seeds",
+        "shown": len(shown),
+        "seeds": len(known),
+        "rows": [
+            {
+                "seed": int(final.seeds[i]),
+                "unguided": _rounded(base[i]),
+                "guided": _rounded(guided[i]),
+                "result": "gains" if guided[i] > base[i] else "loses" if guided[i] < base[i] else "same return",
+                "href": f"#seed={final.seeds[i]}" if final.seeds[i] in replays else "",
+            }
+            for i in reversed(shown)
+        ],
+    }
 
 
-@dataclass(frozen=True)
-class Cell:
-    """One cell of a map: its place, how often it is visited, and the shares of failing and of triggering states."""
+def state_chart(study: Study, rule_set: RuleSet | None) -> Chart | None:
+    """Return a map of the recorded states by two features; None where there are no two.
 
-    left: float
-    bottom: float
-    visits: float
-    fails: float
-    fires: float
-    title: str
-
-
-@dataclass(frozen=True)
-class StateMap:
-    """Visited states by two features."""
-
-    words: tuple[str, str]
-    scales: tuple[Scale, Scale]
-    cells: tuple[Cell, ...]
-    width: float
-    height: float
-    has_failures: bool
-    has_rule: bool
-
-
-def state_map(study: Study, rule_set: RuleSet | None) -> StateMap | None:
-    """Return a map of the recorded states by the two most important features; None where there are no two.
-
-    Features of the rule set come first, then those that matter most to the policy.
+    The features are those that say where the policy is, if the domain has a place; otherwise those of the rule set
+    come first, then those that matter most to the policy.
     """
     seen, space = study.experiences, study.space
+    two, is_place = _axes_of_map(study, rule_set)
+    if not two:
+        return None
+    edges, places = [], []
+    for feature, most in zip(two, MAP_CELLS, strict=True):
+        column = seen.observations[:, feature].astype(np.float64)
+        low, high = (float(end) for end in np.quantile(column, [_OUTLIERS, 1 - _OUTLIERS]))
+        values = np.unique(column[(column >= low) & (column <= high)])
+        width, count = (high - low or 1.0) / most, most
+        if 1 < len(values) <= most:  # a cell for each value, such as the columns of a maze
+            width = float(np.diff(values).min())
+            count = min(most, round((high - low) / width) + 1)
+            low -= width / 2
+        edges.append(low + width * np.arange(count + 1))
+        places.append(np.clip(((column - low) / width).astype(np.int64), 0, count - 1))
+    rows_up = len(edges[1]) - 1
+    cells, size = places[0] * rows_up + places[1], (len(edges[0]) - 1) * rows_up
+    fails, rule_sets = _before_failure(study), [] if rule_set is None else [rule_set]
+    fires = CompiledRules.compile(rule_sets).matches(seen.observations).any(axis=1)
+    visits, failing, firing = (np.bincount(cells, weight, size) for weight in (None, fails, fires))
+    rows = []
+    for cell in np.flatnonzero(visits).tolist():
+        left, bottom = divmod(cell, rows_up)
+        x, y = edges[0][left : left + 2], edges[1][bottom : bottom + 2]
+        rows.append(
+            {
+                "x1": _rounded(x[0]),
+                "x2": _rounded(x[1]),
+                "y1": _rounded(y[0]),
+                "y2": _rounded(y[1]),
+                "states": int(visits[cell]),
+                "before_failure": round(float(failing[cell] / visits[cell]), 3),
+                "rules_hold": round(float(firing[cell] / visits[cell]), 3),
+            }
+        )
+    across, up = (space[feature].label for feature in two)
+    return {
+        "kind": "states",
+        "label": f"Visited states by {across} and {up}",
+        "axes": [across, up],
+        "is_place": is_place,
+        "has_failures": bool(fails.any()),
+        "has_rule": bool(0.0 < fires.mean() < ALMOST_ALWAYS),
+        "rows": rows,
+    }
+
+
+def _axes_of_map(study: Study, rule_set: RuleSet | None) -> tuple[tuple[int, ...], bool]:
+    """Return the two features of the map, or none, and whether they are a place."""
+    seen, space = study.experiences, study.space
+    values = [
+        len(np.unique(column)) if space[i].kind == "numeric" else 0
+        for i, column in enumerate(seen.observations[:2000].T)
+    ]
+    domain = domain_of(study.environment.name)
+    place = ("x", "y") if domain is None or domain.place is None else domain.place
+    if set(place) <= set(space.names):
+        across, up = (space.feature_index(name) for name in place)
+        if min(values[across], values[up]) >= MIN_PLACES:
+            return (across, up), True
     weights = np.zeros(len(space))
     if study.mining.importance is not None:
         weights += np.abs(study.mining.importance.weights).sum(axis=(0, 1))
     weights /= weights.max() or 1.0
     for rule in () if rule_set is None else rule_set.rules:
         weights[list(rule.features)] += 1.0
-    order = [i for i in np.argsort(-weights, kind="stable").tolist() if space[i].kind == "numeric"]
-    two = [i for i in order if len(np.unique(seen.observations[:2000, i])) >= MIN_MAP_VALUES][:2]
-    if len(two) < 2:
-        return None
-    scales, places = [], []
-    for feature, count in zip(two, MAP_CELLS, strict=True):
-        low, high = (float(end) for end in np.quantile(seen.observations[:, feature], [_OUTLIERS, 1 - _OUTLIERS]))
-        scales.append(Scale(low, high if high > low else low + 1.0))
-        share = (seen.observations[:, feature] - scales[-1].low) / (scales[-1].high - scales[-1].low)
-        places.append(np.clip((count * share).astype(np.int64), 0, count - 1))
-    cells = places[0] * MAP_CELLS[1] + places[1]
-    size = MAP_CELLS[0] * MAP_CELLS[1]
-    fails, rule_sets = _before_failure(study), [] if rule_set is None else [rule_set]
-    fires = CompiledRules.compile(rule_sets).matches(seen.observations).any(axis=1)
-    visits, failing, firing = (np.bincount(cells, weight, size) for weight in (None, fails, fires))
-    most = np.log1p(visits.max())
-    made = []
-    for cell in np.flatnonzero(visits).tolist():
-        column, row = divmod(cell, MAP_CELLS[1])
-        before, holds = (float(part[cell] / visits[cell]) for part in (failing, firing))
-        made.append(
-            Cell(
-                left=round(100 * column / MAP_CELLS[0], 2),
-                bottom=round(100 * row / MAP_CELLS[1], 2),
-                visits=round(float(np.log1p(visits[cell]) / most), 3),
-                fails=round(before, 2),
-                fires=round(holds, 2),
-                title=f"{int(visits[cell])} states; shortly before a failure: {percent(before)}; "
-                f"the rules hold: {percent(holds)}",
-            )
-        )
-    return StateMap(
-        words=(space[two[0]].label, space[two[1]].label),
-        scales=(scales[0], scales[1]),
-        cells=tuple(made),
-        width=round(100 / MAP_CELLS[0], 3),
-        height=round(100 / MAP_CELLS[1], 3),
-        has_failures=bool(fails.any()),
-        has_rule=bool(fires.any()),
-    )
+    best = [i for i in np.argsort(-weights, kind="stable").tolist() if values[i] >= MIN_MAP_VALUES]
+    return tuple(best[:2]) if len(best) > 1 else (), False
 
 
 def _before_failure(study: Study) -> NDArray[np.bool_]:
@@ -156,3 +186,60 @@ def _before_failure(study: Study) -> NDArray[np.bool_]:
     left = np.cumsum(seen.lengths)[seen.episode_ids] - np.arange(len(seen))
     mask: NDArray[np.bool_] = failed[seen.episode_ids] & (left <= STEPS_BEFORE_FAILURE)
     return mask
+
+
+def return_chart(policies: Sequence[PolicyReturns]) -> Chart:
+    """Return the distributions of returns of the policies, and the means of the baselines.
+
+    Baselines are only marks: a constant return would flatten all other distributions.
+    """
+    samples = {entry.words: entry.result.played.returns for entry in policies if entry.kind != "reference"}
+    everything = np.concatenate(list(samples.values()))
+    low, high = float(everything.min()), float(everything.max())
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    step = round_step((high - low) / MOST_BINS)
+    edges = np.arange(np.floor(low / step), np.floor(high / step) + 2) * step
+    rows = []
+    for name, sample in samples.items():
+        counts = np.histogram(sample, edges)[0]
+        for i in np.flatnonzero(counts).tolist():
+            share = float(counts[i] / len(sample))
+            bins = {"low": _rounded(edges[i]), "high": _rounded(edges[i + 1])}
+            rows.append({"policy": name, **bins, "share": share, "episodes": percent(share)})
+    means = [
+        {"policy": entry.words, "mean": _rounded(entry.sample.mean), "text": number(entry.sample.mean, 4)}
+        for entry in policies
+    ]
+    return {
+        "kind": "returns",
+        "label": "Distributions of returns; " + ", ".join(f"{one['policy']}: mean {one['text']}" for one in means),
+        "policies": list(samples),
+        "means": means[: len(samples)],
+        "baselines": means[len(samples) :],
+        "rows": rows,
+    }
+
+
+def ledger_chart(ledger: Ledger | None) -> Chart | None:
+    """Return the parts of a gain, split in every way that is known; None where nothing splits it."""
+    if ledger is None or not ledger.splits:
+        return None
+    return {
+        "kind": "ledger",
+        "label": f"Parts of the gain of {signed(ledger.total.value)}, with 95 % confidence intervals",
+        "rows": [
+            {
+                "split": split,
+                "part": part.words,
+                "gain": _rounded(part.gain.value),
+                "low": _rounded(part.gain.low),
+                "high": _rounded(part.gain.high),
+                "share_of_seeds": round(part.share, 4),
+                "steps": part.steps,
+                "figures": f"{signed(part.gain.value)} ({signed(part.gain.low)} to {signed(part.gain.high)})",
+            }
+            for split, parts in ledger.splits.items()
+            for part in parts
+        ],
+    }

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +25,7 @@ from legible.report.action_words import ActionWords
 from legible.report.interventions import Mark, condition_changes, interventions
 from legible.report.scenes import Scene, is_drawn_from_state, scene_of
 from legible.report.selection import Choice, choose_episodes, chosen_seeds, typical_episode, worst_episodes
-from legible.rules import Rule, RuleSet, describe_rule, rule_parts
+from legible.rules import Condition, RuleSet, describe_rule, rule_parts
 from legible.study import Study
 
 MOST_FEATURES = 12
@@ -194,7 +194,7 @@ def _make_replay(
     }
     if rules is None:
         return {**shown, "rules": [], "parting": 0, "sides": sides}
-    return {**shown, **_with_rules(pair, sides, rules, space)}
+    return {**shown, **_with_rules(pair, marks, sides, rules, space)}
 
 
 def replay_side(
@@ -241,21 +241,47 @@ def _random_actions(recording: Recording, marks: Sequence[Mark]) -> list[list[in
     return [[int(step), int(recording.wanted[step])] for step in steps if int(step) not in marked]
 
 
-def _traces(pair: Sequence[Recording], rules: Sequence[Rule], space: FeatureSpace) -> list[dict[str, Any]]:
-    """Return the values of the features that the rules use most, in both episodes, with the thresholds of the rules."""
-    conditions = [condition for rule in rules for condition in rule.conditions]
+def feature_traces(
+    recordings: Sequence[Recording], conditions: Sequence[Condition], space: FeatureSpace
+) -> list[dict[str, Any]]:
+    """Return the values of the features that conditions use most, in each episode, with the thresholds."""
     used = Counter(c.feature for c in conditions if space[c.feature].kind == "numeric")
     traces = []
     for feature, _ in used.most_common(MOST_TRACES):
         ends = {end for c in conditions if c.feature == feature for end in (float(c.low), float(c.high))}
-        values = [[float(f"{value:.4g}") for value in one.observations[:, feature]] for one in pair]
         cuts = sorted(end for end in ends if np.isfinite(end))[:MOST_CUTS]
+        values = [rounded(one.observations[:, feature]) for one in recordings]
         traces.append({"name": space[feature].label, "cuts": cuts, "values": values})
     return traces
 
 
+def _action_traces(pair: Sequence[Recording], marks: Sequence[Sequence[Mark]], space: FeatureSpace) -> list[Any]:
+    """Return the parts of continuous actions that rules change, as done in both episodes and as the policy wants."""
+    if space.is_discrete or pair[0].actions.ndim != 2:
+        return []
+    changed = Counter(int(group) for mark in marks[1] for group in mark.groups if space.groups[int(group)].regions)
+    traces = []
+    for part, _ in changed.most_common(MOST_TRACES):
+        wanted = pair[1].actions[:, part].astype(np.float64)
+        for mark in marks[1]:
+            wanted[mark.step] = mark.alone[part]
+        values = [rounded(one.actions[:, part]) for one in pair]
+        name = f"action: {space.groups[part].name}"
+        traces.append({"name": name, "cuts": [], "values": values, "wanted": rounded(wanted)})
+    return traces
+
+
+def rounded(values: Iterable[Any]) -> list[float]:
+    """Return numbers with four digits, which take less space."""
+    return [float(f"{value:.4g}") for value in values]
+
+
 def _with_rules(
-    pair: Sequence[Recording], sides: list[dict[str, Any]], rules: RuleSet, space: FeatureSpace
+    pair: Sequence[Recording],
+    marks: Sequence[Sequence[Mark]],
+    sides: list[dict[str, Any]],
+    rules: RuleSet,
+    space: FeatureSpace,
 ) -> dict[str, Any]:
     """Return both sides of a replay with the rules that decide, renumbered, and the first difference."""
     used = sorted({rule for side in sides for mark in side["marks"] for rule in mark[3]})
@@ -274,6 +300,9 @@ def _with_rules(
         "texts": [rules.rules[rule].text(space) for rule in used],
         "parts": [{"does": does, "when": [words for words, _ in when]} for does, when in parts],
         "parting": int(apart[0]) if apart.size else shared,
-        "traces": _traces(pair, [rules.rules[rule] for rule in used], space),
+        "traces": [
+            *feature_traces(pair, [one for rule in used for one in rules.rules[rule].conditions], space),
+            *_action_traces(pair, marks, space),
+        ],
         "sides": sides,
     }

@@ -105,7 +105,7 @@ def weakness_card(found: WeaknessExplanation, study: Study, replay: int | None) 
         )
         for rule in found.rule_set.rules
     ]
-    ledgers = zip(study.weaknesses, study.summary.weakness_ledgers, strict=False)
+    ledgers = zip(study.weaknesses, study.weakness_ledgers, strict=False)
     confirmation = found.verdict.confirmation
     effects = [] if confirmation is None else [("whole rule set", confirmation.effect)]
     if confirmation is not None and len(found.rule_set) > 1:

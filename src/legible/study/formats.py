@@ -86,6 +86,8 @@ KINDS: Mapping[str, Any] = {
     "improvement.npz": Improvement,
     "references.npz": References,
     "explanations.npz": tuple[WeaknessExplanation, ...],
+    "weakness-ledgers.npz": tuple[Ledger | None, ...],
+    "mistake-ledgers.npz": tuple[Ledger | None, ...],
     "failures.npz": Failures,
 }
 """The type of what each file holds."""

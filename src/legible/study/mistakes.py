@@ -44,7 +44,7 @@ def record_decisions(study: Study) -> Experiences:
 
 def decision_gains(study: Study) -> DecisionGains | None:
     """Return what other choices are worth at the decisions that were looked at; None where none could be."""
-    found, planned = study.mistakes, _search(study)
+    found, planned = study.mistakes, plan_search(study)
     if isinstance(planned, Mistakes):
         return None
     one_future = planned.way.futures == "cannot be reseeded"
@@ -70,7 +70,7 @@ class _Search(NamedTuple):
     greedy: bool
 
 
-def _search(study: Study) -> _Search | Mistakes:
+def plan_search(study: Study) -> _Search | Mistakes:
     """Plan the search; where there is nothing to search, say why."""
     found, settings = study.branching_method(), study.settings.mistakes
     if found.way is None:
@@ -101,7 +101,7 @@ def _search(study: Study) -> _Search | Mistakes:
 
 def look_for_mistakes(study: Study) -> Mistakes:
     """Look for single decisions in which another choice is better beyond doubt."""
-    planned = _search(study)
+    planned = plan_search(study)
     if isinstance(planned, Mistakes):
         return planned
     search, runner, way, greedy = planned

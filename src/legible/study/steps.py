@@ -33,6 +33,7 @@ from legible.study.failures import explain_failures
 from legible.study.first_facts import gather_first_facts
 from legible.study.formats import KINDS, RESULTS, makers_of
 from legible.study.guided_file import is_guided_policy_saved, save_guided_policy
+from legible.study.ledgers import split_mistakes, split_weaknesses
 from legible.study.mistakes import look_for_mistakes, record_decisions
 from legible.study.own_rules import judge_own_rules
 from legible.study.references import compare_with_references
@@ -326,6 +327,22 @@ for _step in (
         stages=("explanation",),
     ),
     Step(
+        "weakness ledgers",
+        "the gains of the weaknesses have not been split",
+        "weakness-ledgers.npz",
+        split_weaknesses,
+        needs=("improvement",),
+        stages=("confirmation",),
+    ),
+    Step(
+        "mistake ledgers",
+        "the gains of the mistakes have not been split",
+        "mistake-ledgers.npz",
+        split_mistakes,
+        needs=("mistakes",),
+        stages=("mistakes",),
+    ),
+    Step(
         "failures",
         "failures have not been explained",
         "failures.npz",
@@ -336,7 +353,7 @@ for _step in (
     Step(
         "summary",
         "the results have not been summarised",
-        "summary.npz",
+        "figures.npz",
         summarise,
         needs=("improvement", "references"),
     ),

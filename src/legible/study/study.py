@@ -621,6 +621,7 @@ class Study(Displayed):
             self.summarise()
             if self.looks_for_mistakes():
                 self.find_mistakes()
+            self.split_gains()
             self.explain_failures()
         return improvement
 
@@ -809,6 +810,24 @@ class Study(Displayed):
     def ledger(self) -> Ledger | None:
         """Where the gain of the guided policy comes from; None without a guided policy."""
         return self.summary.ledger
+
+    def split_gains(self) -> None:
+        """Split the gains of the weaknesses, and those of mistakes if the study has looked for them."""
+        self.do("weakness ledgers")
+        if self.has("mistakes"):
+            self.do("mistake ledgers")
+
+    @property
+    def weakness_ledgers(self) -> tuple[Ledger | None, ...]:
+        """Where the gains of the weaknesses come from, in their order; empty where they have not been split."""
+        name = "weakness ledgers"
+        return cast("tuple[Ledger | None, ...]", self.read(name)) if self.has(name) else ()
+
+    @property
+    def mistake_ledgers(self) -> tuple[Ledger | None, ...]:
+        """Where the gains of the largest mistakes come from, in their order; empty where they have not been split."""
+        name = "mistake ledgers"
+        return cast("tuple[Ledger | None, ...]", self.read(name)) if self.has(name) else ()
 
     @property
     def endings(self) -> tuple[EndingShare, ...]:

@@ -38,8 +38,6 @@ class Summary:
         How the episodes end on held-out seeds, the most frequent ending first.
     ledger
         Where the gain of the guided policy comes from; None without one.
-    weakness_ledgers
-        Where the gains of the weaknesses come from, in their order.
     """
 
     weaknesses: tuple[WeaknessGroup, ...]
@@ -49,7 +47,6 @@ class Summary:
     references: tuple[Mapping[str, Figure], ...]
     endings: tuple[EndingShare, ...] = ()
     ledger: Ledger | None = None
-    weakness_ledgers: tuple[Ledger | None, ...] = ()
 
     def figure_rows(self, references: Sequence[str]) -> list[dict[str, Any]]:
         """Return one row per objective: both policies, their difference, and the first baselines by these names."""
@@ -81,8 +78,4 @@ def summarise(study: Study) -> Summary:
         ),
         endings=share_endings(final.base, guided, states, space),
         ledger=ledger and replace(ledger, times=improvement.gain_by_time),
-        weakness_ledgers=tuple(
-            None if pair is None else split_gain(*pair, states, space)
-            for pair in (evaluation.confirmation_pair(group.front) for group in weaknesses)
-        ),
     )

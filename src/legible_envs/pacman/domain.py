@@ -48,5 +48,6 @@ DOMAIN = Domain(
     success={".*": "PAC-Man has eaten all food before a ghost catches it or time is up"},
     endings="legible_envs.pacman.env:read_ending",
     terms="legible_envs.pacman.env:read_terms",
+    place=("pacman.x", "pacman.y"),
     training="legible_envs.pacman.training:pacman_preset",
 )

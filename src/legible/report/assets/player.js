@@ -218,6 +218,7 @@ function figure(value) {
   return (value < 0 ? "−" : "") + text;
 }
 
+const PLAYER_EXTRAS = []; // functions that add something to every player
 const LONG = 200; // steps; in longer episodes single steps are too narrow to see
 
 class Player {
@@ -235,6 +236,7 @@ class Player {
       side.rewards.forEach((reward) => side.sums.push(side.sums[side.sums.length - 1] + reward));
     });
     this.build();
+    PLAYER_EXTRAS.forEach((add) => add(this));
     this.show(Math.min(replay.parting, this.last));
     new ResizeObserver(() => this.show(this.step)).observe(root);
   }
@@ -289,11 +291,12 @@ class Player {
   traces() {
     const box = make("div", { class: "traces" });
     this.plots = (this.replay.traces || []).map((trace) => {
-      const label = `${trace.name}, unguided and guided; dashed: thresholds of the rules`;
+      const dashed = trace.wanted ? "; dotted: wanted by the policy" : trace.cuts.length ? "; dashed: thresholds" : "";
+      const label = `${trace.name}: ${this.single ? "as played" : this.names.join(", ").toLowerCase()}${dashed}`;
       const canvas = make("canvas", { role: "img", "aria-label": label, title: label });
       canvas.addEventListener("click", (event) => this.seek(event, canvas, { marks: [] }));
-      box.append(make("div", {}, trace.name, canvas));
-      const all = [...trace.values.flat(), ...trace.cuts], low = Math.min(...all), high = Math.max(...all);
+      box.append(make("div", {}, label, canvas));
+      const all = [...trace.values.flat(), ...trace.cuts, ...(trace.wanted || [])], low = Math.min(...all), high = Math.max(...all);
       return { trace, canvas, low, high: high > low ? high : low + 1 };
     });
     return box;
@@ -316,6 +319,7 @@ class Player {
     };
     for (const cut of trace.cuts) line("--mark", [[0, y(cut)], [canvas.width, y(cut)]], [4 * ratio, 3 * ratio]);
     trace.values.forEach((values, i) => line(i ? "--guided" : "--alone", values.map((value, step) => [x(step), y(value)])));
+    if (trace.wanted) line("--mark", trace.wanted.map((value, step) => [x(step), y(value)]), [2 * ratio, 2 * ratio]);
     line("--ink", [[x(this.step), 0], [x(this.step), canvas.height]]);
   }
 
@@ -399,6 +403,7 @@ class Player {
     this.range.value = this.step;
     this.count.textContent = `step ${this.first + this.step} of ${this.first + this.last}`;
     this.root.dataset.step = this.step;
+    this.root.dispatchEvent(new CustomEvent("step"));
   }
 
   light({ side, lamps }) {

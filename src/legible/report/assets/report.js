@@ -52,6 +52,20 @@ function setUpTable(table) {
     sortTable(table, column, heads[column].dataset.first || "ascending");
   });
   apply();
+  addTableCsv(tools, table);
+}
+
+function addTableCsv(tools, table) {
+  // The rows that are shown, in their order, as a file.
+  const link = make("a", { class: "csv", href: "#", download: `${table.id}.csv` }, "CSV");
+  const names = [...table.tHead.rows[0].cells].map((cell) => cell.textContent.trim());
+  const value = (cell) => (cell.dataset.v !== undefined ? cell.dataset.v : (cell.querySelector(".rule-text") || cell).textContent.trim());
+  link.addEventListener("click", () => {
+    const shown = [...table.tBodies[0].rows].filter((row) => !row.hidden);
+    const rows = shown.map((row) => Object.fromEntries([...row.cells].map((cell, i) => [names[i], value(cell)])));
+    link.href = `data:text/csv;charset=utf-8,${encodeURIComponent(asCsv(rows))}`;
+  });
+  tools.append(link);
 }
 
 function setUpTabs(tabs) {
@@ -78,19 +92,48 @@ function setUpChips(chips) {
   }
 }
 
+function reveal(target) {
+  // Open the sections, cards and tabs around something, and build the players in them.
+  for (let node = target; node; node = node.parentElement) {
+    if (node.tagName === "DETAILS") node.open = true;
+    const tab = node.id && document.querySelector(`[role=tab][aria-controls="${CSS.escape(node.id)}"]`);
+    if (tab) tab.click();
+  }
+  startPlayers(document);
+}
+
+function openSeed(seed, step) {
+  // "#seed=7&step=120": the first replay of this seed that shows the step.
+  const known = JSON.parse(document.getElementById("replays").textContent);
+  const roots = [...document.querySelectorAll(".player[data-replay]")].filter((root) => known[root.dataset.replay].seed === seed);
+  const shows = (root) => {
+    const { first = 0, sides } = known[root.dataset.replay];
+    return step >= first && step <= first + Math.max(...sides.map((side) => side.actions.length));
+  };
+  const root = roots.find(shows) || roots[0], note = document.getElementById("no-replay");
+  if (note) note.hidden = Boolean(root);
+  if (!root) { if (note) note.querySelector(".seed").textContent = seed; return; }
+  reveal(root);
+  if (!Number.isNaN(step)) root.player.show(step - root.player.first);
+  root.scrollIntoView({ block: "center" });
+  root.focus({ preventScroll: true });
+}
+
 function openTarget() {
+  const wanted = new URLSearchParams(location.hash.slice(1));
+  if (wanted.has("seed")) { openSeed(Number(wanted.get("seed")), wanted.has("step") ? Number(wanted.get("step")) : NaN); return; }
   // A link opens the sections, cards and tabs around its target; "#replay-0:120" also goes to a step.
   const [name, step] = location.hash.slice(1).split(":"), target = name && document.getElementById(name);
   const tab = target && document.querySelector(`[role=tab][aria-controls="${CSS.escape(name)}"]`);
   if (tab) tab.click();
   const player = target && step !== undefined && target.querySelector(".player");
   if (player && player.player) player.player.show(Number(step) - player.player.first);
-  for (let node = target; node; node = node.parentElement) if (node.tagName === "DETAILS") node.open = true;
-  if (target) target.scrollIntoView();
+  if (target) { reveal(target); target.scrollIntoView(); }
 }
 
 document.querySelectorAll("table.sortable").forEach(setUpTable);
 document.querySelectorAll(".tabs").forEach(setUpTabs);
+if (document.getElementById("charts")) setUpCharts();
 document.querySelectorAll(".chips").forEach(setUpChips);
 document.querySelectorAll("details.weak").forEach((weak) =>
   weak.addEventListener("toggle", () => { if (weak.open) startPlayers(weak); }));

@@ -1,0 +1,128 @@
+"use strict";
+// Charts, drawn by Observable Plot from the data in the script element "charts"; each offers its data as CSV.
+
+const SHADES = { gains: "var(--guided)", loses: "var(--harm)", "same return": "var(--soft)" };
+const share = (value) => `${(100 * value).toFixed(value < 0.1 ? 1 : 0)} %`;
+const shorten = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text); // tips and tables hold it whole
+
+const CHARTS = {
+  forest({ rows, axis }, width) {
+    const data = rows.map((row, i) => ({ ...row, place: String(i), tip: `${row.name}: ${row.words}\n${row.figures}` }));
+    const narrow = width < 500, left = narrow ? 96 : 330;
+    const tone = (row) => (row.low > 0 ? "var(--guided)" : row.high < 0 ? "var(--harm)" : "var(--alone)");
+    return Plot.plot({
+      width, height: 66 + 22 * rows.length, marginLeft: left, marginTop: 8, marginBottom: 44,
+      x: { label: axis, grid: true, nice: true },
+      y: { domain: data.map((row) => row.place), label: null, tickSize: 0, tickFormat: (place) => (narrow ? rows[place].name : shorten(`${rows[place].name}: ${rows[place].words}`, 50)) },
+      marks: [
+        Plot.ruleX([0], { stroke: "var(--soft)" }),
+        Plot.ruleY(data, { x1: "low", x2: "high", y: "place", stroke: tone, strokeWidth: 2 }),
+        Plot.dot(data, { x: "effect", y: "place", r: 4.5, fill: (row) => (row.confirmed ? tone(row) : "var(--card)"), stroke: tone, strokeWidth: 1.5, href: (row) => row.href || null, ariaLabel: "tip" }),
+        Plot.tip(data, Plot.pointerY({ x: "effect", y: "place", title: "tip", lineWidth: 34 })),
+      ],
+    });
+  },
+
+  seeds({ rows }, width) {
+    const size = Math.min(width, 460), ends = rows.flatMap((row) => [row.unguided, row.guided]);
+    const domain = [Math.min(...ends), Math.max(...ends)];
+    const data = rows.map((row) => ({ ...row, tip: `seed ${row.seed}: ${row.unguided} → ${row.guided}${row.href ? "\nclick to watch" : ""}` }));
+    return Plot.plot({
+      width: size, height: size, marginLeft: 52, marginBottom: 46, grid: true,
+      x: { domain, nice: true, label: "return unguided" }, y: { domain, nice: true, label: "return guided" },
+      marks: [
+        Plot.link([0], { x1: domain[0], y1: domain[0], x2: domain[1], y2: domain[1], stroke: "var(--soft)", strokeDasharray: "4 3" }),
+        Plot.dot(data.filter((row) => !row.href), { x: "unguided", y: "guided", r: 3, fill: (row) => SHADES[row.result], fillOpacity: 0.55 }),
+        Plot.dot(data.filter((row) => row.href), { x: "unguided", y: "guided", r: 6.5, fill: (row) => SHADES[row.result], stroke: "var(--ink)", strokeWidth: 2, href: "href", ariaLabel: "tip" }),
+        Plot.tip(data, Plot.pointer({ x: "unguided", y: "guided", title: "tip" })),
+      ],
+    });
+  },
+
+  states({ rows, axes, is_place: isPlace, has_rule: hasRule }, width) {
+    const size = Math.min(width, 560), most = Math.log1p(Math.max(...rows.map((row) => row.states)));
+    const reach = (low, high) => Math.max(...rows.map((row) => row[high])) - Math.min(...rows.map((row) => row[low]));
+    const shape = isPlace ? Math.min(1, Math.max(0.25, reach("y1", "y2") / reach("x1", "x2"))) : 0.62;
+    const cell = { x1: "x1", x2: "x2", y1: "y1", y2: "y2", inset: 0.25 };
+    const data = rows.map((row) => ({ ...row, x: (row.x1 + row.x2) / 2, y: (row.y1 + row.y2) / 2,
+      tip: `${row.states} states\nshortly before a failure: ${share(row.before_failure)}\nthe rules hold: ${share(row.rules_hold)}` }));
+    return Plot.plot({
+      width: size, height: Math.round((size - 72) * shape) + 66, marginLeft: 52, marginBottom: 46,
+      x: { label: axes[0], nice: false }, y: { label: axes[1], nice: false },
+      marks: [
+        Plot.rect(data, { ...cell, fill: "var(--alone)", fillOpacity: (row) => 0.12 + 0.88 * Math.log1p(row.states) / most }),
+        Plot.rect(data.filter((row) => row.before_failure > 0.02), { ...cell, fill: "var(--harm)", fillOpacity: (row) => Math.min(1, 0.15 + row.before_failure) }),
+        Plot.rect(data.filter((row) => hasRule && row.rules_hold >= 0.5), { ...cell, inset: 1, stroke: "var(--mark)", strokeWidth: 1.5 }),
+        Plot.tip(data, Plot.pointer({ x: "x", y: "y", title: "tip" })),
+      ],
+    });
+  },
+
+  returns({ rows, policies, means, baselines }, width) {
+    const ends = rows.flatMap((row) => [row.low, row.high]), domain = [Math.min(...ends), Math.max(...ends)];
+    const near = baselines.filter((one) => one.mean >= domain[0] && one.mean <= domain[1]);
+    const tone = (name) => (name === policies[0] ? "var(--alone)" : "var(--guided)");
+    const data = rows.map((row) => ({ ...row, tip: `${row.low} to ${row.high}: ${row.episodes} of the episodes` }));
+    return Plot.plot({
+      width, height: 78 + 95 * policies.length, marginLeft: 52, marginRight: 74, marginBottom: 46,
+      x: { domain, label: "return" }, y: { percent: true, label: "episodes (%)", grid: true, ticks: 3 },
+      fy: { domain: policies, label: null },
+      marks: [
+        Plot.rectY(data, { x1: "low", x2: "high", y: "share", fy: "policy", fill: (row) => tone(row.policy), fillOpacity: 0.75, inset: 0.25 }),
+        Plot.ruleX(means, { x: "mean", fy: "policy", stroke: "var(--ink)", strokeDasharray: "4 3", strokeWidth: 1.5 }),
+        Plot.ruleX(near, { x: "mean", stroke: "var(--reference)", strokeWidth: 2, title: (one) => `${one.policy}: ${one.text}` }),
+        Plot.ruleY([0], { stroke: "var(--line)" }),
+        Plot.tip(data, Plot.pointerX({ x: (row) => (row.low + row.high) / 2, y: "share", fy: "policy", title: "tip" })),
+      ],
+    });
+  },
+
+  ledger({ rows }, width) {
+    const splits = [...new Set(rows.map((row) => row.split))], narrow = width < 500, most = Math.floor(width / (narrow ? 6.8 : 7.4));
+    const data = rows.map((row, i) => ({ ...row, place: String(i), tip: `${row.part}: ${row.figures}\non ${share(row.share_of_seeds)} of the seeds` }));
+    const low = Math.min(0, ...rows.map((row) => row.low)), high = Math.max(0, ...rows.map((row) => row.high));
+    const charts = splits.map((split) => {
+      const part = data.filter((row) => row.split === split);
+      const box = make("div", {}, make("b", {}, split));
+      box.append(Plot.plot({
+        width, height: 34 + (narrow ? 54 : 40) * part.length, marginLeft: 8, marginRight: 8, marginTop: 6, marginBottom: 28,
+        x: { domain: [low, high], nice: true, label: null, grid: true, ticks: 6 },
+        y: { domain: part.map((row) => row.place), axis: null, paddingInner: narrow ? 0.66 : 0.55, paddingOuter: narrow ? 0.6 : 0.45 },
+        marks: [
+          Plot.barX(part, { x: "gain", y: "place", fill: (row) => (row.gain < 0 ? "var(--harm)" : "var(--guided)"), fillOpacity: 0.75 }),
+          Plot.ruleX([0], { stroke: "var(--soft)" }),
+          Plot.ruleY(part, { x1: "low", x2: "high", y: "place", stroke: "var(--ink)", strokeWidth: 1.5 }),
+          Plot.text(part, { y: "place", frameAnchor: "left", textAnchor: "start", lineAnchor: "bottom", dy: -11, text: (row) => shorten(row.part, most - (narrow ? 0 : row.figures.length + 2)).concat(narrow ? "\n" : "  ", row.figures), fill: "var(--ink)", fontSize: 12 }),
+          Plot.tip(part, Plot.pointerY({ x: "gain", y: "place", title: "tip", lineWidth: 34 })),
+        ],
+      }));
+      return box;
+    });
+    return make("div", { class: "parts" }, ...charts);
+  },
+};
+
+function asCsv(rows) {
+  const names = [...new Set(rows.flatMap((row) => Object.keys(row)))].filter((name) => !["href", "figures"].includes(name));
+  const cell = (value) => (value === null || value === undefined ? "" : /[",\n]/.test(value) ? `"${String(value).replaceAll('"', '""')}"` : String(value));
+  return [names.join(","), ...rows.map((row) => names.map((name) => cell(row[name])).join(","))].join("\n");
+}
+
+function setUpChart(figure, data) {
+  const name = figure.dataset.chart, box = make("div", { class: "drawn" });
+  const link = make("a", { class: "csv", download: `${name}.csv`, href: `data:text/csv;charset=utf-8,${encodeURIComponent(asCsv(data.rows))}` }, "CSV");
+  figure.setAttribute("role", "group");
+  figure.setAttribute("aria-label", data.label);
+  figure.prepend(box);
+  figure.append(link);
+  let drawn = 0;
+  new ResizeObserver(() => {
+    const width = Math.floor(box.clientWidth);
+    if (width && Math.abs(width - drawn) > 1) { drawn = width; box.replaceChildren(CHARTS[data.kind](data, width)); }
+  }).observe(box);
+}
+
+function setUpCharts() {
+  const charts = JSON.parse(document.getElementById("charts").textContent);
+  for (const figure of document.querySelectorAll("figure[data-chart]")) setUpChart(figure, charts[figure.dataset.chart]);
+}
