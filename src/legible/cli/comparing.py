@@ -13,6 +13,7 @@ from legible.cli.choice import (
     environment_spec,
     load_typed_policy,
     look_here_for_modules,
+    look_here_for_policy,
     names_code,
     open_study,
     options_of_policy,
@@ -58,6 +59,12 @@ if TYPE_CHECKING:
     show_default=True,
     help="Number of seeds.",
 )
+@click.option(
+    "--against",
+    metavar="POLICY|random",
+    multiple=True,
+    help="Opponent in the other seats of a game of several agents; repeatable. Each policy plays against each.",
+)
 @click.option("--html", metavar="FILE", type=PATH, help="Also write a report with the two most different episodes.")
 @click.option("--no-habits", is_flag=True, help="Do not look for habits that only one of two policies has.")
 @seed_option("Decides the seeds of all episodes.")
@@ -75,6 +82,7 @@ def compare(
     words: tuple[str, ...],
     name: tuple[str, ...],
     episodes: int,
+    against: tuple[str, ...],
     html: Path | None,
     no_habits: bool,
     seed: int,
@@ -103,7 +111,7 @@ def compare(
         where = environment_spec(env, arg, wrap)
     if features is not None and ":" in features:
         look_here_for_modules()
-    if len(policies) < 2:
+    if len(policies) < (1 if against else 2):
         raise LegibleError("give ENV and at least two policies: legible compare CartPole-v1 old.zip new.zip.")
     chosen: list[Any] = []
     for word in policies:
@@ -114,21 +122,21 @@ def compare(
             unfit = () if names_code(word) else ("output", "fallback")
             options = {name: value for name, value in options_of_policy(of_policy).items() if name not in unfit}
             chosen.append(load_typed_policy(where, word, options, trust=trust))
+    shared: dict[str, Any] = {
+        "names": name or policies,
+        "episodes": episodes,
+        "engine": make_quick_engine(engine, workers, address),
+        "seed": seed,
+        "features": features,
+        "feature_names": names,
+        "stochastic": stochastic,
+        "cache": not no_cache,
+    }
+    if against:
+        _compare_against(where, chosen, against, shared, as_json=as_json, html=html)
+        return
     with Bars(quiet=as_json) as bars:
-        found = compare_policies(
-            where,
-            *chosen,
-            names=name or policies,
-            episodes=episodes,
-            habits=not no_habits,
-            engine=make_quick_engine(engine, workers, address),
-            progress=bars,
-            seed=seed,
-            features=features,
-            feature_names=names,
-            stochastic=stochastic,
-            cache=not no_cache,
-        )
+        found = compare_policies(where, *chosen, habits=not no_habits, progress=bars, **shared)
     if html is not None:
         from legible.report.comparison import write_comparison  # noqa: PLC0415
 
@@ -139,6 +147,36 @@ def compare(
     print_comparison(found)
     if html is not None:
         say(f"Report: {html}")
+
+
+def _compare_against(
+    where: Any,
+    policies: list[Any],
+    opponents: tuple[str, ...],
+    options: dict[str, Any],
+    *,
+    as_json: bool,
+    html: Path | None,
+) -> None:
+    """Play policies against opponents, and print the matrix with the worst opponents."""
+    from legible.workbench import play_against  # noqa: PLC0415
+
+    if html is not None:
+        raise LegibleError("--html: there is no report of --against; leave one of the two out.")
+    for opponent in opponents:
+        look_here_for_policy(opponent)
+    players = [str(Path(opponent).resolve()) if Path(opponent).exists() else opponent for opponent in opponents]
+    with Bars(quiet=as_json) as bars:
+        found = play_against(where, policies, players, opponent_names=opponents, progress=bars, **options)
+    if as_json:
+        print_json(found.to_dict())
+        return
+    tell(f"[bold]{escape(found.headline())}[/]", markup=True)
+    columns = ("Mean return", *(f"against {name}" for name in found.opponents), "worst")
+    out().print(table(columns, found.rows()))
+    for i in range(len(found.policies) if len(found.policies) > 1 else 0):
+        tell(found.worst_sentence(i))
+    tell(found.level_sentence())
 
 
 def print_comparison(found: PolicyComparison) -> None:
