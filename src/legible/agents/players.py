@@ -199,7 +199,8 @@ def make_player(
     Parameters
     ----------
     source
-        "random", a policy or its path or address (`legible.load_policy`).
+        "random", a policy or its path or address (`legible.load_policy`), or a dictionary with the path as "policy" and
+        further arguments of `legible.load_policy`.
     seat
         Name of the seat, for errors.
     observation_space, action_space
@@ -228,9 +229,13 @@ def make_player(
 def _load(source: Any, shown: spaces.Space[Any], action_space: spaces.Space[Any]) -> Policy:
     if isinstance(source, Policy):
         return source
-    where = source if not isinstance(source, str) or ":" in source else str(Path(source))
+    options = dict(source) if isinstance(source, Mapping) else {"policy": source}
+    where = options.pop("policy", None)
+    if not isinstance(where, str | Path):
+        raise UnfitEnvironmentError(f"{where!r} is no policy; give random, a file or an address")
     try:
-        return load_policy(where, allow_code=True)
+        return load_policy(where, allow_code=True, **options)
     except UnclearPolicyError:
-        width = None if isinstance(shown, spaces.Dict) else int(np.prod(shown.shape or (1,)))
-        return load_policy(where, allow_code=True, n_features=width, observation_space=shown, action_space=action_space)
+        if not isinstance(shown, spaces.Dict):
+            options["n_features"] = int(np.prod(shown.shape or (1,)))
+        return load_policy(where, allow_code=True, observation_space=shown, action_space=action_space, **options)

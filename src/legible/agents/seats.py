@@ -214,7 +214,7 @@ def make_seat_env(
     if seat is None:
         raise UnfitEnvironmentError(f"{listed}; choose one for the policy (--seat {order[0]}).")
     drawn = seat == ANY
-    seats = order if seat in {ALL, ANY} else _matching(seat, order, listed, "--seat")
+    seats = order if seat in {ALL, ANY} else matching_seats(seat, order, listed, "--seat")
     _check_same_spaces(game, seats)
     played = order if drawn else [each for each in order if each not in seats]
     players = _make_players(game, played, others, listed, deterministic=not others_stochastic)
@@ -225,13 +225,13 @@ def _weights_of(
     reward: str, seats: Sequence[str], order: Sequence[str], listed: str, *, drawn: bool
 ) -> dict[str, float] | None:
     if reward.startswith("-"):
-        return dict.fromkeys(_matching(reward[1:], order, listed, "reward"), -1.0)
+        return dict.fromkeys(matching_seats(reward[1:], order, listed, "reward"), -1.0)
     if reward not in {SUM, MEAN}:
         raise UnfitEnvironmentError(f"reward {reward!r}: write sum, mean or -SEAT.")
     return None if drawn else dict.fromkeys(seats, 1.0 / len(seats) if reward == MEAN else 1.0)
 
 
-def _matching(pattern: str, order: Sequence[str], listed: str, what: str) -> list[str]:
+def matching_seats(pattern: str, order: Sequence[str], listed: str, what: str) -> list[str]:
     """Return the seats that a pattern means, in the order of the game."""
     parts = [part.strip() for part in pattern.split(",")]
     for part in parts:
@@ -259,7 +259,7 @@ def _make_players(
     given = dict(others) if isinstance(others, Mapping) else {"*": others}
     for pattern in given:
         if pattern != "*":
-            _matching(pattern, possible_seats(game), listed, "--others")
+            matching_seats(pattern, possible_seats(game), listed, "--others")
     players = {}
     for seat in seats:
         # An exact name counts before a pattern, and a pattern before "*".

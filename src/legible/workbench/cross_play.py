@@ -22,7 +22,6 @@ from legible.evaluation.units import UnitResult
 from legible.features import FeatureSpace
 from legible.formatting import counted, number, percent, signed
 from legible.policies import Policy
-from legible.study import Progress
 from legible.workbench.arena import Arena, open_arena
 from legible.workbench.comparing import EPISODES, mean_interval_of, play_policies, short_names
 from legible.workbench.looks import ALPHA, Interval, Plan, interval_of_mean
@@ -200,8 +199,6 @@ def play_against(
     episodes: int = EPISODES,
     alpha: float = ALPHA,
     feature_names: str | Path | FeatureSpace | None = None,
-    engine: Engine | None = None,
-    progress: Progress | None = None,
     **options: Any,
 ) -> CrossPlay:
     """Play every policy against every opponent on the same seeds.
@@ -218,7 +215,7 @@ def play_against(
         Number of seeds of each pair, fixed before anything is played.
     alpha
         Probability that any of the intervals misses its true value.
-    feature_names, engine, progress, options
+    feature_names, options
         As for `legible.workbench.compare_policies`.
     """
     if not policies or not opponents:
@@ -232,23 +229,52 @@ def play_against(
     faced = short_names([*opponent_names] or [_name_of(o, i, "opponent") for i, o in enumerate(opponents, start=1)])
     if len(called) != len(policies) or len(faced) != len(opponents):
         raise LegibleError(f"there are {len(policies)} policies and {counted(len(called), 'name')} (--name).")
-    engine, options = engine or InProcess(), {**options, "names": feature_names}
+    games = [against(environment, opponent) for opponent in opponents]
+    return play_games(games, policies, called, faced, episodes=episodes, alpha=alpha, **options, names=feature_names)
+
+
+def play_games(
+    games: Sequence[EnvironmentSpec],
+    policies: Sequence[str | Path | Policy],
+    called: Sequence[str],
+    faced: Sequence[str],
+    *,
+    episodes: int,
+    alpha: float = ALPHA,
+    stage: str = _STAGE,
+    further: int = 0,
+    engine: Engine | None = None,
+    **options: Any,
+) -> CrossPlay:
+    """Play every policy in games that differ in the opponents; see `play_against`.
+
+    Parameters
+    ----------
+    games
+        The same seat of the same game against each opponent.
+    policies, called, faced
+        The policies, and the names of policies and opponents.
+    stage
+        The stage whose seeds are played.
+    further
+        Number of intervals of the caller that belong to the same family.
+    """
+    engine = engine or InProcess()
     results: list[list[UnitResult]] = [[] for _ in policies]
     seed, first = int(options.get("seed", 0)), None
     with engine:
-        for opponent in opponents:
-            where = against(environment, opponent)
+        for game in games:
             arenas: list[Arena] = []
             for policy, name in zip(policies, called, strict=True):
-                arena = open_arena(where, policy, name=name, space=first, engine=engine, progress=progress, **options)
+                arena = open_arena(game, policy, name=name, space=first, engine=engine, **options)
                 first = first or arena.space
                 arenas.append(arena)
-            for row, record in zip(results, play_policies(arenas, _STAGE, episodes), strict=True):
+            for row, record in zip(results, play_policies(arenas, stage, episodes), strict=True):
                 row.append(record.result[:episodes])
     played = [result for row in results for result in row]
     known = np.concatenate([result.played.returns for result in played])
     largest = float(np.ptp(known)) if known.size else 0.0
-    tail = Plan((episodes,), (2 * len(policies) - 1) * len(opponents), alpha).tail
+    tail = Plan((episodes,), (2 * len(policies) - 1) * len(games) + further, alpha).tail
     differences = [
         tuple(
             mean_interval_of(base, other, WorstCase(played), tail, seed)
@@ -257,8 +283,8 @@ def play_against(
         for row in results[1:]
     ]
     return CrossPlay(
-        environment.name,
-        str(environment.arguments.get("seat")),
+        games[0].name,
+        str(games[0].arguments.get("seat")),
         tuple(called),
         tuple(faced),
         tuple(tuple(_cell(result, tail, seed, known, largest) for result in row) for row in results),
