@@ -28,6 +28,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # What the extras of pyproject.toml install, as it is imported.
 PACKAGES_OF_EXTRAS = {
+    "agents": ("pettingzoo", "mpe2"),
     "atari": ("ale_py",),
     "highway": ("highway_env",),
     "hub": ("huggingface_hub", "yaml"),

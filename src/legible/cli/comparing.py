@@ -9,7 +9,14 @@ import rich_click as click
 from rich.markup import escape
 from rich.padding import Padding
 
-from legible.cli.choice import PlayChoice, load_typed_policy, names_code, open_study, options_of_policy
+from legible.cli.choice import (
+    PlayChoice,
+    load_typed_policy,
+    look_here_for_policy,
+    names_code,
+    open_study,
+    options_of_policy,
+)
 from legible.cli.completion import complete_env_or_folder
 from legible.cli.drawing import Bars, out, print_json, say, table, tell
 from legible.cli.options import PATH, playing_options
@@ -18,6 +25,7 @@ from legible.formatting import capitalise, number, percent
 
 if TYPE_CHECKING:
     from legible.workbench import PolicyComparison
+    from legible.workbench.cross_play import CrossPlay
 
 
 @click.command
@@ -39,6 +47,12 @@ if TYPE_CHECKING:
     show_default=True,
     help="Number of seeds.",
 )
+@click.option(
+    "--against",
+    metavar="POLICY|random",
+    multiple=True,
+    help="Opponent in the other seats of a game of several agents; repeatable. Each policy plays against each.",
+)
 @click.option("--html", metavar="FILE", type=PATH, help="Also write a report with the two most different episodes.")
 @click.option("--no-habits", is_flag=True, help="Do not look for habits that only one of two policies has.")
 @playing_options("Sample the policies' actions instead of taking the best one.")
@@ -47,6 +61,7 @@ def compare(
     words: tuple[str, ...],
     name: tuple[str, ...],
     episodes: int,
+    against: tuple[str, ...],
     html: Path | None,
     no_habits: bool,
 ) -> None:
@@ -61,7 +76,7 @@ def compare(
             where, policies = open_study(Path(env), trust=choice.trust).environment, list(words)
         else:
             where = choice.environment(env)
-        if len(policies) < 2:
+        if len(policies) < (1 if against else 2):
             raise LegibleError("give ENV and at least two policies: legible compare CartPole-v1 old.zip new.zip.")
         chosen: list[Any] = []
         for word in policies:
@@ -72,20 +87,25 @@ def compare(
                 unfit = () if names_code(word) else ("output", "fallback")
                 options = {name: value for name, value in options_of_policy(vars(choice)).items() if name not in unfit}
                 chosen.append(load_typed_policy(where, word, options, trust=choice.trust))
-        found = compare_policies(
-            where,
-            *chosen,
-            names=name or policies,
-            episodes=episodes,
-            habits=not no_habits,
-            engine=choice.quick_engine(),
-            progress=bars,
-            seed=choice.seed,
-            features=choice.features,
-            feature_names=choice.names,
-            stochastic=choice.stochastic,
-            cache=not choice.no_cache,
-        )
+        shared: dict[str, Any] = {
+            "names": name or policies,
+            "episodes": episodes,
+            "engine": choice.quick_engine(),
+            "seed": choice.seed,
+            "features": choice.features,
+            "feature_names": choice.names,
+            "stochastic": choice.stochastic,
+            "cache": not choice.no_cache,
+        }
+        if not against:
+            found = compare_policies(where, *chosen, habits=not no_habits, progress=bars, **shared)
+        elif html is not None:
+            raise LegibleError("--html: there is no report of --against; leave one of the two out.")
+        else:
+            crossed = _play_against(where, chosen, against, {**shared, "progress": bars})
+    if against:
+        _print_cross_play(crossed, as_json=choice.as_json)
+        return
     if html is not None:
         from legible.report.comparison import write_comparison  # noqa: PLC0415
 
@@ -96,6 +116,29 @@ def compare(
     print_comparison(found)
     if html is not None:
         say(f"Report: {html}")
+
+
+def _play_against(where: Any, policies: list[Any], opponents: tuple[str, ...], options: dict[str, Any]) -> CrossPlay:
+    """Play each policy against each opponent."""
+    from legible.workbench import play_against  # noqa: PLC0415
+
+    for opponent in opponents:
+        look_here_for_policy(opponent)
+    players = [str(Path(opponent).resolve()) if Path(opponent).exists() else opponent for opponent in opponents]
+    return play_against(where, policies, players, opponent_names=opponents, **options)
+
+
+def _print_cross_play(found: CrossPlay, *, as_json: bool) -> None:
+    """Print the matrix of policies and opponents, with the worst opponents."""
+    if as_json:
+        print_json(found.to_dict())
+        return
+    tell(f"[bold]{escape(found.headline())}[/]", markup=True)
+    columns = ("Mean return", *(f"against {name}" for name in found.opponents), "worst")
+    out().print(table(columns, found.rows()))
+    for i in range(len(found.policies) if len(found.policies) > 1 else 0):
+        tell(found.worst_sentence(i))
+    tell(found.level_sentence())
 
 
 def print_comparison(found: PolicyComparison) -> None:

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from functools import partial, wraps
@@ -128,10 +129,74 @@ features_option = click.option(
 """``--features``."""
 
 
+def _keep_for_arguments(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+    """Keep the value of an option of seats until the arguments of the environment are read."""
+    context.meta[f"legible.seats.{parameter.name}"] = value
+
+
+def _add_seats(context: click.Context, _: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the arguments of an environment with those that the options of seats stand for."""
+    seat, given, draws = (context.meta.get(f"legible.seats.{name}") for name in ("seat", "others", "others_stochastic"))
+    added = [] if seat is None else [f"seat={json.dumps(seat)}"]
+    if given:
+        added.append(f"others={others_text(given)}")
+    if draws:
+        added.append("others_stochastic=true")
+    return (*value, *added)
+
+
+def others_text(given: Sequence[str]) -> str:
+    """Return the values of ``--others`` as a TOML value: a player, or a table of players by seat.
+
+    >>> others_text(["random"]), others_text(["good_*=a.zip", "random"])
+    ('"random"', '{"good_*" = "a.zip", "*" = "random"}')
+    """
+    table: dict[str, str] = {}
+    for entry in given:
+        seat, _, player = entry.rpartition("=")
+        path = Path(player)
+        table[seat or "*"] = str(path.resolve()) if path.exists() else player
+    if list(table) == ["*"]:
+        return json.dumps(table["*"])
+    return "{" + ", ".join(f"{json.dumps(seat)} = {json.dumps(player)}" for seat, player in table.items()) + "}"
+
+
 def environment_options(command: Command) -> Command:
-    """``--arg`` and ``--wrap``: arguments and wrappers of an environment."""
+    """``--arg`` and ``--wrap``, and for games of several agents ``--seat`` and ``--others``."""
+    seats: list[Decorator] = [
+        click.option(
+            "--seat",
+            metavar="SEAT",
+            is_eager=True,
+            expose_value=False,
+            callback=_keep_for_arguments,
+            help="Seat of the policy in a game of several agents (pettingzoo:MODULE); several, 'adversary_*' or all, "
+            "share it; any: drawn for each episode.",
+        ),
+        click.option(
+            "--others",
+            metavar="[SEAT=]POLICY|random",
+            multiple=True,
+            is_eager=True,
+            expose_value=False,
+            callback=_keep_for_arguments,
+            help="Who plays the other seats; repeatable.",
+        ),
+        advanced(
+            "--others-stochastic",
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            callback=_keep_for_arguments,
+            help="Sample the actions of the policies in other seats.",
+        ),
+    ]
     arg = click.option(
-        "--arg", metavar="NAME=VALUE", multiple=True, help="Argument of the environment, as in TOML; repeatable."
+        "--arg",
+        metavar="NAME=VALUE",
+        multiple=True,
+        callback=_add_seats,
+        help="Argument of the environment, as in TOML; repeatable.",
     )
     wrap = click.option(
         "--wrap",
@@ -139,7 +204,9 @@ def environment_options(command: Command) -> Command:
         multiple=True,
         help="Wrapper, innermost first, such as 'VecFrameStack(n_stack=4)'; repeatable. none: no wrappers.",
     )
-    return arg(wrap(command))
+    for option in (*reversed(seats), wrap, arg):
+        command = option(command)
+    return command
 
 
 trust_option = advanced(

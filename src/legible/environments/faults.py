@@ -140,9 +140,8 @@ def explain_not_environment(made: Any, name: str) -> str:
     if hasattr(made, "possible_agents"):
         agents = "turn by turn (AEC)" if hasattr(made, "agent_iter") else "in parallel"
         return (
-            f"{name!r} is a PettingZoo environment, in which several agents act {agents}; a study is about one policy. "
-            "Give a factory of a gymnasium.Env in which one agent acts and the others follow fixed policies "
-            "(docs/own.md shows one)."
+            f"{name!r} is a PettingZoo environment, in which several agents act {agents}. Name it pettingzoo:{name} "
+            "and say who plays which seat: --seat NAME --others random (docs/agents.md)."
         )
     if isinstance(made, VectorEnv) or hasattr(made, "num_envs"):
         return (

@@ -17,6 +17,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeAlias, cast
 
 import gymnasium
@@ -43,6 +44,10 @@ _PACKAGES = (
 )
 # BipedalWalker keeps one Box2D world for all episodes, and earlier ones leave traces in it; LunarLander makes new ones.
 _KEEPING_WORLDS = {"gymnasium.envs.box2d.bipedal_walker:BipedalWalker"}
+# Makers of environments that are no Gymnasium environments themselves, by what stands before the colon of their names.
+_MAKERS = {"pettingzoo": "legible.agents.seats:make_seat_env"}
+# Their packages that are known: files may name them, as they may name Gymnasium's ids.
+_KNOWN_GAMES = r"pettingzoo:(pettingzoo|mpe2)\.[\w.]+"
 NO_WRAPPERS = "none"
 """Wrapper name that stands for no wrappers, not even those that a policy was trained behind."""
 
@@ -54,7 +59,8 @@ class EnvironmentSpec:
     Parameters
     ----------
     name
-        A Gymnasium id, or ``module:factory``.
+        A Gymnasium id, ``module:factory``, or ``pettingzoo:module`` for a game of several agents, one seat of which is
+        played here (`legible.agents.make_seat_env`).
     arguments
         Arguments of the factory or of ``gymnasium.make``.
     wrappers
@@ -79,7 +85,7 @@ class EnvironmentSpec:
         A factory, a module that registers an id, wrappers, and arguments that name something importable: some
         environments, such as highway-env's, take classes by name. Specs that come from files need trust for them.
         """
-        names = [self.name] if ":" in self.name else []
+        names = [self.name] if ":" in self.name and not re.fullmatch(_KNOWN_GAMES, self.name) else []
         wrappers = [parse_wrapper(text) for text in self.wrappers]
         names += [name for name, _ in wrappers if ":" in name]
         values: list[Any] = [dict(self.arguments), *(arguments for _, arguments in wrappers)]
@@ -184,6 +190,9 @@ class EnvironmentSpec:
         module_name, colon, attribute = self.name.partition(":")
         if not colon:
             return None
+        if module_name in _MAKERS:
+            maker, _, function = _MAKERS[module_name].partition(":")
+            return partial(getattr(importlib.import_module(maker), function), attribute)
         try:
             module = importlib.import_module(module_name)
         except Exception as error:

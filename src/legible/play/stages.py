@@ -73,8 +73,8 @@ class Stage:
         Number of its block of seeds. Never reuse a number: it decides the seeds of finished studies.
     step
         The step of a study that plays it: "collect", "evaluate", "improve", "compare", "explain", "mistakes" or
-        "failures"; "discover" runs before a study; "distil", "try", "compare policies", "verify" and "symmetry" run
-        after a study, or without one.
+        "failures"; "discover" runs before a study; "distil", "try", "compare policies", "exploit", "verify" and
+        "symmetry" run after a study, or without one.
     purpose
         What its episodes are for, in the report's table of seeds and in the documentation.
     seeds, episodes
@@ -316,6 +316,7 @@ for _stage in (
     Stage("try", 20, "try", "your own rules and the unguided policy, on the same seeds, to explore", _none, _none),
     Stage("try confirmation", 21, "try", "the same on seeds that no other rule was tried on", _none, _none),
     Stage("compare", 22, "compare policies", "several policies, on the same seeds", _none, _none),
+    Stage("exploit", 34, "exploit", "a policy and its repair, against old opponents and the exploiter", _none, _none),
     Stage("verify", 23, "verify", "a new policy and that of a study, on the same seeds", _none, _none),
     Stage("discovery", 28, "discover", "relations that are proposed, and their proof on other episodes", _none, _none),
     Stage("symmetry", 29, "symmetry", "a policy, alone and averaged over related states", _none, _none),

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from legible.workbench.arena import Arena, open_arena
     from legible.workbench.checks import Checks, export_checks, read_checks
     from legible.workbench.comparing import PolicyComparison, compare_policies
+    from legible.workbench.cross_play import CrossPlay, play_against
+    from legible.workbench.exploiting import Exploit, exploit
     from legible.workbench.symmetry import SymmetryScore, measure_symmetry
     from legible.workbench.trying import RuleResult, TryResult, try_rule
     from legible.workbench.verifying import CheckResult, Verification, verify, verify_policy

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Iterator, MutableMapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import legible
 from legible.environments import EnvironmentSpec
@@ -52,10 +53,29 @@ def content_key(policy: Policy, source: str, environment: EnvironmentSpec) -> st
     The key holds the weights of a network, or the file of another policy, and the module of the environment's class.
     A policy that is code has no key.
     """
+    digest = hashlib.sha256(f"{legible.__version__} {environment!r}".encode())
+    env = environment.make()
+    try:
+        # Games of several agents: the game, and the policies in other seats.
+        bare: Any = env.unwrapped
+        game, players = getattr(bare, "game", None), getattr(bare, "players", {})
+        if not _add_content(digest, policy, source) or not all(
+            _add_content(digest, player.policy, "") for player in players.values() if hasattr(player, "policy")
+        ):
+            return None
+        for kind in (type(bare), *(() if game is None else (type(game.unwrapped),))):
+            with suppress(OSError, TypeError):
+                digest.update(Path(inspect.getfile(kind)).read_bytes())
+    finally:
+        env.close()
+    return digest.hexdigest()[:32]
+
+
+def _add_content(digest: hashlib._Hash, policy: Policy, source: str) -> bool:
+    """Add the content of a policy to a digest; return False where it has none."""
     from legible.guidance import GuidedPolicy  # noqa: PLC0415 (it needs PyTorch)
     from legible.policies.policy_file import save_policy, why_not_saved  # noqa: PLC0415
 
-    digest = hashlib.sha256(f"{legible.__version__} {environment!r}".encode())
     network = policy.network if isinstance(policy, GuidedPolicy) else policy
     if why_not_saved(network) is None:
         with tempfile.TemporaryDirectory() as folder:
@@ -68,14 +88,8 @@ def content_key(policy: Policy, source: str, environment: EnvironmentSpec) -> st
     elif source and Path(source).is_file():
         digest.update(Path(source).read_bytes())
     else:
-        return None
-    env = environment.make()
-    try:
-        with suppress(OSError, TypeError):
-            digest.update(Path(inspect.getfile(type(env.unwrapped))).read_bytes())
-    finally:
-        env.close()
-    return digest.hexdigest()[:32]
+        return False
+    return True
 
 
 class UnitCache(MutableMapping[str, R]):

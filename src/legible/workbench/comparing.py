@@ -304,7 +304,7 @@ def compare_policies(
         arenas.append(
             open_arena(environment, given, name=name, space=space, engine=engine, progress=progress, **options)
         )
-    called = _distinct([arena.name for arena in arenas])
+    called = short_names([arena.name for arena in arenas])
     with engine:
         records = play_policies(arenas, _STAGE, episodes)
         results = [record.result[:episodes] for record in records]
@@ -329,18 +329,18 @@ def compare_policies(
         return _compare_two(base, arenas, records, results, worst, habits=habits)
 
 
-def _distinct(names: Sequence[str]) -> list[str]:
+def short_names(names: Sequence[str]) -> list[str]:
     """Return short names that differ: files without folders and endings, and without a beginning that all share.
 
-    >>> _distinct(["zoo:PacmanSmall/ppo/3", "zoo:PacmanSmall/dqn/3"]), _distinct(["a.zip", "a.zip"])
+    >>> short_names(["zoo:PacmanSmall/ppo/3", "zoo:PacmanSmall/dqn/3"]), short_names(["a.zip", "a.zip"])
     (['ppo/3', 'dqn/3'], ['a.zip (1)', 'a.zip (2)'])
     """
     parts = [Path(name).with_suffix("").parts if Path(name).exists() else tuple(name.split("/")) for name in names]
     while len({part[0] for part in parts}) == 1 and min(len(part) for part in parts) > 2:
         parts = [part[1:] for part in parts]
     short = ["/".join(part) for part in parts]
-    files = [part[-1] for part in parts]
-    short = files if len(set(files)) == len(files) and all(Path(name).exists() for name in names) else short
+    files = [part[-1] if Path(name).exists() else one for part, name, one in zip(parts, names, short, strict=True)]
+    short = files if len(set(files)) == len(files) else short
     return [name if short.count(name) == 1 else f"{name} ({i})" for i, name in enumerate(short, start=1)]
 
 

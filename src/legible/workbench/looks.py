@@ -194,6 +194,22 @@ def interval_of_differences(
     return Interval(for_low.mean, for_low.low, -for_high.low, tail)
 
 
+def interval_of_mean(values: ArrayLike, tail: float, rng_seed: int, largest: float) -> Interval:
+    """Return an interval for the mean of values of episodes; `largest` is the largest distance between two values.
+
+    One value as far below the mean as `largest` is invented for the lower end, and one above it for the upper end, so
+    that results that are too rare to be seen are not excluded.
+
+    >>> bounds = interval_of_mean([1.0] * 300, 0.025, 0, 2.0)
+    >>> bounds.mean, 0.97 < bounds.low < 1.0
+    (1.0, True)
+    """
+    sample = np.asarray(values, np.float64)
+    centre = float(sample.mean())
+    around = interval_of_differences(sample - centre, tail, rng_seed, largest)
+    return Interval(centre, centre + around.low, centre + around.high, tail)
+
+
 def difference_p(differences: ArrayLike, bound: float, tail: float, rng_seed: int, largest: float) -> float:
     """Return the p-value of the claim that the mean difference exceeds a bound, by the test of the interval."""
     above = np.asarray(differences, np.float64) - bound

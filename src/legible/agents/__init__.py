@@ -1,0 +1,15 @@
+"""Games of several agents (PettingZoo): seats, and the policies that play the other seats."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from legible.imports import lazy_exports
+
+if TYPE_CHECKING:
+    from legible.agents.games import Game, make_game, possible_seats
+    from legible.agents.names import names_of_seats
+    from legible.agents.players import PolicyPlayer, RandomPlayer, make_player, split_mask
+    from legible.agents.seats import SeatEnv, make_seat_env, matching_seats
+
+__all__, __getattr__, __dir__ = lazy_exports(__name__)

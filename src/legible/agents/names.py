@@ -1,0 +1,80 @@
+"""Names of features and actions in games of several agents.
+
+- `names_of_seats`: the names that a game has for some seats: its own, or those of known games of PettingZoo.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+
+from legible.features import Feature, FeatureSpace
+
+_MOVES = ("stay", "left", "right", "down", "up")
+_AXES = ("x", "y")
+
+
+def names_of_seats(game: Any, seats: Sequence[str]) -> FeatureSpace | None:
+    """Return the names of features and actions of seats that are alike; None where the game has none.
+
+    A game of yours may have a method ``feature_space(seat)`` that returns a `legible.FeatureSpace`. Observations of
+    known games of PettingZoo are named as their documentation describes them.
+    """
+    bare = game.unwrapped
+    own = getattr(bare, "feature_space", None)
+    if callable(own):
+        named: FeatureSpace = own(seats[0])
+        return named
+    module = type(bare).__module__
+    known = next((names for part, names in _KNOWN.items() if part in module), None)
+    return None if known is None else known(bare, seats)
+
+
+def _board(rows: int, columns: int, actions: Sequence[str]) -> FeatureSpace:
+    names = [f"{who}.{row}.{column}" for row, column, who in product(range(rows), range(columns), ("mine", "theirs"))]
+    return FeatureSpace.of(names, actions, "categorical")
+
+
+def _names_of_tictactoe(_: Any, __: Sequence[str]) -> FeatureSpace:
+    return _board(3, 3, [f"square.{row}.{column}" for row, column in product(range(3), repeat=2)])
+
+
+def _names_of_connect_four(_: Any, __: Sequence[str]) -> FeatureSpace:
+    return _board(6, 7, [f"column.{column}" for column in range(7)])
+
+
+def _names_of_throws(bare: Any, seats: Sequence[str]) -> FeatureSpace | None:
+    if int(bare.action_space(seats[0]).n) != 3:
+        return None
+    return FeatureSpace.of(["their_last"], ["Rock", "Paper", "Scissors"], "categorical")
+
+
+def _names_of_particles(bare: Any, seats: Sequence[str]) -> FeatureSpace | None:
+    """Return the names of the observations of simple_tag and simple_spread."""
+    scenario, world = type(bare.scenario).__module__, bare.world
+    others = [agent for agent in world.agents if agent.name != seats[0]]
+    # Seats that share a policy have different others.
+    called = [agent.name if len(seats) == 1 else f"other_{i}" for i, agent in enumerate(others)]
+    landmarks = [mark for mark in world.landmarks if not getattr(mark, "boundary", False)]
+    things = ["velocity", "position", *(f"landmark_{i}" for i in range(len(landmarks))), *called]
+    if "simple_tag" in scenario:
+        runners = [name for agent, name in zip(others, called, strict=True) if not agent.adversary]
+        things += [f"{name}.velocity" for name in runners]
+    elif "simple_spread" in scenario:
+        things += [f"{name}.message" for name in called]
+    else:
+        return None
+    names = [f"{thing}.{axis}" for thing in things for axis in _AXES]
+    space, actions = bare.observation_space(seats[0]), bare.action_space(seats[0])
+    if len(names) != space.shape[0] or getattr(actions, "n", 0) != len(_MOVES):
+        return None
+    return FeatureSpace(tuple(Feature(name) for name in names), FeatureSpace.of([], _MOVES).actions)
+
+
+_KNOWN = {
+    "classic.tictactoe": _names_of_tictactoe,
+    "classic.connect_four": _names_of_connect_four,
+    "classic.rps": _names_of_throws,
+    "mpe2.": _names_of_particles,
+}

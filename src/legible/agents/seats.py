@@ -1,0 +1,277 @@
+"""One seat of a game, or several that share a policy, as a Gymnasium environment.
+
+- `SeatEnv`: the environment; `make_seat_env`: makes one from a name and arguments.
+
+A step is one turn of a seat that is studied; the other seats are played by fixed players until the next such turn. The
+observation is that of the seat to move, without its action mask, which is the method ``action_masks``.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from legible.agents.games import Game, make_game, possible_seats
+from legible.agents.names import names_of_seats
+from legible.agents.players import Player, PolicyPlayer, make_player, shown_space, split_mask
+from legible.environments import UnfitEnvironmentError, choice_sizes
+from legible.errors import did_you_mean
+from legible.streams import GOLDEN, key_of_seed, mix
+
+ALL, ANY = "all", "any"
+SUM, MEAN = "sum", "mean"
+
+
+class SeatEnv(gymnasium.Env[Any, Any]):
+    """Seats of a game as a Gymnasium environment.
+
+    Parameters
+    ----------
+    game
+        The game, in AEC form.
+    seats
+        The seats that are studied. Several share the policy: a step is then the turn of one of them.
+    players
+        A player for each other seat. Where a seat is drawn, a player for every seat.
+    weights
+        The return is the sum of the rewards of these seats, times their weights; by default of the seats that are
+        studied.
+    drawn
+        Whether each episode draws one of the seats; the others are then played by their players.
+    """
+
+    def __init__(
+        self,
+        game: Game,
+        seats: Sequence[str],
+        players: Mapping[str, Player],
+        weights: Mapping[str, float] | None = None,
+        *,
+        drawn: bool = False,
+    ) -> None:
+        self.game, self.players = game, dict(players)
+        self.seats, self._drawn = tuple(seats), drawn
+        self._order = possible_seats(game)
+        self._given_weights = None if weights is None else dict(weights)
+        self.render_mode = getattr(game, "render_mode", None)
+        self.metadata = dict(getattr(game, "metadata", {}))
+        self._spaces = {seat: game.observation_space(seat) for seat in self._order}
+        self.observation_space, is_masked = shown_space(self._spaces[self.seats[0]])
+        self.action_space = game.action_space(self.seats[0])
+        if is_masked:
+            self.action_masks = self._action_masks
+        names = names_of_seats(game, self.seats)
+        if names is not None:
+            self.feature_space = names
+        self._active: frozenset[str] = frozenset(self.seats)
+        self._weights: Mapping[str, float] = {}
+        self._carried: dict[str, float] = {}
+        self._shown: tuple[Any, NDArray[np.bool_] | None] = None, None
+        self._info: dict[str, Any] = {}
+        self._ended: list[bool] = []
+        self._over = True
+
+    def _action_masks(self) -> NDArray[np.bool_]:
+        """Return the allowed actions of the seat to move, as in sb3-contrib."""
+        mask = self._shown[1]
+        return np.ones(sum(choice_sizes(self.action_space)), np.bool_) if mask is None else mask
+
+    @property
+    def seat(self) -> str:
+        """The seat to move."""
+        return str(self.game.agent_selection)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Start an episode and play until a seat that is studied has to move."""
+        super().reset(seed=seed)
+        if seed is None:
+            seed = int(self.np_random.integers(2**31))
+        key = key_of_seed(np.uint64(seed))
+        with np.errstate(over="ignore"):
+            seeds = [int(mix(key + np.uint64(place + 1) * GOLDEN)) for place in range(len(self._order) + 1)]
+        self._active = frozenset((self.seats[seeds.pop() % len(self.seats)],) if self._drawn else self.seats)
+        self._weights = dict.fromkeys(self._active, 1.0) if self._given_weights is None else self._given_weights
+        for seat, of_seat in zip(self._order, seeds, strict=False):
+            if seat in self.players:
+                self.players[seat].start(of_seat)
+        self.game.reset(seed=seed, options=options)
+        self._ended, self._over = [], False
+        self._carried = self._play_on()
+        return self._shown[0], self._info
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Take the turn of a seat that is studied, and play until the next one."""
+        earned, self._carried = self._carried, {}
+        if not self._over:
+            self.game.step(action)
+            # What a seat got before its first turn is paid with its first step.
+            for seat, reward in self._play_on().items():
+                earned[seat] = earned.get(seat, 0.0) + reward
+        total = sum(earned.values()) if earned else 0.0
+        info = dict(self._info)
+        if len(self._weights) > 1:
+            info |= {f"reward of {seat}": earned.get(seat, 0.0) for seat in self._weights}
+        terminated = self._over and self._ended[-1]
+        return self._shown[0], float(total), terminated, self._over and not terminated, info
+
+    def _play_on(self) -> dict[str, float]:
+        """Play until a seat that is studied has to move, or until none is left; return the weighted rewards."""
+        game, earned = self.game, dict[str, float]()
+        while game.agents:
+            seat = str(game.agent_selection)
+            studied, player = seat in self._active, self.players.get(seat)
+            observation, reward, terminated, truncated, info = game.last()
+            if seat in self._weights and reward:
+                earned[seat] = earned.get(seat, 0.0) + self._weights[seat] * float(reward)
+            over = terminated or truncated
+            if studied:
+                shown, mask = split_mask(self._spaces[seat], observation, info)
+                self._info = {**info, "seat": seat}
+                # A finished seat has no more actions: its mask stays as it was.
+                self._shown = shown, (self._shown[1] if over else mask)
+                if not over:
+                    return earned
+                self._ended.append(bool(terminated))
+            game.step(
+                None if over or player is None else player.act(*split_mask(self._spaces[seat], observation, info))
+            )
+            left = set(map(str, game.agents))
+            if not left & self._active and not left & set(self._weights):
+                break
+        self._over = True
+        if not self._ended:
+            self._ended.append(True)
+        return earned
+
+    def render(self) -> Any:
+        """Draw the game."""
+        return self.game.render()
+
+    def close(self) -> None:
+        """Close the game."""
+        self.game.close()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> SeatEnv:
+        # Networks do not change.
+        for player in self.players.values():
+            if isinstance(player, PolicyPlayer):
+                memo[id(player.policy)] = player.policy
+        layers: list[Any] = [self]
+        while layers[-1] is not None:
+            known = vars(layers[-1])
+            layers.append(next((known[name] for name in ("game", "env", "aec_env") if name in known), None))
+        layers.pop()
+        for layer in layers:
+            # Games are copied attribute by attribute: their own copies (EzPickle) would start a new episode.
+            memo[id(layer)] = object.__new__(type(layer))
+            for value in vars(layer).values():  # surfaces of pygame cannot be copied
+                if type(value).__module__.partition(".")[0] == "pygame":
+                    memo[id(value)] = value
+        for layer in layers:
+            copied: Any = memo[id(layer)]
+            copied.__dict__.update({name: copy.deepcopy(value, memo) for name, value in vars(layer).items()})
+        made: SeatEnv = memo[id(self)]
+        return made
+
+
+def make_seat_env(
+    name: str,
+    *,
+    seat: str | None = None,
+    others: Any = None,
+    others_stochastic: bool = False,
+    reward: str = SUM,
+    **arguments: Any,
+) -> SeatEnv:
+    """Make seats of a PettingZoo game as a Gymnasium environment.
+
+    Parameters
+    ----------
+    name
+        A module, such as ``mpe2.simple_tag_v3``, or ``module:factory``.
+    seat
+        The seat that is studied. Several share the policy: names with commas, a pattern such as ``adversary_*``, or
+        ``all``. With ``any``, each episode draws one seat, and all others are played by `others`.
+    others
+        Who plays the other seats: ``random``, a policy or its path, or a dictionary of them by seat or pattern.
+    others_stochastic
+        Whether the policies of other seats sample their actions.
+    reward
+        The return of several seats: ``sum`` or ``mean`` of theirs. ``-SEAT`` stands for minus the reward of other
+        seats, a name or a pattern: what hurts them.
+    arguments
+        Arguments of the game.
+    """
+    game = make_game(name, arguments)
+    order = possible_seats(game)
+    listed = f"pettingzoo:{name} has the seats {', '.join(order)}"
+    if seat is None:
+        raise UnfitEnvironmentError(f"{listed}; choose one for the policy (--seat {order[0]}).")
+    drawn = seat == ANY
+    seats = order if seat in {ALL, ANY} else matching_seats(seat, order, listed, "--seat")
+    _check_same_spaces(game, seats)
+    played = order if drawn else [each for each in order if each not in seats]
+    players = _make_players(game, played, others, listed, deterministic=not others_stochastic)
+    return SeatEnv(game, seats, players, _weights_of(reward, seats, order, listed, drawn=drawn), drawn=drawn)
+
+
+def _weights_of(
+    reward: str, seats: Sequence[str], order: Sequence[str], listed: str, *, drawn: bool
+) -> dict[str, float] | None:
+    if reward.startswith("-"):
+        return dict.fromkeys(matching_seats(reward[1:], order, listed, "reward"), -1.0)
+    if reward not in {SUM, MEAN}:
+        raise UnfitEnvironmentError(f"reward {reward!r}: write sum, mean or -SEAT.")
+    return None if drawn else dict.fromkeys(seats, 1.0 / len(seats) if reward == MEAN else 1.0)
+
+
+def matching_seats(pattern: str, order: Sequence[str], listed: str, what: str) -> list[str]:
+    """Return the seats that a pattern means, in the order of the game."""
+    parts = [part.strip() for part in pattern.split(",")]
+    for part in parts:
+        if not any(fnmatchcase(seat, part) for seat in order):
+            raise UnfitEnvironmentError(f"{what} {part!r}: {listed}.{did_you_mean(part, order)}")
+    return [seat for seat in order if any(fnmatchcase(seat, part) for part in parts)]
+
+
+def _check_same_spaces(game: Game, seats: Sequence[str]) -> None:
+    first = seats[0]
+    for seat in seats[1:]:
+        for what in ("observation_space", "action_space"):
+            one, other = getattr(game, what)(first), getattr(game, what)(seat)
+            if one != other:
+                raise UnfitEnvironmentError(
+                    f"the seats {first} and {seat} cannot share a policy: their {what.replace('_', ' ')}s are {one} "
+                    f"and {other}. Choose seats that are alike (--seat 'NAME_*'), or pad the game in a factory of "
+                    "yours, for example with supersuit.pad_observations_v0."
+                )
+
+
+def _make_players(
+    game: Game, seats: Sequence[str], others: Any, listed: str, *, deterministic: bool
+) -> dict[str, Player]:
+    given = dict(others) if isinstance(others, Mapping) else {"*": others}
+    for pattern in given:
+        if pattern != "*":
+            matching_seats(pattern, possible_seats(game), listed, "--others")
+    players = {}
+    for seat in seats:
+        # An exact name counts before a pattern, and a pattern before "*".
+        fitting = sorted(
+            (pattern for pattern in given if fnmatchcase(seat, pattern)), key=lambda p: (p != seat, p == "*")
+        )
+        source = given[fitting[0]] if fitting else None
+        if source is None:
+            raise UnfitEnvironmentError(
+                f"say who plays {seat}: --others random, --others POLICY or --others {seat}=POLICY. {listed}."
+            )
+        players[seat] = make_player(
+            source, seat, game.observation_space(seat), game.action_space(seat), deterministic=deterministic
+        )
+    return players

@@ -1,0 +1,309 @@
+"""Cross-play: policies in a seat against several opponents in the other seats, with the worst opponent named.
+
+- `play_against`: plays every policy against every opponent on the same seeds; returns a `CrossPlay`.
+- `Cell`: one policy against one opponent; `WorstCaseOfPolicy`: its worst opponent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from legible.display import Displayed
+from legible.engines import Engine, InProcess
+from legible.environments import EnvironmentSpec
+from legible.errors import LegibleError
+from legible.evaluation import WorstCase
+from legible.evaluation.units import UnitResult
+from legible.features import FeatureSpace
+from legible.formatting import counted, number, percent, signed
+from legible.policies import Policy
+from legible.workbench.arena import Arena, open_arena
+from legible.workbench.comparing import EPISODES, mean_interval_of, play_policies, short_names
+from legible.workbench.looks import ALPHA, Interval, Plan, interval_of_mean
+
+_STAGE = "compare"
+ALL_OTHERS = "*"
+Opponent = str | Path | Policy
+
+
+class Cell(NamedTuple):
+    """One policy against one opponent: the interval of its mean return, and its failed episodes."""
+
+    mean: Interval
+    failed: int
+
+
+class WorstCaseOfPolicy(NamedTuple):
+    """The worst opponent of a policy.
+
+    Parameters
+    ----------
+    opponent
+        Number of the opponent against which the policy has the lowest mean return.
+    interval
+        The mean return against the worst of all opponents. It holds whichever opponent is truly the worst.
+    candidates
+        Numbers of all opponents that may be the worst.
+    """
+
+    opponent: int
+    interval: Interval
+    candidates: tuple[int, ...]
+
+
+@dataclass(frozen=True, repr=False)
+class CrossPlay(Displayed):
+    """Policies in a seat against opponents in the other seats.
+
+    Parameters
+    ----------
+    environment, seat
+        The game, and the seat of the policies.
+    policies, opponents
+        Their names.
+    cells
+        The mean returns by policy and opponent, with intervals that hold together.
+    differences
+        Mean return of a policy minus that of the first one, by policy (from the second on) and opponent, on the same
+        seeds; these intervals belong to the same family.
+    episodes, alpha
+        Number of seeds of each cell; probability that any interval misses its true value.
+    results
+        The episodes.
+    """
+
+    environment: str
+    seat: str
+    policies: tuple[str, ...]
+    opponents: tuple[str, ...]
+    cells: tuple[tuple[Cell, ...], ...]
+    differences: tuple[tuple[Interval, ...], ...]
+    episodes: int
+    alpha: float
+    results: tuple[tuple[UnitResult, ...], ...] = ()
+
+    def worst(self, policy: int) -> WorstCaseOfPolicy:
+        """Return the worst opponent of a policy, with an interval that allows for the choice of the worst."""
+        means = [cell.mean for cell in self.cells[policy]]
+        lowest = min(range(len(means)), key=lambda i: means[i].mean)
+        # All intervals hold together, so the smallest true mean lies between the smallest ends.
+        high = min(mean.high for mean in means)
+        interval = Interval(means[lowest].mean, min(mean.low for mean in means), high, means[lowest].level)
+        return WorstCaseOfPolicy(lowest, interval, tuple(i for i, mean in enumerate(means) if mean.low <= high))
+
+    def worst_sentence(self, policy: int) -> str:
+        """Return the worst opponent of a policy in a sentence."""
+        name, found = self.policies[policy], self.worst(policy)
+        if len(self.opponents) == 1:
+            return f"{name} scores {_words(found.interval)} against {self.opponents[0]}."
+        sentence = (
+            f"{name} does worst against {self.opponents[found.opponent]}: {number(found.interval.mean)}. Its mean "
+            f"return against the worst of {len(self.opponents)} opponents is {number(found.interval.low)} to "
+            f"{number(found.interval.high)}."
+        )
+        others = [self.opponents[i] for i in found.candidates if i != found.opponent]
+        return sentence + (f" The worst may also be {', '.join(others)}." if others else "")
+
+    def headline(self) -> str:
+        """Return the answer in a sentence."""
+        if len(self.policies) == 1:
+            return self.worst_sentence(0)
+        worst = [self.worst(i).interval for i in range(len(self.policies))]
+        best = max(range(len(worst)), key=lambda i: worst[i].mean)
+        name, value = self.policies[best], _words(worst[best])
+        if all(worst[best].low > worst[i].high for i in range(len(worst)) if i != best):
+            return f"{name} has the best worst case of {len(worst)} policies: {value} against its worst opponent."
+        return f"No policy is shown to have the best worst case; the highest is that of {name}: {value}."
+
+    def level_sentence(self) -> str:
+        """Say what the intervals hold for."""
+        count = counted(sum(map(len, self.cells)) + sum(map(len, self.differences)), "interval")
+        return (
+            f"All {count} hold together with {percent(1 - self.alpha)}, on the same {counted(self.episodes, 'seed')}."
+        )
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """Return the matrix as rows of a table: a policy, its mean return against each opponent, and the worst."""
+        found = [
+            (name, *(_words(cell.mean) for cell in cells), _words(self.worst(i).interval))
+            for i, (name, cells) in enumerate(zip(self.policies, self.cells, strict=True))
+        ]
+        for name, row in zip(self.policies[1:], self.differences, strict=True):
+            gains = [f"{signed(d.mean)} ({signed(d.low)} to {signed(d.high)})" for d in row]
+            found.append((f"{name} − {self.policies[0]}", *gains, ""))
+        return found
+
+    def facts(self) -> dict[str, object]:
+        """Return what a notebook shows."""
+        worst = {f"worst case of {name}": self.worst_sentence(i) for i, name in enumerate(self.policies)}
+        return {"verdict": self.headline(), **worst, "environment": self.environment, "seeds": self.episodes}
+
+    def __repr__(self) -> str:
+        return f"<CrossPlay: {self.headline()}>"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        return {
+            "headline": self.headline(),
+            "environment": self.environment,
+            "seat": self.seat,
+            "episodes": self.episodes,
+            "alpha": self.alpha,
+            "cells": [
+                {"policy": policy, "opponent": opponent, **asdict(cell.mean), "failed": cell.failed}
+                for policy, cells in zip(self.policies, self.cells, strict=True)
+                for opponent, cell in zip(self.opponents, cells, strict=True)
+            ],
+            "differences": [
+                {"policy": policy, "minus": self.policies[0], "opponent": opponent, **asdict(interval)}
+                for policy, row in zip(self.policies[1:], self.differences, strict=True)
+                for opponent, interval in zip(self.opponents, row, strict=True)
+            ],
+            "worst": [
+                {
+                    "policy": name,
+                    "opponent": self.opponents[self.worst(i).opponent],
+                    **asdict(self.worst(i).interval),
+                    "candidates": [self.opponents[k] for k in self.worst(i).candidates],
+                }
+                for i, name in enumerate(self.policies)
+            ],
+        }
+
+
+def _words(interval: Interval) -> str:
+    return f"{number(interval.mean)} ({number(interval.low)} to {number(interval.high)})"
+
+
+def against(environment: EnvironmentSpec, opponent: Opponent) -> EnvironmentSpec:
+    """Return a game in which an opponent plays all seats that the environment gives to nobody else."""
+    given = environment.arguments.get("others")
+    fixed = {seat: each for seat, each in given.items() if seat != ALL_OTHERS} if isinstance(given, Mapping) else {}
+    player = str(opponent) if isinstance(opponent, Path) else opponent
+    others = {**fixed, ALL_OTHERS: player} if fixed else player
+    return replace(environment, arguments={**environment.arguments, "others": others})
+
+
+def play_against(
+    environment: EnvironmentSpec,
+    policies: Sequence[str | Path | Policy],
+    opponents: Sequence[Opponent],
+    *,
+    names: Sequence[str] = (),
+    opponent_names: Sequence[str] = (),
+    episodes: int = EPISODES,
+    alpha: float = ALPHA,
+    feature_names: str | Path | FeatureSpace | None = None,
+    **options: Any,
+) -> CrossPlay:
+    """Play every policy against every opponent on the same seeds.
+
+    Parameters
+    ----------
+    environment
+        A game of several agents with the seat of the policies (``pettingzoo:…``, argument ``seat``).
+    policies, names
+        Policies for this seat, and their names; by default their paths.
+    opponents, opponent_names
+        "random", or policies for all other seats, and their names.
+    episodes
+        Number of seeds of each pair, fixed before anything is played.
+    alpha
+        Probability that any of the intervals misses its true value.
+    feature_names, options
+        As for `legible.workbench.compare_policies`.
+    """
+    if not policies or not opponents:
+        raise LegibleError("cross-play needs at least one policy and one opponent.")
+    if not environment.name.startswith("pettingzoo:"):
+        raise LegibleError(
+            f"{environment.name!r} has one agent, so there are no opponents; --against is for games of several agents "
+            "(pettingzoo:MODULE --seat SEAT)."
+        )
+    called = short_names([*names] or [_name_of(p, i) for i, p in enumerate(policies, start=1)])
+    faced = short_names([*opponent_names] or [_name_of(o, i, "opponent") for i, o in enumerate(opponents, start=1)])
+    if len(called) != len(policies) or len(faced) != len(opponents):
+        raise LegibleError(f"there are {len(policies)} policies and {counted(len(called), 'name')} (--name).")
+    games = [against(environment, opponent) for opponent in opponents]
+    return play_games(games, policies, called, faced, episodes=episodes, alpha=alpha, **options, names=feature_names)
+
+
+def play_games(
+    games: Sequence[EnvironmentSpec],
+    policies: Sequence[str | Path | Policy],
+    called: Sequence[str],
+    faced: Sequence[str],
+    *,
+    episodes: int,
+    alpha: float = ALPHA,
+    stage: str = _STAGE,
+    further: int = 0,
+    engine: Engine | None = None,
+    **options: Any,
+) -> CrossPlay:
+    """Play every policy in games that differ in the opponents; see `play_against`.
+
+    Parameters
+    ----------
+    games
+        The same seat of the same game against each opponent.
+    policies, called, faced
+        The policies, and the names of policies and opponents.
+    stage
+        The stage whose seeds are played.
+    further
+        Number of intervals of the caller that belong to the same family.
+    """
+    engine = engine or InProcess()
+    results: list[list[UnitResult]] = [[] for _ in policies]
+    seed, first = int(options.get("seed", 0)), None
+    with engine:
+        for game in games:
+            arenas: list[Arena] = []
+            for policy, name in zip(policies, called, strict=True):
+                arena = open_arena(game, policy, name=name, space=first, engine=engine, **options)
+                first = first or arena.space
+                arenas.append(arena)
+            for row, record in zip(results, play_policies(arenas, stage, episodes), strict=True):
+                row.append(record.result[:episodes])
+    played = [result for row in results for result in row]
+    known = np.concatenate([result.played.returns for result in played])
+    largest = float(np.ptp(known)) if known.size else 0.0
+    tail = Plan((episodes,), (2 * len(policies) - 1) * len(games) + further, alpha).tail
+    differences = [
+        tuple(
+            mean_interval_of(base, other, WorstCase(played), tail, seed)
+            for base, other in zip(results[0], row, strict=True)
+        )
+        for row in results[1:]
+    ]
+    return CrossPlay(
+        games[0].name,
+        str(games[0].arguments.get("seat")),
+        tuple(called),
+        tuple(faced),
+        tuple(tuple(_cell(result, tail, seed, known, largest) for result in row) for row in results),
+        tuple(differences),
+        episodes,
+        alpha,
+        tuple(map(tuple, results)),
+    )
+
+
+def _cell(result: UnitResult, tail: float, seed: int, known: Any, largest: float) -> Cell:
+    """Return the interval of a mean return; failed episodes count as the worst and as the best of all."""
+    low, high = (
+        interval_of_mean(np.where(result.failed, extreme, result.returns), tail, seed, largest)
+        for extreme in (known.min(), known.max())
+    )
+    mean = float(result.played.returns.mean())
+    return Cell(Interval(mean, low.low, high.high, tail), int(result.failed.sum()))
+
+
+def _name_of(policy: Any, place: int, what: str = "policy") -> str:
+    return str(policy) if isinstance(policy, (str, Path)) else f"{what} {place}"

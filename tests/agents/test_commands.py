@@ -1,0 +1,58 @@
+"""Commands in games of several agents: the options of seats, and cross-play."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from legible.cli.commands import app
+from legible.policies import NetworkPolicy, Plain, save_policy
+from legible.policies.network import Layer
+
+
+def save_constant(path: Path, action: int, actions: int, width: int) -> Path:
+    bias = np.zeros(actions, np.float32)
+    bias[action] = 1.0
+    layer = Layer(np.zeros((actions, width), np.float32), bias)
+    return save_policy(NetworkPolicy((layer,), "values", Plain(width)), path)
+
+
+def run(*words: Any) -> str:
+    done = CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEGIBLE_CACHE", str(tmp_path / "cache"))
+
+
+def test_try_finds_a_planted_weakness_in_a_seat(tmp_path: Path) -> None:
+    walks = save_constant(tmp_path / "walks.safetensors", 1, 2, 2)
+    words = ("try", "pettingzoo:small_games:cliff", walks, "+wait <- distance < 2 & wind = 1", "--seat", "walker_1")
+    out = run(*words, "--others", "random", "--engine", "inline", "--json", "--seeds", 400)
+    assert json.loads(out)["rules"][0]["verdict"] == "helps"
+
+
+def test_compare_plays_against_opponents(tmp_path: Path) -> None:
+    rock = save_constant(tmp_path / "rock.safetensors", 0, 3, 2)
+    paper = save_constant(tmp_path / "paper.safetensors", 1, 3, 2)
+    words = ("compare", "pettingzoo:small_games:throws", rock, "--seat", "left", "--against", paper)
+    out = run(*words, "--against", "random", "--episodes", 100, "--engine", "inline")
+    assert "rock does worst against paper: −10" in " ".join(out.split())
+
+
+def test_a_cache_knows_the_policies_of_other_seats(tmp_path: Path) -> None:
+    rock = save_constant(tmp_path / "rock.safetensors", 0, 3, 2)
+    other = save_constant(tmp_path / "other.safetensors", 1, 3, 2)
+    words = ("compare", "pettingzoo:small_games:throws", rock, "--seat", "left", "--against", other, "--json")
+    first = json.loads(run(*words, "--episodes", 60, "--engine", "inline"))
+    save_constant(other, 2, 3, 2)
+    second = json.loads(run(*words, "--episodes", 60, "--engine", "inline"))
+    assert (first["cells"][0]["mean"], second["cells"][0]["mean"]) == (-10.0, 10.0)
