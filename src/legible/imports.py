@@ -38,6 +38,7 @@ PACKAGES_OF_EXTRAS = {
     "pandas": ("pandas",),
     "ray": ("ray",),
     "sb3": ("stable_baselines3", "sb3_contrib"),
+    "workbench": ("starlette", "uvicorn"),
 }
 
 

@@ -65,7 +65,7 @@ def render(findings: Findings) -> str:
         .render(
             f=findings,
             style=asset("report.css"),
-            script=Markup("\n").join([asset("player.js"), asset("report.js")]),
+            script=Markup("\n").join([plain_script("player.js"), asset("report.js")]),
             replays=as_script(findings.replays),
         )
     )
@@ -109,6 +109,11 @@ def _with_options(sentence: str) -> Markup:
 def asset(name: str) -> Markup:
     """Return the text of an asset file."""
     return Markup((_ASSETS / name).read_text(encoding="utf-8"))
+
+
+def plain_script(name: str) -> Markup:
+    """Return the text of a module that imports nothing, as a script without exports."""
+    return Markup(re.sub(r"^export ", "", asset(name), flags=re.MULTILINE))
 
 
 def as_script(data: object) -> Markup:
