@@ -10,11 +10,12 @@ No address takes a path, the name of code or a pickle: studies and policies are 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import math
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -74,7 +75,6 @@ ASSETS = {
 }
 MOST_STREAMS = 48
 _BEAT_SECONDS = 10.0
-_LOOK_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -172,9 +172,7 @@ async def _respond(bench: Workbench, name: str, request: Request) -> Response:
 
 async def _answer(bench: Workbench, name: str, body: Mapping[str, Any]) -> Response:
     if name == "studies":
-        return _json(await run_in_threadpool(_studies, bench))
-    if name == "live":
-        return _stream(bench, _live(bench))
+        return _json(await run_in_threadpool(_studies, bench, body))
     if name not in ANSWERS and name not in STREAMS:
         return _error(404, "There is no such question.")
     desk = await bench.desk(number_of(body, "subject", len(bench.subjects), 0))
@@ -202,30 +200,27 @@ async def _body(request: Request) -> Mapping[str, Any]:
     return body
 
 
-def _studies(bench: Workbench) -> dict[str, Any]:
+def _studies(bench: Workbench, body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the overview; nothing but its version where the page has it already.
+
+    Pages ask again and again. A stream would keep one of the six connections that a browser has for all its tabs.
+    """
+    states = [state_of(subject.folder) for subject in bench.subjects if subject.folder is not None]
+    version = hashlib.sha256(repr(states).encode()).hexdigest()
+    if body.get("version") == version:
+        return {"version": version}
     found = [
         {"name": subject.name, "is_study": False}
         if subject.folder is None
         else {**overview_of(subject.folder, trust=subject.trust), "is_study": True}
         for subject in bench.subjects
     ]
-    return {"subjects": found}
-
-
-async def _live(bench: Workbench) -> AsyncIterator[Mapping[str, Any]]:
-    """Yield the overview, and again whenever the folder of a study changes."""
-    before: Any = None
-    while not bench.is_closing:
-        now = [state_of(subject.folder) for subject in bench.subjects if subject.folder is not None]
-        if now != before:
-            before = now
-            yield {"kind": "studies", **await run_in_threadpool(_studies, bench)}
-        await asyncio.sleep(_LOOK_SECONDS)
+    return {"version": version, "subjects": found}
 
 
 async def _played(
     bench: Workbench, work: Streamed, desk: Desk, body: Mapping[str, Any]
-) -> AsyncIterator[Mapping[str, Any]]:
+) -> AsyncGenerator[Mapping[str, Any]]:
     """Yield the messages of a play; stop it when nobody listens any more."""
     loop, queue = asyncio.get_running_loop(), asyncio.Queue[Mapping[str, Any] | None]()
 
@@ -242,20 +237,20 @@ async def _played(
         job.stop()
 
 
-def _stream(bench: Workbench, messages: AsyncIterator[Mapping[str, Any]]) -> Response:
+def _stream(bench: Workbench, messages: AsyncGenerator[Mapping[str, Any]]) -> Response:
     if bench.streams >= MOST_STREAMS:
         raise BusyError(f"{MOST_STREAMS} answers are being sent already; close some pages.")
     return StreamingResponse(_events(bench, messages), media_type="text/event-stream")
 
 
-async def _events(bench: Workbench, messages: AsyncIterator[Mapping[str, Any]]) -> AsyncIterator[str]:
+async def _events(bench: Workbench, messages: AsyncGenerator[Mapping[str, Any]]) -> AsyncIterator[str]:
     """Yield messages as server-sent events, and a sign of life when there are none for a while."""
     bench.streams += 1
     waiting: asyncio.Task[Any] | None = None
     try:
         idle = 0.0
         while not bench.is_closing:
-            waiting = waiting or asyncio.ensure_future(anext(messages))  # type: ignore[arg-type]
+            waiting = waiting or asyncio.ensure_future(anext(messages))
             done, _ = await asyncio.wait({waiting}, timeout=0.5)
             idle = 0.0 if done else idle + 0.5
             if idle >= _BEAT_SECONDS:

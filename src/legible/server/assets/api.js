@@ -46,6 +46,11 @@ export class Api {
   }
 }
 
+export function complain(box, words) {
+  box.textContent = words.charAt(0).toUpperCase() + words.slice(1);
+  box.hidden = false;
+}
+
 // Run something that asks the server; show in words, in a box, what goes wrong.
 export async function saying(box, action) {
   box.hidden = true;
@@ -53,8 +58,7 @@ export async function saying(box, action) {
     return await action();
   } catch (error) {
     if (error.name === "AbortError") return undefined;
-    box.textContent = error instanceof Refused ? error.message : `Unexpected: ${error.message}`;
-    box.hidden = false;
+    complain(box, error instanceof Refused ? error.message : `Unexpected: ${error.message}`);
     if (!(error instanceof Refused)) console.error(error);
     return undefined;
   }

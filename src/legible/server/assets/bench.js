@@ -1,15 +1,16 @@
 // The rule bench: type a rule, see at once what it would change, press Enter for the verdict.
 import { make, figure } from "./player.js";
-import { debounced, saying } from "./api.js";
+import { complain, debounced, saying } from "./api.js";
 
 const OPERATORS = [["<", "less than"], ["<=", "at most"], [">", "more than"], [">=", "at least"], ["=", "equal to"], ["&", "and"]];
 const PAUSE = 120; // milliseconds after the last key
 const STAGES = { bench: "Playing fresh seeds", racing: "Playing", try: "Playing", futures: "Playing futures" };
 
 // Completion of the word at the cursor: actions in the head of a rule, features and operators in its body.
-class Completion {
-  constructor(input, list, words) {
-    Object.assign(this, { input, list, words, at: -1, options: [] });
+export class Completion {
+  // With `bare`, conditions may stand alone.
+  constructor(input, list, words, bare = false) {
+    Object.assign(this, { input, list, words, bare, at: -1, options: [] });
     input.addEventListener("keydown", (event) => this.key(event));
     input.addEventListener("blur", () => setTimeout(() => this.close(), 150));
   }
@@ -21,7 +22,7 @@ class Completion {
   }
 
   suggest() {
-    const { line, word } = this.place(), head = !/<-|←/.test(line);
+    const { line, word } = this.place(), head = (!this.bare || /^\s*[+-]/.test(line)) && !/<-|←/.test(line);
     const lower = word.toLowerCase(), part = line.slice(0, line.length - word.length);
     let found = [];
     if (head && /^\s*[+-]\s*$/.test(part)) found = this.words.actions;
@@ -37,7 +38,7 @@ class Completion {
     this.options = options;
     this.at = -1;
     this.list.replaceChildren(...options.map((one, i) => make("li", {
-      role: "option", id: `option-${i}`, "aria-selected": "false",
+      role: "option", id: `${this.list.id}-${i}`, "aria-selected": "false",
       onmousedown: (event) => { event.preventDefault(); this.take(i); },
     }, make("b", {}, one.name), " ", make("span", { class: "soft" }, one.words === one.name ? "" : one.words))));
     this.list.hidden = !options.length;
@@ -50,7 +51,7 @@ class Completion {
     this.at = (this.at + way + this.options.length) % this.options.length;
     [...this.list.children].forEach((item, i) => item.setAttribute("aria-selected", String(i === this.at)));
     this.list.children[this.at].scrollIntoView({ block: "nearest" });
-    this.input.setAttribute("aria-activedescendant", `option-${this.at}`);
+    this.input.setAttribute("aria-activedescendant", `${this.list.id}-${this.at}`);
   }
 
   take(i) {
@@ -152,7 +153,7 @@ export class Bench {
     if (asked !== this.asked) return;
     const good = found && !found.problem;
     this.input.classList.toggle("wrong", !good);
-    if (found && found.problem) { this.problem.textContent = found.problem; this.problem.hidden = false; }
+    if (found && found.problem) complain(this.problem, found.problem);
     if (!good) { for (const box of [this.words, this.work]) box.replaceChildren(); return; }
     this.shared.good = this.input.value;
     this.words.textContent = found.words.map((words) => `${words}.`).join(" ");
@@ -174,7 +175,7 @@ export class Bench {
   drawSliders(thresholds) {
     this.thresholds = thresholds;
     this.sliders.replaceChildren(...thresholds.map((one, i) => {
-      const range = one.high > one.low ? one.high - one.low : 1, step = one.whole ? 1 : Number((range / 200).toPrecision(1));
+      const range = one.high > one.low ? one.high - one.low : 1, step = one.whole ? 1 : 10 ** Math.floor(Math.log10(range / 100));
       const value = make("b", {}, figure(one.value)), most = Math.max(...one.counts, 1);
       const slider = make("input", { type: "range", min: one.low, max: one.high, step: "any", value: one.value, "aria-label": `threshold of ${one.name}` });
       slider.addEventListener("input", () => {
@@ -206,7 +207,7 @@ export class Bench {
     const boxes = rules.map((rule) => make("input", { type: "checkbox", checked: "", "aria-label": rule }));
     const go = () => {
       this.chosen = boxes.flatMap((box, i) => (box.checked ? [i] : []));
-      if (!this.chosen.length) { this.problem.textContent = "Switch on at least one rule."; this.problem.hidden = false; return; }
+      if (!this.chosen.length) { complain(this.problem, "Switch on at least one rule."); return; }
       this.problem.hidden = true;
       this.try(true);
     };

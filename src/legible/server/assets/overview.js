@@ -2,6 +2,7 @@
 import { make, figure } from "./player.js";
 import { saying } from "./api.js";
 
+const LOOK_MS = 2000; // between two looks at the folders of studies
 const COLUMNS = [
   ["name", "Study", (s) => s.name],
   ["environment", "Environment", (s) => s.environment || ""],
@@ -14,7 +15,7 @@ const COLUMNS = [
 
 export class Overview {
   constructor(root, shared) {
-    Object.assign(this, { root, shared, studies: [], sort: ["name", 1], listening: false });
+    Object.assign(this, { root, shared, studies: [], sort: ["name", 1], version: "", timer: 0 });
     this.problem = make("p", { class: "error", role: "alert", hidden: "" });
     this.table = make("div", { class: "scroll" });
     this.first = make("div");
@@ -22,18 +23,17 @@ export class Overview {
   }
 
   show() {
-    if (!this.listening) this.listen();
-    this.draw();
+    this.look();
+    if (!this.timer) this.timer = setInterval(() => { if (!document.hidden && !this.root.hidden) this.look(); }, LOOK_MS);
   }
 
-  async listen() {
-    this.listening = true;
-    await saying(this.problem, () => this.shared.api.stream("live", {}, (message) => {
-      this.studies = message.subjects;
-      this.shared.subjects(message.subjects);
-      this.draw();
-    }));
-    this.listening = false;
+  async look() {
+    const found = await saying(this.problem, () => this.shared.api.ask("studies", { version: this.version }));
+    if (!found || !found.subjects) return;
+    this.version = found.version;
+    this.studies = found.subjects;
+    this.shared.subjects(found.subjects);
+    this.draw();
   }
 
   draw() {

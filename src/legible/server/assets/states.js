@@ -1,6 +1,7 @@
 // The state explorer: a filter that is a rule, the states that fit as a table and as a map, and play from any of them.
 import { make, figure } from "./player.js";
-import { debounced, saying } from "./api.js";
+import { Completion } from "./bench.js";
+import { complain, debounced, saying } from "./api.js";
 
 export class States {
   constructor(root, shared) {
@@ -9,7 +10,9 @@ export class States {
     this.input = make("input", { type: "text", id: "filter", "aria-label": "filter", maxlength: "2000", spellcheck: "false", autocomplete: "off",
       placeholder: `${features[0].name} > 0, or +${actions[0].name} <- ${features[0].name} > 0` });
     const search = debounced(() => this.find(), 150);
-    this.input.addEventListener("input", search);
+    const list = make("ul", { id: "filter-completions", role: "listbox", class: "completions", hidden: "" });
+    const completion = new Completion(this.input, list, shared.about, true);
+    this.input.addEventListener("input", () => { completion.suggest(); search(); });
     this.problem = make("p", { class: "error", role: "alert", hidden: "" });
     this.sentence = make("p", { "aria-live": "polite", class: "reading" });
     this.table = make("div", { class: "scroll tall" });
@@ -18,7 +21,7 @@ export class States {
       ...features.map((one, i) => make("option", { value: i }, one.name))));
     root.replaceChildren(make("h1", {}, "States"),
       make("p", { class: "soft" }, `Conditions find the recorded states in which they hold. “+${actions[0].name} <- …” finds those of them in which the policy takes that action, “-${actions[0].name} <- …” those in which it does not.`),
-      make("div", { class: "entry" }, this.input), this.problem, this.sentence,
+      make("div", { class: "entry" }, this.input, list), this.problem, this.sentence,
       make("div", { class: "pair" }, this.table, make("div", {}, this.map,
         make("p", { class: "controls" }, "→ ", this.axes[0], " ↑ ", this.axes[1]),
         make("p", { class: "soft" }, "Grey: all recorded states. Orange: those that fit."))));
@@ -36,13 +39,13 @@ export class States {
     const found = await saying(this.problem, () => this.shared.api.ask("states", body));
     if (!found || asked !== this.asked) return;
     this.input.classList.toggle("wrong", Boolean(found.problem));
-    if (found.problem) { this.problem.textContent = found.problem; this.problem.hidden = false; return; }
+    if (found.problem) { complain(this.problem, found.problem); this.sentence.textContent = ""; return; }
     this.sentence.textContent = found.sentence;
     const heads = ["", "episode", "step", "action", ...found.columns].map((name) => make("th", {}, name));
     const rows = found.states.map((state) => make("tr", {},
       make("td", {}, make("button", { class: "link", onclick: () => this.shared.go("episodes", { episode: state.episode, step: state.step }) }, "Play from here")),
       ...[state.episode, state.step, state.action, ...state.values.map((value) => (value === null ? "–" : figure(value)))].map((text) => make("td", {}, String(text)))));
-    this.table.replaceChildren(make("table", {}, make("thead", {}, make("tr", {}, ...heads)), make("tbody", {}, ...rows)));
+    this.table.replaceChildren(make("table", { class: "whole-words" }, make("thead", {}, make("tr", {}, ...heads)), make("tbody", {}, ...rows)));
     this.axes[0].value = String(found.x);
     this.axes[1].value = String(found.y);
     this.draw(found.map);
