@@ -21,7 +21,7 @@ class Opened:
         self.cookie = ""
 
     def ask(self, path: str, body: object = None, **headers: str) -> bytes:
-        base, _, token = self.address.partition("/?token=")
+        base = self.address.partition("/?token=")[0]
         data = None if body is None else json.dumps(body).encode()
         sent = {"content-type": "application/json", "x-legible": "1", "cookie": self.cookie, **headers}
         with urllib.request.urlopen(urllib.request.Request(base + path, data, sent), timeout=60) as answer:

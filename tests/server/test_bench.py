@@ -41,7 +41,9 @@ def test_thresholds_have_a_place_a_range_and_a_distribution(desk) -> None:
     assert sum(found[0]["counts"]) == len(desk.recorded)
 
 
-@pytest.mark.parametrize("rule", ["", "+Left <- nothing", "+Up <- left", "Left", "+Left <- left &", "x" * 3000, "\n" * 99])
+@pytest.mark.parametrize(
+    "rule", ["", "+Left <- nothing", "+Up <- left", "Left", "+Left <- left &", "x" * 3000, "\n" * 99]
+)
 def test_half_a_rule_is_a_problem_in_words(desk, rule) -> None:
     assert read_rule(desk, {"rule": rule})["problem"]
 

@@ -19,7 +19,13 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here to open the workbench with"),
     pytest.mark.subprocess,
 ]
-ARGUMENTS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking"]
+ARGUMENTS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+]
 VIEWS = ("overview", "bench", "episodes", "states")
 
 
@@ -85,13 +91,13 @@ def test_a_rule_is_typed_tried_confirmed_saved_and_is_there_after_a_reload(tab) 
     page.keyboard.press("Enter")
     page.wait_for_selector("#result[data-kind=verdict]")
     assert "It helps" in page.inner_text("#result .sentence")
-    page.click("#confirm")
+    page.locator(".confirm").first.click()
     page.wait_for_selector("[data-confirmed=true]")
     page.click("#save")
-    expect(page.locator(".kept")).to_contain_text("Saved")
+    expect(page.locator("#kept")).to_contain_text("Saved")
     page.click("#export")
-    page.wait_for_selector(".kept pre")
-    assert "[[weakness]]" in page.inner_text(".kept pre")
+    page.wait_for_selector("#kept pre")
+    assert "[[weakness]]" in page.inner_text("#kept pre")
     page.reload()
     page.wait_for_selector("#claims .badge.confirmed")
     assert "+Left <- left" in page.inner_text("#claims")

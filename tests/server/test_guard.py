@@ -18,7 +18,7 @@ class Behind:
     def __init__(self) -> None:
         self.reached: list[str] = []
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+    async def __call__(self, scope: Any, _: Any, send: Any) -> None:
         self.reached.append(scope["path"])
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"{}"})

@@ -17,10 +17,8 @@ EXPLORED = RuleResult(RULES, "alone", "helps", 3.0, 0.5, None, 200, 400, 10.0, 0
 
 
 def test_levels_of_useless_tests_never_exceed_half_of_alpha_together() -> None:
-    levels, rejected = OnlineLevels(0.05), []
-    for _ in range(2000):
-        rejected.append(False)
-    total = sum(levels.next(rejected[:n]) for n in range(2000))
+    levels = OnlineLevels(0.05)
+    total = sum(levels.next([False] * n) for n in range(2000))
     assert 0.02 < total <= 0.025
 
 

@@ -29,7 +29,6 @@ from legible.cli.options import (
     verbose_option,
 )
 from legible.errors import LegibleError
-from legible.imports import needs_extra
 
 if TYPE_CHECKING:
     from legible.engines import Engine
@@ -47,7 +46,7 @@ _STUDIES = Path("studies")
     help="Folders of studies; or an environment and a policy. [default: the studies in ./studies]",
     shell_complete=complete_env_or_folder,
 )
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--host", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", metavar="N", type=click.IntRange(0, 65535), default=0, help="Port. [default: a free one]")
 @click.option("--no-browser", is_flag=True, help="Print the address, and open no browser.")
 @click.option("--workers", metavar="N", type=click.IntRange(min=1), help="Worker processes. [default: one per core]")
@@ -87,10 +86,9 @@ def open_command(
         for option, value in given.items():
             if value:
                 raise LegibleError(f"{option}: studies have their own; leave it out.")
-    with needs_extra("workbench", "the workbench"):
-        from legible.server.guard import make_token  # noqa: PLC0415
-        from legible.server.web import Subject, Workbench, listen, serve  # noqa: PLC0415
     from legible.engines import LocalProcesses  # noqa: PLC0415
+    from legible.server.guard import make_token  # noqa: PLC0415
+    from legible.server.web import Subject, Workbench, listen, serve  # noqa: PLC0415
 
     if folders:
         subjects = [Subject(path.name, partial(_open_study, path, trust), path, trust) for path in folders]

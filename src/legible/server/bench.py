@@ -27,7 +27,7 @@ from legible.server.jobs import Emit
 from legible.workbench.arena import check_pairing
 from legible.workbench.checks import check_lines
 from legible.workbench.confirming import Direction, confirm_rule
-from legible.workbench.trying import MOST_SEEDS, RuleResult, TryResult, exploring_stage, try_rule
+from legible.workbench.trying import MOST_SEEDS, Form, RuleResult, TryResult, exploring_stage, try_rule
 
 MOST_REPLACED = 3
 WARM_SEEDS = 1024
@@ -138,7 +138,7 @@ def try_on_bench(desk: Desk, body: Mapping[str, Any], emit: Emit) -> None:
     arena = replace(desk.arena, progress=progress)
     found = try_rule(arena, None, *asked, related=body.get("related", True) is True, on_figures=show)
     with desk.lock:
-        desk.explored[rules.rules] = found.first
+        desk.explored |= {(rules.rules, result.form): result for result in found.rules}
     emit({"kind": "verdict", **_verdict(found)})
 
 
@@ -186,11 +186,13 @@ def claims_of(desk: Desk, body: Mapping[str, Any]) -> dict[str, Any]:
 def confirm_on_bench(desk: Desk, body: Mapping[str, Any], emit: Emit) -> None:
     """Play a confirmation of rules that were explored, on seeds that nothing else uses."""
     rules = desk.rules_of(body)
-    explored = desk.explored.get(rules.rules)
+    form: Form = "with related forms" if body.get("form") == "with related forms" else "alone"
+    explored = desk.explored.get((rules.rules, form))
     if explored is None:
         raise RequestError("try this rule first: exploring says what to confirm, and how many episodes that takes.")
     direction: Direction = "helps" if explored.effect > 0 else "harms"
-    claim = desk.ledger.open([rule.text(desk.space) for rule in rules.rules], direction, explored)
+    played = explored.rule_set
+    claim = desk.ledger.open([rule.text(desk.space) for rule in played.rules], direction, explored)
     words = (
         f"Playing until {number(claim.planned)} episodes are changed, on fresh seeds; level {number(claim.level, 2)}."
     )
@@ -203,7 +205,7 @@ def confirm_on_bench(desk: Desk, body: Mapping[str, Any], emit: Emit) -> None:
             last = time.monotonic()
             emit({"kind": "progress", "stage": stage, "done": done, "of": of})
 
-    found = confirm_rule(replace(desk.arena, progress=progress), rules, claim)
+    found = confirm_rule(replace(desk.arena, progress=progress), played, claim)
     desk.ledger.close(found)
     emit({"kind": "claim", **found.to_dict()})
 

@@ -24,7 +24,7 @@ from legible.streams import policy_keys
 from legible.study import Study
 from legible.workbench.arena import Arena, collect_some
 from legible.workbench.confirming import FILE, Ledger
-from legible.workbench.trying import RuleResult
+from legible.workbench.trying import Form, RuleResult
 
 MOST_TEXT = 2000
 """Largest number of characters of a rule."""
@@ -56,7 +56,7 @@ class Desk:
         folder = arena.folder if study is None else study.folder
         self.ledger = Ledger(None if folder is None else folder / FILE, arena.fingerprint)
 
-        self.explored: dict[tuple[Rule, ...], RuleResult] = {}
+        self.explored: dict[tuple[tuple[Rule, ...], Form], RuleResult] = {}
 
     @property
     def space(self) -> FeatureSpace:

@@ -34,10 +34,10 @@ def find_states(desk: Desk, body: Mapping[str, Any]) -> dict[str, Any]:
     rows = np.flatnonzero(fits)
     shown = rows if len(rows) <= MOST_STATES else rows[np.linspace(0, len(rows) - 1, MOST_STATES).astype(int)]
     used = [] if rule is None else list(rule.features)
-    spread = np.argsort(-_spread(seen.observations))
-    columns = list(dict.fromkeys([*used, *spread.tolist()]))[:MOST_COLUMNS]
-    x = number_of(body, "x", len(space), columns[0]) if len(space) else 0
-    y = number_of(body, "y", len(space), columns[min(1, len(columns) - 1)])
+    spread = _spread(seen.observations)
+    columns = list(dict.fromkeys([*used, *np.argsort(-spread).tolist()]))[:MOST_COLUMNS]
+    widest = sorted(columns, key=lambda i: (spread[i] < CELLS / 4, i not in used, -spread[i]))
+    x, y = (number_of(body, axis, len(space), widest[min(k, len(widest) - 1)]) for k, axis in enumerate("xy"))
     actions = seen.actions.reshape(len(seen), -1)
     return {
         "sentence": f"{number(len(rows))} of {number(len(seen))} recorded states fit ({percent(fits.mean())}), in "

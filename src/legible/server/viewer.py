@@ -437,6 +437,7 @@ def scan_episode(desk: Desk, body: Mapping[str, Any], emit: Emit) -> None:
             "step": worst["step"],
             "choice": worst["choice"],
             **judged,
-            "sentence": f"The costliest decision is step {worst['step']}; better: {words}. {judged['sentence']}",
+            "sentence": f"The costliest of the last {counted(len(steps), 'decision')} is step {worst['step']}; better: "
+            f"{words}. {judged['sentence']}",
         }
     )

@@ -23,15 +23,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import uvicorn
-from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
-from starlette.routing import Route
-
 from legible.engines import Engine, LocalProcesses
 from legible.errors import LegibleError, describe_error
+from legible.imports import needs_extra
 from legible.server.bench import claims_of, confirm_on_bench, keep_rule, read_rule, try_on_bench, warm_up
 from legible.server.desk import Desk, RequestError, number_of
 from legible.server.guard import Guard
@@ -39,6 +33,14 @@ from legible.server.jobs import BusyError, Emit, Job, Player
 from legible.server.overview import overview_of, state_of
 from legible.server.states import find_states
 from legible.server.viewer import branch, list_episodes, repeat_branch, scan_episode, show_episode, show_frames
+
+with needs_extra("workbench", "the workbench"):
+    import uvicorn
+    from starlette.applications import Starlette
+    from starlette.concurrency import run_in_threadpool
+    from starlette.requests import Request
+    from starlette.responses import JSONResponse, Response, StreamingResponse
+    from starlette.routing import Route
 
 Answer = Callable[[Desk, Mapping[str, Any]], dict[str, Any]]
 Streamed = Callable[[Desk, Mapping[str, Any], Emit], None]

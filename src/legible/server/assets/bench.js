@@ -248,7 +248,7 @@ export class Bench {
 
   drawResult(message, body, seconds) {
     const is_final = message.kind === "verdict";
-    const cards = message.rules.map((one) => this.card(one));
+    const cards = message.rules.map((one) => this.card(one, is_final ? body : null));
     const parts = [make("h2", {}, "Verdict ", make("span", { class: "badge found" }, "exploring")), ...cards];
     if (!is_final) parts.push(make("p", { class: "soft busy" }, "Playing …"));
     else {
@@ -259,23 +259,29 @@ export class Bench {
     this.result.replaceChildren(...parts);
   }
 
-  card(one) {
+  // Of a rule whose verdict is final, with a button to confirm it.
+  card(one, body) {
     const card = make("div", { class: `card verdict ${one.verdict.replaceAll(" ", "-")}` });
     card.append(make("h3", {}, one.form === "alone" ? "This rule" : `With its ${one.count} related forms`),
       make("p", { class: "sentence" }, one.sentence), effectLine(one));
     if (one.changed) card.append(make("p", { class: "soft" }, `It changes ${one.overrides} of the steps.`));
     if (one.examples.length && one.form === "alone") card.append(make("ul", { class: "plain soft" }, ...one.examples.map((text) => make("li", {}, text))));
+    if (body && ["helps", "harms", "undecided"].includes(one.verdict)) {
+      const box = make("p", { class: "kept", role: "status" }), problem = make("p", { class: "error", role: "alert", hidden: "" });
+      const button = make("button", { class: "confirm", onclick: () => this.confirm({ ...body, form: one.form }, button, box, problem) },
+        `Confirm on fresh seeds that it ${one.effect > 0 ? "helps" : "harms"}`);
+      card.append(make("div", { class: "controls" }, button), box, problem);
+    }
     return card;
   }
 
   next(body) {
-    const box = make("p", { class: "kept", role: "status" }), problem = make("p", { class: "error", role: "alert", hidden: "" });
+    const box = make("p", { id: "kept", role: "status" }), problem = make("p", { class: "error", role: "alert", hidden: "" });
     const keep = (what) => async () => {
       const found = await saying(problem, () => this.shared.api.ask("keep", { ...body, what }));
       if (found) box.replaceChildren(found.words, ...(found.text ? [make("pre", {}, found.text)] : []));
     };
-    const confirm = make("button", { id: "confirm", onclick: () => this.confirm(body, confirm, box, problem) }, "Confirm on fresh seeds");
-    return make("div", {}, make("div", { class: "controls" }, confirm,
+    return make("div", {}, make("div", { class: "controls" },
       ...(this.shared.has_studies ? [make("button", { id: "save", onclick: keep("rule") }, "Save to study"),
         make("button", { id: "veto", onclick: keep("veto") }, "Veto")] : []),
       make("button", { id: "export", onclick: keep("check") }, "Export as check")), box, problem);
