@@ -30,8 +30,8 @@ from legible.workbench.confirming import Direction, confirm_rule
 from legible.workbench.trying import MOST_SEEDS, Form, RuleResult, TryResult, exploring_stage, try_rule
 
 MOST_REPLACED = 3
-WARM_SEEDS = 1024
-"""Unguided episodes that are played before the first rule is tried."""
+WARM_SEEDS = (512, 1024, 2048)
+"""Unguided episodes that are played before the first rule is tried, as long as nothing else is asked."""
 _FIGURES_EVERY = 0.25  # seconds
 
 
@@ -112,11 +112,13 @@ def _work_sentence(fired: int, changed: int, episodes: int, steps: int, of: int)
 def warm_up(desk: Desk, emit: Emit) -> None:
     """Play what every rule needs, and compile what it is matched with, so that the first verdict is quick."""
     desk.effects(RuleSet((Rule("+", 0, ()),)))
-    emit({"kind": "progress", "stage": "warming up", "done": 0, "of": 1})
     arena, stage = desk.arena, exploring_stage(desk.arena)
     repetition = check_pairing(arena, stage)
     setup = replace(arena.setup, rows=repetition.rows)
-    EpisodeRecord(setup, arena.seed, stage, MOST_SEEDS, arena.runner(stage)).extend(WARM_SEEDS)
+    record = EpisodeRecord(setup, arena.seed, stage, MOST_SEEDS, arena.runner(stage))
+    for seeds in WARM_SEEDS:
+        emit({"kind": "progress", "stage": "warming up", "done": record.known, "of": WARM_SEEDS[-1]})
+        record.extend(seeds)
     arena.random_mean(stage)
 
 

@@ -46,7 +46,8 @@ _HEADERS = {
     "cache-control": "no-store",
 }
 _ENTRY = """<!doctype html><html lang="en"><meta charset="utf-8"><title>legible</title>
-<meta http-equiv="refresh" content="0; url=/"><p>Opening <a href="/">the workbench</a> …"""
+<link rel="icon" href="data:,"><meta http-equiv="refresh" content="0; url=/">
+<p>Opening <a href="/">the workbench</a> …"""
 
 
 def make_token() -> str:

@@ -36,10 +36,14 @@ class Job:
         Called with a function that sends messages.
     send
         Gets every message; None at the end.
+    is_background
+        Whether it ends when anything else has to be played.
     """
 
-    def __init__(self, work: Work, send: Callable[[Mapping[str, Any] | None], None]) -> None:
-        self._work, self._send = work, send
+    def __init__(
+        self, work: Work, send: Callable[[Mapping[str, Any] | None], None], *, is_background: bool = False
+    ) -> None:
+        self._work, self._send, self.is_background = work, send, is_background
         self._stopped = threading.Event()
 
     def stop(self) -> None:
@@ -82,6 +86,11 @@ class Player:
         with self._lock:
             if len(self._jobs) >= MOST_WAITING:
                 raise BusyError(f"{len(self._jobs)} plays are running or waiting; wait until one has ended.")
+            for other in self._jobs:
+                if other.is_background:
+                    other.stop()
+            if self._jobs:
+                job.emit({"kind": "progress", "stage": "waiting", "done": 0, "of": len(self._jobs)})
             self._jobs.append(job)
         self._waiting.put(job)
 

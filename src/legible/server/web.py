@@ -113,7 +113,7 @@ class Workbench:
         async with self._opening:
             if number not in self._desks:
                 desk = await run_in_threadpool(self.subjects[number].open, self.engine)
-                self.player.submit(Job(partial(warm_up, desk), lambda _: None))
+                self.player.submit(Job(partial(warm_up, desk), lambda _: None, is_background=True))
                 self._desks[number] = desk
             return self._desks[number]
 

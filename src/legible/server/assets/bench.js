@@ -243,7 +243,8 @@ export class Bench {
 
   progress({ stage, done, of }) {
     const busy = this.result.querySelector(".busy");
-    if (busy) busy.textContent = `${STAGES[stage] || stage}: ${figure(done)} of ${figure(of)} episodes …`;
+    if (busy && stage === "waiting") busy.textContent = "Waiting until another play has ended …";
+    else if (busy) busy.textContent = `${STAGES[stage] || stage}: ${figure(done)} of ${figure(of)} episodes …`;
   }
 
   drawResult(message, body, seconds) {
