@@ -6,6 +6,7 @@ import signal
 import time
 import urllib.error
 import urllib.request
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ pytest.importorskip("starlette", reason="the workbench is an extra")
 
 from legible.engines import InProcess, LocalProcesses
 from legible.errors import LegibleError
+from legible.server.bench import try_on_bench
+from legible.server.desk import Desk
 from legible.server.jobs import MOST_WAITING, BusyError, Job, Player
 from legible.server.overview import overview_of
 from legible.server.web import ANSWERS, ASSETS, STREAMS, Subject, Workbench, allowed_hosts, listen, make_app
@@ -136,14 +139,34 @@ def test_a_study_is_shown_as_far_as_it_has_come(study_copy) -> None:
     assert overview_of(study_copy / "nowhere")["error"]
 
 
-def test_a_killed_worker_is_replaced(desk) -> None:
-    engine = LocalProcesses(1)
-    with engine:
-        first = list(engine.run(os.path.join, "a", ["b"]))
-        (worker,) = [child for child in multiprocessing.active_children() if child.name == "legible worker"]
-        os.kill(worker.pid, signal.SIGKILL)
-        worker.join(5)
-        assert list(engine.run(os.path.join, "a", ["b"])) == first
+def test_the_overview_is_sent_again_when_a_folder_changes(study_copy) -> None:
+    app = opened(Subject("s", lambda _: None, study_copy, trust=True))
+    first = post(app, "studies", {}).data
+    assert first["subjects"][0]["headline"]
+    assert post(app, "studies", {"version": first["version"]}).data == {"version": first["version"]}
+    (study_copy / "summary.npz").unlink()
+    again = post(app, "studies", {"version": first["version"]}).data
+    assert "summarised" in again["subjects"][0]["left"]
+
+
+@pytest.mark.subprocess
+def test_a_verdict_survives_a_killed_worker(desk) -> None:
+    killed, found = [], []
+
+    def kill_once(message) -> None:
+        workers = [child for child in multiprocessing.active_children() if child.name == "legible worker"]
+        if workers and not killed:
+            os.kill(workers[0].pid, signal.SIGKILL)
+            killed.append(message)
+        found.append(message)
+
+    with LocalProcesses(1) as engine:
+        other = Desk(replace(desk.arena, engine=engine, stores={}))
+        try_on_bench(other, {"rule": RULE}, kill_once)
+    undisturbed: list[dict[str, object]] = []
+    try_on_bench(desk, {"rule": RULE}, undisturbed.append)
+    assert killed
+    assert found[-1]["rules"] == undisturbed[-1]["rules"]
 
 
 @pytest.mark.subprocess
