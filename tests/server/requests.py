@@ -34,6 +34,7 @@ async def send(
     headers: Sequence[tuple[str, str]] = (),
     body: bytes = b"",
     host: str | None = HOST,
+    ends: bool = True,
 ) -> Answer:
     path, _, query = path.partition("?")
     every = [*headers] if host is None else [("host", host), *headers]
@@ -51,7 +52,7 @@ async def send(
         "client": ("127.0.0.1", 50000),
         "server": ("127.0.0.1", 8123),
     }
-    waiting = [{"type": "http.request", "body": body, "more_body": False}]
+    waiting = [{"type": "http.request", "body": body, "more_body": not ends}]
     sent: list[Any] = []
 
     async def receive() -> Any:

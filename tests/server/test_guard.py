@@ -140,6 +140,12 @@ def test_large_bodies_are_refused(inside) -> None:
     assert inside.behind.reached == []
 
 
+def test_bodies_that_never_end_are_refused(inside, monkeypatch) -> None:
+    monkeypatch.setattr("legible.server.guard.BODY_SECONDS", 0.05)
+    assert inside.send("POST", "/api/read", *JSON, ends=False).status == 408
+    assert inside.behind.reached == []
+
+
 def test_floods_are_refused_and_pass(inside) -> None:
     statuses = [inside.send("GET", "/").status for _ in range(int(BURST) + 20)]
     assert statuses[-1] == 429

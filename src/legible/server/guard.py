@@ -11,6 +11,7 @@ other sites cannot send.
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import json
 import secrets
@@ -30,6 +31,8 @@ HEADER = "x-legible"
 """Header of every request that does something: another site cannot send it without being asked first."""
 MOST_BYTES = 64_000
 """Largest body of a request."""
+BODY_SECONDS = 10.0
+"""Time in which a request has to arrive."""
 RATE, BURST = 40.0, 200.0
 """Requests per second on average, and at once."""
 _POLICY = (
@@ -104,7 +107,11 @@ class Guard:
             words = "This page needs the address that 'legible open' printed; it works once, in one browser."
             await _refuse(send_strictly, 401, f"{words} Start 'legible open' again for a new one.")
         elif scope["method"] == "POST":
-            body = await _read_body(receive)
+            try:
+                body = await asyncio.wait_for(_read_body(receive), BODY_SECONDS)
+            except TimeoutError:
+                await _refuse(send_strictly, 408, "The request did not end in time.")
+                return
             if body is None:
                 await _refuse(send_strictly, 413, f"The request is too large; the limit is {MOST_BYTES} bytes.")
             else:
