@@ -111,7 +111,7 @@ def test_a_slider_moves_a_threshold(tab) -> None:
     before = page.inner_text(".work b")
     page.locator(".slider input").evaluate("node => { node.value = -1; node.dispatchEvent(new Event('input')); }")
     expect(page.locator(".work b")).not_to_have_text(before)
-    assert page.input_value("#rule") == "+Left <- left & luck > -1"
+    assert page.input_value("#rule").endswith("luck > -1")
 
 
 def test_half_a_rule_is_explained_in_words(tab) -> None:

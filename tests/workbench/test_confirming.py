@@ -57,7 +57,7 @@ def test_a_claim_says_its_result() -> None:
     claim = Claim(0, ("+Left <- left",), "helps", 0.01, 300)
     assert "stopped" in claim.sentence()
     found = replace(claim, p=0.001, effect=3.0, low=1.0, high=5.0, changed=300, seeds=500)
-    assert found.sentence().startswith("Confirmed: it helps, +3 (+1 to +5)")
+    assert found.sentence().startswith("Confirmed: it helps, +3")
     assert replace(found, p=0.02).sentence().startswith("Not confirmed")
     assert "too few" in replace(found, changed=3).sentence()
 
