@@ -13,7 +13,9 @@ from legible.imports import PACKAGES_OF_EXTRAS, MissingPackageError, needs_extra
 
 PROJECT = Path(__file__).parent.parent / "pyproject.toml"
 # Modules that are about the package of an extra from beginning to end, imported when they are used.
-ABOUT_AN_EXTRA = re.compile(r"legible\.(policies\.sb3[._]models|training\.sb3(_checkpoint|_export|_rules)?)")
+ABOUT_AN_EXTRA = re.compile(
+    r"legible\.(policies\.sb3[._]models|server\.web|training\.sb3(_checkpoint|_export|_rules)?)"
+)
 ZOO_POLICY = "zoo:PacmanSmall/ppo/4"
 COMMANDS = {
     "train CartPole-v1 --steps 10": "sb3",
@@ -75,7 +77,7 @@ for module in pkgutil.walk_packages(legible.__path__, "legible."):
         print(module.name)
 """
     failed = run_without_extras(program, tmp_path).split()
-    assert len(failed) == 5
+    assert len(failed) == 6
     assert all(ABOUT_AN_EXTRA.fullmatch(name) for name in failed), failed
 
 

@@ -39,6 +39,7 @@ PACKAGES_OF_EXTRAS = {
     "pandas": ("pandas",),
     "ray": ("ray",),
     "sb3": ("stable_baselines3", "sb3_contrib"),
+    "workbench": ("starlette", "uvicorn"),
 }
 
 

@@ -14,7 +14,7 @@ from legible.settings import all_settings
 ZOO = Path(__file__).parents[2] / "zoo" / "PacmanSmall" / "dqn" / "0.safetensors"
 SMALL = "legible/PacmanSmall-v0"
 COMMANDS = [
-    *("run", "show", "settings", "try", "compare", "verify"),
+    *("run", "show", "settings", "try", "open", "compare", "verify"),
     *("distil", "train", "zoo", "export", "play", "check", "relations"),
 ]
 

@@ -24,6 +24,7 @@ from legible.cli.comparing import compare
 from legible.cli.distil import distil
 from legible.cli.drawing import complain, say
 from legible.cli.exploiting import exploit
+from legible.cli.open import open_command
 from legible.cli.options import add_help_all
 from legible.cli.play import play
 from legible.cli.relations import relations
@@ -39,7 +40,7 @@ STOPPED_WORDS = "Stopped. Finished work is kept; the same command continues."
 STOP_SECONDS = 2.0  # for an orderly end after Ctrl-C
 PANELS: dict[str, tuple[click.Command, ...]] = {
     "Find weaknesses": (run, show, settings),
-    "Ask one question": (try_command, compare, exploit, verify),
+    "Ask one question": (try_command, open_command, compare, exploit, verify),
     "Policies": (distil, train, zoo, export, play),
     "Environments": (check, relations),
 }

@@ -315,6 +315,7 @@ for _stage in (
     # Played after a study, or without one. Block 18 was used by a stage that no longer exists.
     Stage("try", 20, "try", "your own rules and the unguided policy, on the same seeds, to explore", _none, _none),
     Stage("try confirmation", 21, "try", "the same on seeds that no other rule was tried on", _none, _none),
+    Stage("bench", 33, "try", "confirmations in the workbench, a block of seeds for each", _none, _none),
     Stage("compare", 22, "compare policies", "several policies, on the same seeds", _none, _none),
     Stage("exploit", 34, "exploit", "a policy and its repair, against old opponents and the exploiter", _none, _none),
     Stage("verify", 23, "verify", "a new policy and that of a study, on the same seeds", _none, _none),

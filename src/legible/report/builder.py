@@ -67,7 +67,7 @@ def render(findings: Findings) -> str:
             f=findings,
             style=asset("report.css"),
             libraries=Markup("\n").join([asset("vendor/d3.min.js"), asset("vendor/plot.min.js")]),
-            script=Markup("\n").join(map(asset, ("player.js", "lanes.js", "charts.js", "report.js"))),
+            script=Markup("\n").join([plain_script("player.js"), *map(asset, ("lanes.js", "charts.js", "report.js"))]),
             charts=as_script(findings.charts),
             replays=as_script(findings.replays),
         )
@@ -112,6 +112,11 @@ def _with_options(sentence: str) -> Markup:
 def asset(name: str) -> Markup:
     """Return the text of an asset file."""
     return Markup((_ASSETS / name).read_text(encoding="utf-8"))
+
+
+def plain_script(name: str) -> Markup:
+    """Return the text of a module that imports nothing, as a script without exports."""
+    return Markup(re.sub(r"^export ", "", asset(name), flags=re.MULTILINE))
 
 
 def as_script(data: object) -> Markup:

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING
 from legible.imports import lazy_exports
 
 if TYPE_CHECKING:
-    from legible.rules.rule import CompiledRules, Condition, Polarity, Rule, RuleError, RuleSet, parse_rule, triggers
+    from legible.rules.rule import (
+        CompiledRules,
+        Condition,
+        Polarity,
+        Rule,
+        RuleError,
+        RuleSet,
+        find_thresholds,
+        parse_rule,
+        triggers,
+    )
     from legible.rules.wording import (
         Mood,
         describe_likewise,

@@ -252,6 +252,39 @@ def _parse_condition(text: str, space: FeatureSpace) -> Condition:
     return Condition(space.feature_index(found["name"]), float(low), float(high))
 
 
+class Threshold(NamedTuple):
+    """A number in the text of a rule: the feature that it bounds, its value, and where it stands."""
+
+    feature: int
+    value: float
+    start: int
+    end: int
+
+
+def find_thresholds(text: str, space: FeatureSpace) -> list[Threshold]:
+    """Return the numbers in a rule's text that bound features, in their order.
+
+    >>> space = FeatureSpace.of(["speed", "gap"], ["Brake", "Go"])
+    >>> [(t.feature, t.value, t.start) for t in find_thresholds("+Brake <- gap < 5 & 2 < speed <= 8", space)]
+    [(1, 5.0, 16), (0, 2.0, 20), (0, 8.0, 33)]
+    """
+    head = _HEAD.fullmatch(text)
+    if head is None:
+        return []
+    found = []
+    for part in re.finditer(r"[^&,]+", text[head.start("body") :]):
+        stripped = part[0].strip()
+        offset = head.start("body") + part.start() + part[0].index(stripped) if stripped else 0
+        match = _BETWEEN.fullmatch(stripped) or _COMPARE.fullmatch(stripped)
+        if match is None:
+            continue
+        feature = space.feature_index(match["name"])
+        for group in ("low", "high") if match.re is _BETWEEN else ("number",):
+            value = float(match[group])
+            found.append(Threshold(feature, value, offset + match.start(group), offset + match.end(group)))
+    return found
+
+
 def _read_bound(number: str, exact: bool) -> np.float32:
     """Return a bound of ``low < x <= high``: the number itself, or the next one below for ``<= x`` and ``x <``."""
     value = np.float32(number)

@@ -13,7 +13,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Literal, Protocol, Self, TypeVar
 
 from filelock import FileLock, Timeout
 from numpy.typing import NDArray
@@ -211,10 +211,10 @@ class StudyFolder:
                 write_json(self.path / "study.json", kept)
         return kept
 
-    def with_rules(self, texts: Sequence[str]) -> dict[str, Any]:
+    def with_rules(self, texts: Sequence[str], entry: Literal["rules", "veto"] = "rules") -> dict[str, Any]:
         """Add rules of the user's own to ``study.json``; return what it says then. The lock must be held."""
         kept = self.read()
-        kept["rules"] = [*kept["rules"], *texts]
+        kept[entry] = [*kept[entry], *texts]
         write_json(self.path / "study.json", kept)
         return kept
 

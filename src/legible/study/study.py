@@ -482,6 +482,16 @@ class Study(Displayed):
                 self._forget({"generalisations"})
         return new
 
+    def add_veto(self, rules: Sequence[str | Rule]) -> tuple[str, ...]:
+        """Forbid rules in the composition; return those that are new. The next run composes without them."""
+        with self._folder.lock():
+            new = tuple(text for text in self._texts_of(rules) if text not in self._veto_texts)
+            if new:
+                self._kept = self._folder.with_rules(new, "veto")
+                self._veto_texts += new
+                self._forget({"improvement"})
+        return new
+
     def _forget(self, stale: set[str]) -> None:
         """Delete the results of steps, and of all steps that need them."""
         for name, step in STEPS.items():

@@ -182,17 +182,21 @@ def export_checks(study: Study, path: str | Path | None = None) -> Path | None:
         f"margin = {margin:.4g}",
     ]
     for verdict in confirmed:
-        lines += [
-            "",
-            "[[weakness]]",
-            f"# {describe_rule_set(verdict.rule_set, study.space, 'advice')}".replace("\n", " "),
-            "rules = [",
-            *(f"    {json.dumps(rule.text(study.space), ensure_ascii=False)}," for rule in verdict.rule_set.rules),
-            "]",
-            'expect = "known"  # "absent" once it is fixed: then verify fails when it is back',
-            f"margin = {margin:.4g}",
-        ]
+        lines += ["", *check_lines(verdict.rule_set, study.space, margin)]
         if verdict.confirmation is not None:
             lines.append(f"effect = {verdict.confirmation.effect.mean:.4g}  # of these rules on the study's policy")
     write_text(target, "\n".join(lines) + "\n")
     return target
+
+
+def check_lines(rule_set: RuleSet, space: FeatureSpace, margin: float) -> list[str]:
+    """Return a weakness as lines of a file of checks."""
+    return [
+        "[[weakness]]",
+        f"# {describe_rule_set(rule_set, space, 'advice')}".replace("\n", " "),
+        "rules = [",
+        *(f"    {json.dumps(rule.text(space), ensure_ascii=False)}," for rule in rule_set.rules),
+        "]",
+        'expect = "known"  # "absent" once it is fixed: then verify fails when it is back',
+        f"margin = {margin:.4g}",
+    ]

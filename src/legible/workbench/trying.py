@@ -16,9 +16,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from legible.display import Displayed
 from legible.engines import Engine
@@ -143,6 +144,20 @@ class RuleResult:
         return f"{words[self.verdict]}: {figures}."
 
 
+class Sample(NamedTuple):
+    """The changed episodes of a rule set.
+
+    Gains and losses are differences of returns, the same but for failed episodes; `invented_loss` and `invented_gain`
+    are the sizes that are too rare to be seen, `figures` the result without a verdict.
+    """
+
+    gains: NDArray[np.float64]
+    losses: NDArray[np.float64]
+    invented_loss: float
+    invented_gain: float
+    figures: RuleResult
+
+
 @dataclass(frozen=True, repr=False)
 class TryResult(Displayed):
     """The verdicts on rules that were tried together.
@@ -225,9 +240,9 @@ class TryResult(Displayed):
 
 
 def try_rule(
-    environment: str | EnvironmentSpec | Study,
+    environment: str | EnvironmentSpec | Study | Arena,
     policy: str | Path | Policy | None,
-    *rules: str | Rule,
+    *rules: str | Rule | RuleSet,
     related: bool = True,
     confirm: bool = False,
     relevant: float | None = None,
@@ -247,9 +262,10 @@ def try_rule(
     Parameters
     ----------
     environment, policy
-        As for `legible.Study`; or a study and None, whose policy and unguided episodes are used.
+        As for `legible.Study`; or a study and None, whose policy and unguided episodes are used; or an open arena and
+        None, whose engine and progress are used.
     rules
-        Rules such as ``"+Brake <- gap < 5"``.
+        Rules such as ``"+Brake <- gap < 5"``. The rules of a `RuleSet` guide together.
     related
         Whether rules are also tried together with their related forms.
     confirm
@@ -280,30 +296,37 @@ def try_rule(
     if not rules:
         raise LegibleError("there is no rule to try; give one such as '+Left <- pole.angle < 0'.")
     started = time.monotonic()
-    if isinstance(environment, Study):
+    if isinstance(environment, Arena):
+        arena = environment
+    elif isinstance(environment, Study):
         arena = arena_of(environment, progress=progress, engine=engine)
     elif policy is None:
         raise LegibleError("a policy is needed, or a study.")
     else:
         arena = open_arena(environment, policy, engine=engine, progress=progress, **options)
     parsed = [parse_rule(rule, arena.space) if isinstance(rule, str) else rule for rule in rules]
-    check_fallback(arena.policy, [rule.text(arena.space) for rule in parsed])
+    texts = [text for rule in parsed for text in rule.text(arena.space).splitlines()]
+    check_fallback(arena.policy, texts)
     study = None if save is None else _study_to_extend(save, arena, trust=trust)
-    # The racing seeds of a study are used because their unguided episodes have been played already.
-    stage, first_seed = ("try" if arena.study is None else "racing"), 0
+    stage, first_seed = exploring_stage(arena), 0
     if confirm:
-        stage, first_seed = "try confirmation", _fresh_block([rule.text(arena.space) for rule in parsed], most_seeds)
+        stage, first_seed = "try confirmation", _fresh_block(texts, most_seeds)
     with arena.engine:
         deadline = None if minutes is None else started + 60.0 * minutes
         forms = _forms(parsed, arena, related=related)
-        trial = _Trial(arena, forms, stage, first_seed, most_seeds, on_figures, deadline)
+        trial = Trial(arena, forms, stage, first_seed, most_seeds, on_figures, deadline)
         plan = Plan(changed_looks(most_changed), len(trial.forms), alpha)
         results = trial.run(plan, relevant)
         reused = arena.study is not None or arena.store(STEPS).reused > 0
     if study is not None:
-        study.add_rules([rule.text(arena.space) for rule in parsed])
+        study.add_rules(texts)
     elapsed = time.monotonic() - started
     return TryResult(tuple(results), arena.space, trial.relevant, plan, confirm, reused, elapsed)
+
+
+def exploring_stage(arena: Arena) -> str:
+    """Return the stage on whose seeds rules are tried: of a study its race, whose unguided episodes are kept."""
+    return "try" if arena.study is None else "racing"
 
 
 def _fresh_block(rules: Sequence[str], seeds: int) -> int:
@@ -312,9 +335,12 @@ def _fresh_block(rules: Sequence[str], seeds: int) -> int:
     return int.from_bytes(digest[:8], "big") % (STAGE_EPISODES // seeds) * seeds
 
 
-def _forms(rules: Sequence[Rule], arena: Arena, *, related: bool) -> list[tuple[RuleSet, Form]]:
+def _forms(rules: Sequence[Rule | RuleSet], arena: Arena, *, related: bool) -> list[tuple[RuleSet, Form]]:
     forms: list[tuple[RuleSet, Form]] = []
     for rule in rules:
+        if isinstance(rule, RuleSet):
+            forms.append((rule, "alone"))
+            continue
         forms.append((RuleSet((rule,), rule), "alone"))
         found = generalise(rule, arena.relations).rule_set if related else RuleSet(())
         if len(found) and set(found.rules) != {rule}:
@@ -330,8 +356,18 @@ def _study_to_extend(folder: str | Path, arena: Arena, *, trust: bool) -> Study:
     return study
 
 
-class _Trial:
-    """Rule sets that are tried on the seeds of one stage."""
+class Trial:
+    """Rule sets that are tried on the seeds of one stage.
+
+    Parameters
+    ----------
+    arena, forms
+        Policy and environment, and the rule sets.
+    stage, first, most_seeds
+        The stage, the number of its seeds to skip, and the maximum number of seeds.
+    on_figures, deadline
+        Called with the results so far; the time after which no more is played.
+    """
 
     def __init__(
         self,
@@ -340,8 +376,8 @@ class _Trial:
         stage: str,
         first: int,
         most_seeds: int,
-        on_figures: Callable[[Sequence[RuleResult], FeatureSpace], None] | None,
-        deadline: float | None,
+        on_figures: Callable[[Sequence[RuleResult], FeatureSpace], None] | None = None,
+        deadline: float | None = None,
     ) -> None:
         self._arena, self.forms, self._stage, self._on_figures = arena, forms, stage, on_figures
         self._deadline = deadline
@@ -409,24 +445,37 @@ class _Trial:
     def _judge(self, numbers: Sequence[int], look: int, plan: Plan) -> dict[int, RuleResult]:
         """Return the results of rule sets at a look that all of them have reached."""
         pairs = {k: self._pairs(k, look) for k in numbers}
-        worst = WorstCase(self._play.results)
-        gains, losses = {}, {}
-        for k, one in pairs.items():
-            guided, base = worst.of(one.guided, one.base)
-            gains[k] = (guided.returns - base.returns)[one.changed]
-            base, guided = worst.of(one.base, one.guided)
-            losses[k] = (base.returns - guided.returns)[one.changed]
-        known = np.concatenate([result.played.returns for result in self._play.results])
-        base_mean = float(self._play.record.result.played.returns.mean())
-        invented = largest_plausible(known, base_mean, self._random_mean)
+        changes = {k: self._differences(one) for k, one in pairs.items()}
+        invented = self._plausible()
         found = {}
         for k, one in pairs.items():
-            interval = interval_of_changed(gains[k], losses[k], len(one), plan.tail, self._arena.seed, invented)
+            interval = interval_of_changed(*changes[k], len(one), plan.tail, self._arena.seed, invented)
             verdict: Verdict = "helps" if interval.side > 0 else "harms" if interval.side < 0 else "undecided"
             if interval.lies_within(self.relevant):
                 verdict = "no effect"
             found[k] = replace(self._summarise(k, one), verdict=verdict, interval=interval, effect=interval.mean)
         return found
+
+    def _differences(self, pairs: Pairs) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return gains and losses of the changed episodes; failed ones count as the worst case for each."""
+        worst, sides = WorstCase(self._play.results), []
+        for one, other in ((pairs.guided, pairs.base), (pairs.base, pairs.guided)):
+            claimed, against = worst.of(one, other)
+            sides.append((claimed.returns - against.returns)[pairs.changed])
+        return sides[0], sides[1]
+
+    def _plausible(self) -> tuple[float, float]:
+        """Return the largest loss and gain that are plausible."""
+        known = np.concatenate([result.played.returns for result in self._play.results])
+        base_mean = float(self._play.record.result.played.returns.mean())
+        return largest_plausible(known, base_mean, self._random_mean)
+
+    def sample(self, changes: int) -> Sample:
+        """Play the first rule set until it has changed a number of episodes, and return them; there is no look."""
+        self._play_changes([0], changes)
+        self._random_mean = self._arena.random_mean(self._stage)
+        pairs = self._pairs(0, changes)
+        return Sample(*self._differences(pairs), *self._plausible(), self._summarise(0, pairs))
 
     def _summarise(self, number: int, pairs: Pairs) -> RuleResult:
         """Return the figures of a rule set, without a verdict."""

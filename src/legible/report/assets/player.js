@@ -1,5 +1,6 @@
 "use strict";
 // Replay player: one seed, unguided and guided, step by step. Frames are plain data and drawn here.
+// A module of the workbench; the report holds it as a plain script, without the word "export".
 
 const GHOSTS = ["#ed1c24", "#ffa0c8", "#00d6de", "#ffa528"];
 const DIRECTIONS = [[0, -1], [0, 1], [1, 0], [-1, 0]]; // north, south, east, west on a canvas, whose y points down
@@ -200,20 +201,21 @@ class FeatureDrawer {
   }
 }
 
-const DRAWERS = { pacman: PacmanDrawer, road: RoadDrawer, pictures: PictureDrawer, features: FeatureDrawer };
+export const DRAWERS = { pacman: PacmanDrawer, road: RoadDrawer, pictures: PictureDrawer, features: FeatureDrawer };
 const ENDS = { success: "won", failure: "lost", "cut off": "cut off", end: "over", "shown so far": "shown so far" };
 
-function make(tag, attributes = {}, ...children) {
+export function make(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
   for (const [key, value] of Object.entries(attributes)) {
     if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
+    else if (key === "style") node.style.cssText = value; // the attribute is refused where the page has a strict policy
     else node.setAttribute(key, value);
   }
   node.append(...children);
   return node;
 }
 
-function figure(value) {
+export function figure(value) {
   const text = Number.isInteger(value) ? String(Math.abs(value)) : Math.abs(value).toPrecision(4).replace(/\.?0+$/, "");
   return (value < 0 ? "−" : "") + text;
 }
@@ -221,7 +223,7 @@ function figure(value) {
 const PLAYER_EXTRAS = []; // functions that add something to every player
 const LONG = 200; // steps; in longer episodes single steps are too narrow to see
 
-class Player {
+export class Player {
   constructor(root, replay) {
     this.root = root; this.replay = replay; this.step = 0; this.timer = null;
     this.last = Math.max(...replay.sides.map((side) => side.actions.length));

@@ -1,0 +1,163 @@
+"""``legible open``: the workbench in the browser."""
+
+from __future__ import annotations
+
+import webbrowser
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import rich_click as click
+from rich.markup import escape
+
+from legible.cli.choice import (
+    environment_spec,
+    look_here_for_modules,
+    look_here_for_policy,
+    open_study,
+    options_of_policy,
+)
+from legible.cli.completion import complete_env_or_folder, complete_relations
+from legible.cli.drawing import say
+from legible.cli.options import (
+    environment_options,
+    features_option,
+    names_option,
+    policy_options,
+    seed_option,
+    trust_option,
+    verbose_option,
+)
+from legible.errors import LegibleError
+
+if TYPE_CHECKING:
+    from legible.engines import Engine
+    from legible.server.desk import Desk
+
+LOCAL = ("127.0.0.1", "localhost", "::1")
+_STUDIES = Path("studies")
+
+
+@click.command("open")
+@click.argument(
+    "words",
+    metavar="[STUDY… | ENV POLICY]",
+    nargs=-1,
+    help="Folders of studies; or an environment and a policy. [default: the studies in ./studies]",
+    shell_complete=complete_env_or_folder,
+)
+@click.option("--host", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", metavar="N", type=click.IntRange(0, 65535), default=0, help="Port. [default: a free one]")
+@click.option("--no-browser", is_flag=True, help="Print the address, and open no browser.")
+@click.option("--workers", metavar="N", type=click.IntRange(min=1), help="Worker processes. [default: one per core]")
+@click.option(
+    "--relations",
+    metavar="FILE",
+    multiple=True,
+    help="Relations file, or the name of a shipped one, or none; repeatable. [default: those shipped for ENV]",
+    shell_complete=complete_relations,
+)
+@seed_option("Decides the seeds of all episodes.")
+@names_option
+@features_option
+@environment_options
+@policy_options
+@trust_option
+@verbose_option
+def open_command(
+    words: tuple[str, ...],
+    host: str,
+    port: int,
+    no_browser: bool,
+    workers: int | None,
+    relations: tuple[str, ...],
+    seed: int,
+    names: Path | None,
+    features: str | None,
+    arg: tuple[str, ...],
+    wrap: tuple[str, ...],
+    trust: bool,
+    **of_policy: str | None,
+) -> None:
+    """Open the workbench in the browser: try rules, watch episodes, and ask what would have come of other actions."""
+    folders = _folders(words)
+    if folders:
+        given = {"--arg": arg, "--wrap": wrap, "--names": names, "--features": features, "--relations": relations}
+        for option, value in given.items():
+            if value:
+                raise LegibleError(f"{option}: studies have their own; leave it out.")
+    from legible.engines import LocalProcesses  # noqa: PLC0415
+    from legible.server.guard import make_token  # noqa: PLC0415
+    from legible.server.web import Subject, Workbench, listen, serve  # noqa: PLC0415
+
+    if folders:
+        subjects = [Subject(path.name, partial(_open_study, path, trust), path, trust) for path in folders]
+    else:
+        look_here_for_policy(words[1])
+        if features is not None and ":" in features:
+            look_here_for_modules()
+        options = {
+            "names": names,
+            "features": features,
+            "relations": relations or None,
+            "seed": seed,
+            "policy_options": options_of_policy(of_policy),
+        }
+        spec = environment_spec(words[0], arg, wrap)
+        subjects = [Subject(f"{words[1]} in {words[0]}", partial(_open_policy, spec, words[1], options))]
+    bench, listening, token = Workbench(subjects, LocalProcesses(workers)), listen(host, port), make_token()
+    shown = host if host not in ("0.0.0.0", "::") else "localhost"
+    address = f"http://{f'[{shown}]' if ':' in shown else shown}:{listening.getsockname()[1]}/?token={token}"
+    if host not in LOCAL:
+        say(
+            f"[bold yellow]Warning:[/] {escape(host)} can be reached by other machines, and what is sent is not "
+            "encrypted. Whoever sees the address can use this workbench. Leave --host out to keep it on this machine."
+        )
+    say("The workbench is at this address, which works once, in one browser. Ctrl-C stops it.")
+    click.echo(address)
+    if not no_browser:
+        webbrowser.open(address)
+    serve(bench, listening, host, token)
+    say("The workbench has stopped.")
+
+
+def _folders(words: tuple[str, ...]) -> list[Path]:
+    """Return the folders of studies that are named; none if the words are an environment and a policy."""
+    if not words:
+        found = sorted(path.parent for path in _STUDIES.glob("*/study.json"))
+        if not found:
+            raise LegibleError("there is no study in ./studies; give ENV and POLICY, or the folder of a study.")
+        return found
+    paths = [Path(word) for word in words]
+    inside = [study for path in paths for study in _studies_of(path)]
+    if inside:
+        missing = [str(path) for path in paths if not _studies_of(path)]
+        if missing:
+            raise LegibleError(f"{missing[0]}: holds no study.")
+        return list(dict.fromkeys(inside))
+    if len(words) != 2:
+        raise LegibleError("give the folders of studies, or an environment and a policy: legible open ENV POLICY.")
+    return []
+
+
+def _studies_of(path: Path) -> list[Path]:
+    if (path / "study.json").is_file():
+        return [path]
+    return sorted(inner.parent for inner in path.glob("*/study.json")) if path.is_dir() else []
+
+
+def _open_study(path: Path, trust: bool, engine: Engine) -> Desk:
+    from legible.server.desk import Desk  # noqa: PLC0415
+    from legible.workbench.arena import arena_of  # noqa: PLC0415
+
+    study = open_study(path, trust=trust)
+    if not study.has("experiences"):
+        raise LegibleError(f"{path}: its first episodes are still being played; look again in a moment.")
+    return Desk(arena_of(study, engine=engine), study)
+
+
+def _open_policy(spec: Any, policy: str, options: dict[str, Any], engine: Engine) -> Desk:
+    from legible.server.desk import Desk  # noqa: PLC0415
+    from legible.workbench.arena import open_arena  # noqa: PLC0415
+
+    return Desk(open_arena(spec, policy, engine=engine, **options))

@@ -1,0 +1,334 @@
+// The rule bench: type a rule, see at once what it would change, press Enter for the verdict.
+import { make, figure } from "./player.js";
+import { complain, debounced, saying } from "./api.js";
+
+const OPERATORS = [["<", "less than"], ["<=", "at most"], [">", "more than"], [">=", "at least"], ["=", "equal to"], ["&", "and"]];
+const PAUSE = 120; // milliseconds after the last key
+const STAGES = { bench: "Playing fresh seeds", racing: "Playing", try: "Playing", futures: "Playing futures" };
+
+// Completion of the word at the cursor: actions in the head of a rule, features and operators in its body.
+export class Completion {
+  // With `bare`, conditions may stand alone.
+  constructor(input, list, words, bare = false) {
+    Object.assign(this, { input, list, words, bare, at: -1, options: [] });
+    input.addEventListener("keydown", (event) => this.key(event));
+    input.addEventListener("blur", () => setTimeout(() => this.close(), 150));
+  }
+
+  place() {
+    const end = this.input.selectionStart, before = this.input.value.slice(0, end);
+    const line = before.slice(before.lastIndexOf("\n") + 1), word = /[A-Za-z_][\w.\-:[\]']*$/.exec(line)?.[0] ?? "";
+    return { line, word, start: end - word.length, end };
+  }
+
+  suggest() {
+    const { line, word } = this.place(), head = (!this.bare || /^\s*[+-]/.test(line)) && !/<-|←/.test(line);
+    const lower = word.toLowerCase(), part = line.slice(0, line.length - word.length);
+    let found = [];
+    if (head && /^\s*[+-]\s*$/.test(part)) found = this.words.actions;
+    else if (head && !word && /^\s*[+-]\s*\S+\s+$/.test(line)) found = [{ name: "<-", words: "when" }];
+    else if (!head && (word || /(<-|←|&|,|not)\s*$/.test(part))) found = this.words.features;
+    else if (!head && !word && /[\w\]']\s+$/.test(line)) found = OPERATORS.map(([name, words]) => ({ name, words }));
+    const begins = found.filter((one) => one.name.toLowerCase().startsWith(lower));
+    const holds = found.filter((one) => !begins.includes(one) && `${one.name} ${one.words}`.toLowerCase().includes(lower));
+    this.open([...begins, ...holds].filter((one) => one.name !== word).slice(0, 8));
+  }
+
+  open(options) {
+    this.options = options;
+    this.at = -1;
+    this.list.replaceChildren(...options.map((one, i) => make("li", {
+      role: "option", id: `${this.list.id}-${i}`, "aria-selected": "false",
+      onmousedown: (event) => { event.preventDefault(); this.take(i); },
+    }, make("b", {}, one.name), " ", make("span", { class: "soft" }, one.words === one.name ? "" : one.words))));
+    this.list.hidden = !options.length;
+    this.input.setAttribute("aria-expanded", String(options.length > 0));
+  }
+
+  close() { this.open([]); this.input.removeAttribute("aria-activedescendant"); }
+
+  move(way) {
+    this.at = (this.at + way + this.options.length) % this.options.length;
+    [...this.list.children].forEach((item, i) => item.setAttribute("aria-selected", String(i === this.at)));
+    this.list.children[this.at].scrollIntoView({ block: "nearest" });
+    this.input.setAttribute("aria-activedescendant", `${this.list.id}-${this.at}`);
+  }
+
+  take(i) {
+    const { start, end } = this.place();
+    this.input.setRangeText(`${this.options[i].name} `, start, end, "end");
+    this.close();
+    this.input.dispatchEvent(new Event("input"));
+  }
+
+  key(event) {
+    if (!this.options.length) return;
+    const acts = { ArrowDown: () => this.move(1), ArrowUp: () => this.move(-1), Escape: () => this.close(),
+      Tab: () => this.take(Math.max(0, this.at)) };
+    if (event.key === "Enter" && this.at >= 0 && !event.shiftKey) acts.Enter = () => this.take(this.at);
+    if (!acts[event.key]) return;
+    acts[event.key]();
+    event.preventDefault();
+    event.stopImmediatePropagation();
+  }
+}
+
+export class Bench {
+  constructor(root, shared) {
+    Object.assign(this, { root, shared, running: null, asked: 0, tried: [] });
+    this.input = make("textarea", {
+      id: "rule", rows: "2", spellcheck: "false", autocapitalize: "off", autocomplete: "off", maxlength: "2000", role: "combobox",
+      "aria-label": "rule", "aria-expanded": "false", "aria-controls": "completions", "aria-autocomplete": "list",
+      placeholder: "+Action <- feature < 3 & other.feature",
+    });
+    const list = make("ul", { id: "completions", role: "listbox", class: "completions", hidden: "" });
+    this.completion = new Completion(this.input, list, shared.about);
+    this.input.addEventListener("input", () => { this.completion.suggest(); this.typed(); });
+    this.input.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" && !event.shiftKey && !event.defaultPrevented) { event.preventDefault(); this.try(); }
+    });
+    this.typed = debounced(() => this.read(), PAUSE);
+    this.problem = make("p", { class: "error", role: "alert", hidden: "" });
+    this.words = make("p", { class: "reading", "aria-live": "polite" });
+    this.work = make("div", { class: "work" });
+    this.sliders = make("div", { class: "sliders" });
+    this.tryButton = make("button", { class: "main", id: "try", onclick: () => this.try() }, "Try it (Enter)");
+    this.related = make("input", { type: "checkbox", checked: "", id: "related" });
+    this.result = make("div", { id: "result", "aria-live": "polite" });
+    this.claims = make("div", { id: "claims" });
+    root.replaceChildren(
+      make("h1", {}, "Rule bench"),
+      make("p", { class: "soft" }, `${shared.about.name} returns ${shared.about.mean} on average. A rule makes it take (+) or avoid (−) an action where its conditions hold.`),
+      this.examples(),
+      make("div", { class: "entry" }, this.input, list),
+      this.problem, this.words, this.work, this.sliders,
+      make("div", { class: "controls" }, this.tryButton,
+        make("label", {}, this.related, " also with related forms (symmetry)")),
+      this.result, this.composition(), this.claims);
+    this.listClaims();
+  }
+
+  examples() {
+    const { actions, features } = this.shared.about, feature = features.find((one) => !one.flag) || features[0];
+    const text = `+${actions[0].name} <- ${feature.name}${feature.flag ? "" : " > 0"}`;
+    return make("details", { class: "more" }, make("summary", {}, `Names: ${actions.length} actions, ${features.length} features`),
+      make("p", {}, "Example: ", make("button", { class: "link", onclick: () => this.put(text) }, text)),
+      make("p", {}, "Actions: ", ...actions.flatMap((one) => [this.name(one, (name) => `+${name} <- `), " "])),
+      make("p", { class: "names" }, "Features: ", ...features.flatMap((one) => [this.name(one, (name) => this.added(name)), " "])));
+  }
+
+  name(one, text) {
+    return make("button", { class: "chip", title: one.words, onclick: () => this.put(text(one.name)) }, one.name);
+  }
+
+  added(name) {
+    const text = this.input.value.trimEnd();
+    if (!/<-|←/.test(text)) return `+${this.shared.about.actions[0].name} <- ${name} `;
+    return /(<-|←|&)$/.test(text) ? `${text} ${name} ` : `${text} & ${name} `;
+  }
+
+  put(text) {
+    this.input.value = text;
+    this.input.focus();
+    this.read();
+  }
+
+  show(options) {
+    if (options.rule !== undefined && options.rule !== this.input.value) this.put(options.rule);
+    else this.input.focus({ preventScroll: true });
+  }
+
+  body() { return this.chosen ? { chosen: this.chosen } : { rule: this.input.value }; }
+
+  async read() {
+    this.chosen = null;
+    this.shared.rule = this.input.value;
+    const asked = ++this.asked;
+    if (!this.input.value.trim()) {
+      for (const box of [this.words, this.work, this.sliders]) box.replaceChildren();
+      this.problem.hidden = true;
+      return;
+    }
+    const found = await saying(this.problem, () => this.shared.api.ask("read", { rule: this.input.value }));
+    if (asked !== this.asked) return;
+    const good = found && !found.problem;
+    this.input.classList.toggle("wrong", !good);
+    if (found && found.problem) complain(this.problem, found.problem);
+    if (!good) { for (const box of [this.words, this.work]) box.replaceChildren(); return; }
+    this.shared.good = this.input.value;
+    this.words.textContent = found.words.map((words) => `${words}.`).join(" ");
+    this.drawWork(found);
+    if (!this.sliding) this.drawSliders(found.thresholds);
+  }
+
+  drawWork(found) {
+    const work = found.work, lines = [make("b", {}, work.sentence)];
+    if (work.replaced) lines.push(` ${work.replaced} `);
+    if (work.first.length) {
+      const [episode, step] = work.first[0];
+      lines.push(" ", make("button", { class: "link", onclick: () => this.shared.go("episodes", { episode, step, rule: 1 }) }, "Watch where it fires"));
+    }
+    lines.push(make("small", { class: "took", "data-ms": found.milliseconds }, ` ${found.milliseconds} ms`));
+    this.work.replaceChildren(make("p", {}, ...lines));
+  }
+
+  drawSliders(thresholds) {
+    this.thresholds = thresholds;
+    this.sliders.replaceChildren(...thresholds.map((one, i) => {
+      const range = one.high > one.low ? one.high - one.low : 1, step = one.whole ? 1 : 10 ** Math.floor(Math.log10(range / 100));
+      const value = make("b", {}, figure(one.value)), most = Math.max(...one.counts, 1);
+      const slider = make("input", { type: "range", min: one.low, max: one.high, step: "any", value: one.value, "aria-label": `threshold of ${one.name}` });
+      slider.addEventListener("input", () => {
+        const rounded = Math.round(Number(slider.value) / step) * step, text = String(Number(rounded.toPrecision(6)));
+        value.textContent = figure(Number(text));
+        this.replace(i, text);
+      });
+      slider.addEventListener("change", () => { this.sliding = false; this.read(); });
+      const canvas = make("canvas", { role: "img", "aria-label": `distribution of ${one.words}` });
+      const box = make("div", { class: "slider" }, make("label", {}, `${one.words} `, value), canvas, slider,
+        make("small", { class: "ends" }, make("span", {}, figure(Number(one.low.toPrecision(3)))), make("span", {}, figure(Number(one.high.toPrecision(3))))));
+      requestAnimationFrame(() => drawBars(canvas, one.counts.map((count) => count / most), (one.value - one.low) / range));
+      return box;
+    }));
+  }
+
+  replace(i, text) {
+    const one = this.thresholds[i], shift = text.length - (one.end - one.start);
+    this.input.setRangeText(text, one.start, one.end);
+    one.end += shift;
+    for (const other of this.thresholds.slice(i + 1)) { other.start += shift; other.end += shift; }
+    this.sliding = true;
+    this.typed();
+  }
+
+  composition() {
+    const rules = this.shared.about.composition;
+    if (!rules.length) return make("div");
+    const boxes = rules.map((rule) => make("input", { type: "checkbox", checked: "", "aria-label": rule }));
+    const go = () => {
+      this.chosen = boxes.flatMap((box, i) => (box.checked ? [i] : []));
+      if (!this.chosen.length) { complain(this.problem, "Switch on at least one rule."); return; }
+      this.problem.hidden = true;
+      this.try(true);
+    };
+    return make("details", { class: "more", id: "composition" }, make("summary", {}, `Rules of the composition (${rules.length}): switch them on and off`),
+      ...rules.map((rule, i) => make("label", { class: "switch" }, boxes[i], " ", make("code", {}, rule))),
+      make("div", { class: "controls" }, make("button", { onclick: go }, "Try those that are on")));
+  }
+
+  async try(isChosen = false) {
+    this.completion.close();
+    if (!isChosen) { this.chosen = null; if (!this.input.value.trim()) return; }
+    if (this.running) this.running.abort();
+    const running = new AbortController();
+    this.running = running;
+    const body = { ...this.body(), related: this.related.checked }, started = performance.now();
+    this.result.replaceChildren(make("p", { class: "soft busy" }, "Playing …"));
+    this.tryButton.textContent = "Stop";
+    this.tryButton.onclick = null;
+    const stop = (event) => { event.stopImmediatePropagation(); running.abort(); };
+    this.tryButton.addEventListener("click", stop, { capture: true });
+    await saying(this.problem, () => this.shared.api.stream("try", body, (message) => {
+      if (message.kind === "progress") this.progress(message);
+      else this.drawResult(message, body, (performance.now() - started) / 1000);
+    }, running.signal));
+    this.tryButton.removeEventListener("click", stop, { capture: true });
+    if (this.running === running) {
+      this.running = null;
+      this.tryButton.textContent = "Try it (Enter)";
+      const busy = this.result.querySelector(".busy");
+      if (busy) busy.textContent = running.signal.aborted ? "Stopped." : "";
+    }
+  }
+
+  progress({ stage, done, of }) {
+    const busy = this.result.querySelector(".busy");
+    if (busy && stage === "waiting") busy.textContent = "Waiting until another play has ended …";
+    else if (busy) busy.textContent = `${STAGES[stage] || stage}: ${figure(done)} of ${figure(of)} episodes …`;
+  }
+
+  drawResult(message, body, seconds) {
+    const is_final = message.kind === "verdict";
+    const cards = message.rules.map((one) => this.card(one, is_final ? body : null));
+    const parts = [make("h2", {}, "Verdict ", make("span", { class: "badge found" }, "exploring")), ...cards];
+    if (!is_final) parts.push(make("p", { class: "soft busy" }, "Playing …"));
+    else {
+      parts.push(...message.notes.map((note) => make("p", { class: "soft" }, note)),
+        make("p", { class: "soft", id: "seconds", "data-seconds": seconds }, `${seconds.toFixed(1)} s.`), this.next(body));
+    }
+    this.result.dataset.kind = message.kind;
+    this.result.replaceChildren(...parts);
+  }
+
+  // Of a rule whose verdict is final, with a button to confirm it.
+  card(one, body) {
+    const card = make("div", { class: `card verdict ${one.verdict.replaceAll(" ", "-")}` });
+    card.append(make("h3", {}, one.form === "alone" ? "This rule" : `With its ${one.count} related forms`),
+      make("p", { class: "sentence" }, one.sentence), effectLine(one));
+    if (one.changed) card.append(make("p", { class: "soft" }, `It changes ${one.overrides} of the steps.`));
+    if (one.examples.length && one.form === "alone") card.append(make("ul", { class: "plain soft" }, ...one.examples.map((text) => make("li", {}, text))));
+    if (body && ["helps", "harms", "undecided"].includes(one.verdict)) {
+      const box = make("p", { class: "kept", role: "status" }), problem = make("p", { class: "error", role: "alert", hidden: "" });
+      const button = make("button", { class: "confirm", onclick: () => this.confirm({ ...body, form: one.form }, button, box, problem) },
+        `Confirm on fresh seeds that it ${one.effect > 0 ? "helps" : "harms"}`);
+      card.append(make("div", { class: "controls" }, button), box, problem);
+    }
+    return card;
+  }
+
+  next(body) {
+    const box = make("p", { id: "kept", role: "status" }), problem = make("p", { class: "error", role: "alert", hidden: "" });
+    const keep = (what) => async () => {
+      const found = await saying(problem, () => this.shared.api.ask("keep", { ...body, what }));
+      if (found) box.replaceChildren(found.words, ...(found.text ? [make("pre", {}, found.text)] : []));
+    };
+    return make("div", {}, make("div", { class: "controls" },
+      ...(this.shared.has_studies ? [make("button", { id: "save", onclick: keep("rule") }, "Save to study"),
+        make("button", { id: "veto", onclick: keep("veto") }, "Veto")] : []),
+      make("button", { id: "export", onclick: keep("check") }, "Export as check")), box, problem);
+  }
+
+  async confirm(body, button, box, problem) {
+    button.disabled = true;
+    await saying(problem, () => this.shared.api.stream("confirm", body, (message) => {
+      if (message.kind === "note") box.textContent = message.words;
+      if (message.kind === "progress") box.textContent = `${STAGES[message.stage] || message.stage}: ${figure(message.done)} of ${figure(message.of)} episodes …`;
+      if (message.kind === "claim") { box.textContent = message.sentence; box.dataset.confirmed = message.is_confirmed; }
+    }));
+    button.disabled = false;
+    this.listClaims();
+  }
+
+  async listClaims() {
+    const found = await saying(make("p"), () => this.shared.api.ask("claims"));
+    if (!found) return;
+    const rows = found.claims.toReversed().map((claim) => make("li", {},
+      make("span", { class: `badge ${claim.is_confirmed ? "confirmed" : ""}` }, claim.is_confirmed ? "confirmed" : "not confirmed"),
+      " ", make("code", {}, claim.rules.join("; ")), " ", claim.sentence));
+    this.claims.replaceChildren(make("h2", {}, "Confirmations"), rows.length ? make("ul", { class: "found" }, ...rows) : make("p", { class: "soft" }, "None yet."),
+      make("p", { class: "soft" }, `Each is played once, on seeds that nothing else uses. Of the confirmed ones at most 5 % are expected to be false (LORD++); the next one is tested at the level ${found.level}.${found.kept ? "" : " They are forgotten when the workbench stops: this policy is code."}`));
+  }
+}
+
+export function drawBars(canvas, shares, mark = null) {
+  const ratio = Math.min(2, devicePixelRatio || 1), style = getComputedStyle(canvas);
+  canvas.width = Math.max(60, canvas.clientWidth) * ratio;
+  canvas.height = Math.max(20, canvas.clientHeight) * ratio;
+  const g = canvas.getContext("2d"), width = canvas.width / shares.length;
+  g.fillStyle = style.getPropertyValue("--alone");
+  shares.forEach((share, i) => g.fillRect(i * width + 0.5, canvas.height * (1 - share), Math.max(1, width - 1), canvas.height * share));
+  if (mark === null) return;
+  g.fillStyle = style.getPropertyValue("--mark");
+  g.fillRect(Math.max(0, Math.min(1, mark)) * canvas.width - ratio, 0, 2 * ratio, canvas.height);
+}
+
+// A line with zero, the interval and the estimate.
+export function effectLine(one) {
+  const ends = one.interval || (one.error === null ? null : [one.effect - 2 * one.error, one.effect + 2 * one.error]);
+  if (!ends) return make("div");
+  const reach = 1.15 * Math.max(...ends.map(Math.abs), Math.abs(one.effect), 1e-9), at = (x) => 50 + 50 * x / reach;
+  const side = ends[0] > 0 ? "guided" : ends[1] < 0 ? "worse" : "alone";
+  return make("div", { class: `effect ${side}`, role: "img", "aria-label": `effect ${figure(one.effect)}` },
+    make("i", { class: "zero" }), make("i", { class: "ci", style: `left:${at(ends[0])}%;width:${at(ends[1]) - at(ends[0])}%` }),
+    make("i", { class: "dot", style: `left:${at(one.effect)}%` }));
+}

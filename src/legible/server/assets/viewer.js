@@ -1,0 +1,253 @@
+// The episode viewer: any recorded episode step by step; at any step, what another action would have led to.
+import { DRAWERS, Player, figure, make } from "./player.js";
+import { drawBars, effectLine } from "./bench.js";
+import { saying } from "./api.js";
+
+const PLAY_MS = 160;
+
+export class Viewer {
+  constructor(root, shared) {
+    Object.assign(this, { root, shared, source: "experiences", episode: null, step: 0, picked: null, timer: null, gains: null });
+    const sources = Object.keys(shared.about.sources);
+    this.sources = make("select", { id: "source", "aria-label": "recorded episodes", onchange: () => { this.source = this.sources.value; this.list(); this.open(0, 0); } },
+      ...sources.map((name) => make("option", { value: name }, `${name === "mistakes" ? "searched for mistakes" : "recorded"} (${shared.about.sources[name]} episodes)`)));
+    this.order = make("select", { id: "order", "aria-label": "order", onchange: () => this.drawList() },
+      ...[["episode", "in order"], ["worst", "lowest return first"], ["best", "highest return first"], ["lost", "by ending"], ["changes", "rule fires most"], ["mistakes", "mistakes first"]]
+        .map(([value, words]) => make("option", { value }, words)));
+    this.order.value = "worst";
+    this.problem = make("p", { class: "error", role: "alert", hidden: "" });
+    this.ledger = make("div", { class: "scroll ledger" });
+    this.box = make("div", { id: "episode" });
+    root.replaceChildren(make("h1", {}, "Episodes"),
+      make("div", { class: "controls" }, this.sources, this.order), this.ledger, this.problem, this.box);
+    document.addEventListener("keydown", (event) => {
+      if (root.hidden || !this.box.isConnected || event.target.matches("input, select, textarea")) return;
+      const way = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+      if (way && this.data && !event.target.closest(".player")) { this.pause(); this.go(this.step + way); event.preventDefault(); }
+    });
+    new ResizeObserver(() => this.data && this.draw()).observe(root);
+    this.listed = this.list();
+  }
+
+  rule() { return this.shared.good && this.source === "experiences" ? { rule: this.shared.good } : {}; }
+
+  async show(options) {
+    await this.listed;
+    const rule = this.shared.good || "";
+    if (rule !== this.ruled) this.listed = this.list();
+    if (options.source && options.source !== this.source) { this.source = this.sources.value = options.source; await this.list(); }
+    if (options.episode !== undefined) this.open(Number(options.episode), Number(options.step || 0));
+    else if (!this.data || rule !== this.drawn_rule) this.open(this.data ? this.data.episode : this.rows[0].episode, this.data ? this.step : 0);
+  }
+
+  async list() {
+    this.ruled = this.shared.good || "";
+    const found = await saying(this.problem, () => this.shared.api.ask("episodes", { source: this.source, ...this.rule() }));
+    if (!found) return;
+    this.found = found.episodes;
+    this.drawList();
+  }
+
+  drawList() {
+    const by = { episode: (a, b) => a.episode - b.episode, worst: (a, b) => a.return - b.return, best: (a, b) => b.return - a.return,
+      lost: (a, b) => a.ending.localeCompare(b.ending), changes: (a, b) => b.changes - a.changes, mistakes: (a, b) => b.mistakes - a.mistakes };
+    this.rows = [...this.found].sort(by[this.order.value]);
+    const heads = ["episode", "return", "steps", "ending", ...(this.source === "mistakes" ? ["mistakes"] : []), ...(this.ruled && this.source === "experiences" ? ["rule changes"] : [])];
+    const rows = this.rows.map((one) => make("tr", {},
+      make("td", {}, make("button", { class: "link", onclick: () => this.shared.go("episodes", { episode: one.episode, step: 0, source: this.source }) }, `episode ${one.episode}`)),
+      ...[figure(one.return), one.steps, one.ending || "–", ...(this.source === "mistakes" ? [one.mistakes] : []), ...(this.ruled && this.source === "experiences" ? [one.changes] : [])]
+        .map((text) => make("td", {}, String(text)))));
+    this.ledger.replaceChildren(make("table", {}, make("thead", {}, make("tr", {}, ...heads.map((head) => make("th", {}, head)))), make("tbody", {}, ...rows)));
+  }
+
+  async open(episode, step) {
+    if (this.data && this.data.episode === episode && this.data.source === this.source && this.drawn_rule === (this.shared.good || "")) { this.go(step); return; }
+    this.pause();
+    const found = await saying(this.problem, () => this.shared.api.ask("episode", { source: this.source, episode, ...this.rule() }));
+    if (!found) return;
+    this.drawn_rule = this.shared.good || "";
+    this.data = found;
+    this.gains = null;
+    this.use(found);
+    this.build();
+    this.go(step);
+  }
+
+  use(frames) {
+    this.window = frames;
+    this.drawer = new DRAWERS[frames.kind](frames.layout, frames.frames);
+  }
+
+  build() {
+    const data = this.data, last = data.steps;
+    this.title = make("h2", {});
+    this.screen = data.kind === "features" ? make("div", { class: "values" }) : make("canvas", { role: "img" });
+    this.strip = make("canvas", { class: "strip", role: "img", "aria-label": "timeline: rule firings, mistakes and gains of other actions",
+      onclick: (event) => { const box = this.strip.getBoundingClientRect(); this.pause(); this.go(Math.round((event.clientX - box.left) / box.width * last)); } });
+    this.scrub = make("input", { type: "range", class: "scrub", min: 0, max: last, step: 1, id: "scrub", "aria-label": "step", oninput: () => { this.pause(); this.go(Number(this.scrub.value)); } });
+    this.says = make("p", { id: "says", "aria-live": "polite" });
+    this.prefs = make("div", { class: "prefs" });
+    this.values = make("div", { class: "values-box scroll" });
+    this.futures = make("div", { id: "futures" });
+    const button = (words, title, act, id = "") => make("button", { title, onclick: () => { this.pause(); act(); }, ...(id ? { id } : {}) }, words);
+    this.playButton = make("button", { class: "main", onclick: () => (this.timer ? this.pause() : this.play()) }, "▶ Play");
+    const jumps = [button("◀", "one step back", () => this.go(this.step - 1)), button("▶", "one step on", () => this.go(this.step + 1)), button("End", "the ending", () => this.go(last))];
+    if ((data.changes || []).length) jumps.push(button("« rule", "previous step that the rule changes", () => this.jump(data.changes, -1)), button("rule »", "next step that the rule changes", () => this.jump(data.changes, 1)));
+    const mistakes = data.mistakes.map((one) => one.step);
+    if (mistakes.length) jumps.push(button("« mistake", "previous proven mistake", () => this.jump(mistakes, -1)), button("mistake »", "next proven mistake", () => this.jump(mistakes, 1)));
+    if (data.scores.length && data.choices[0].length === 1) jumps.push(button("closest choice", "the step in which the best two preferences are closest", () => this.go(this.closest())));
+    this.scanButton = button("Find the costliest decision", "look at the last 40 decisions up to here: which other action would have returned most", () => this.scan(), "scan");
+    this.scanned = make("p", { id: "scanned", role: "status" });
+    this.box.replaceChildren(this.title,
+      make("div", { class: "stage" },
+        make("div", { class: "screen" }, this.screen, this.scrub, this.strip, make("div", { class: "controls" }, this.playButton, ...jumps, this.scanButton), this.scanned, this.says),
+        make("div", {}, make("h3", {}, "What the policy prefers here"), make("p", { class: "soft" }, "Choose another action to see what it would have led to."), this.prefs,
+          make("h3", {}, "Features"), this.values)),
+      this.futures);
+  }
+
+  jump(steps, way) {
+    const ahead = way > 0 ? steps.filter((s) => s > this.step) : steps.filter((s) => s < this.step).reverse();
+    if (ahead.length) this.go(ahead[0]);
+  }
+
+  closest() {
+    const margins = this.data.scores.map((row) => { const best = row.filter((x) => x !== null).sort((a, b) => b - a); return best.length > 1 ? best[0] - best[1] : Infinity; });
+    return margins.indexOf(Math.min(...margins));
+  }
+
+  play() {
+    if (this.step >= this.data.steps) this.go(0);
+    this.playButton.textContent = "❚❚ Pause";
+    this.timer = setInterval(() => { if (this.step >= this.data.steps) this.pause(); else this.go(this.step + 1); }, PLAY_MS);
+  }
+
+  pause() {
+    clearInterval(this.timer);
+    this.timer = null;
+    if (this.playButton) this.playButton.textContent = "▶ Play";
+  }
+
+  async go(step) {
+    const data = this.data;
+    this.step = Math.max(0, Math.min(data.steps, step));
+    this.picked = null;
+    if (data.kind === "pictures" && (this.step < this.window.first || this.step > this.window.until) && !this.loading) {
+      this.loading = true;
+      const found = await saying(this.problem, () => this.shared.api.ask("frames", { source: data.source, episode: data.episode, first: Math.max(0, this.step - 10) }));
+      this.loading = false;
+      if (found && this.data === data) this.use(found);
+    }
+    this.draw();
+  }
+
+  draw() {
+    const data = this.data, t = this.step, over = t >= data.steps;
+    this.title.textContent = `Episode ${data.episode} of ${data.of}: ${data.ending || "over"}, return ${figure(data.return)} in ${data.steps} steps`;
+    this.drawer.draw(this.screen, Math.max(0, t - (data.kind === "pictures" ? this.window.first : 0)));
+    this.scrub.value = t;
+    this.root.dataset.step = t;
+    const earned = data.rewards.slice(0, t).reduce((a, b) => a + b, 0), parts = [`Step ${t} of ${data.steps}, return so far ${figure(Number(earned.toPrecision(6)))}. `];
+    if (over) parts.push(make("b", {}, `${data.ending || "The episode is over"}.`));
+    else {
+      parts.push(make("b", {}, `Action: ${data.words[data.actions[t]] ?? "?"}. `));
+      if ((data.fires || []).includes(t)) parts.push((data.changes || []).includes(t) ? "The rule on the bench changes it. " : "The rule on the bench holds, and agrees. ");
+      for (const one of data.mistakes.filter((found) => found.step === t)) parts.push(make("b", { class: "error" }, `A proven mistake: ${one.words}. `));
+    }
+    this.says.replaceChildren(...parts);
+    this.drawPreferences(over);
+    this.drawValues(Math.min(t, data.values.length - 1));
+    this.drawStrip();
+  }
+
+  drawPreferences(over) {
+    const { actions } = this.shared.about, data = this.data, t = this.step;
+    const scores = data.scores[t] || [], known = scores.filter((x) => x !== null), low = Math.min(...known, 0), high = Math.max(...known, low + 1e-9);
+    const is_share = this.shared.about.scores === "log-probabilities", at = (data.changes || []).indexOf(t);
+    this.prefs.replaceChildren(...(over ? [make("p", { class: "soft" }, "The episode is over.")] : actions.map((action, choice) => {
+      const score = scores[choice], taken = data.choices[t].includes(choice), guided = at >= 0 && data.instead[at].includes(choice) && !taken;
+      const width = score === null || score === undefined ? 0 : 100 * (is_share ? score : (score - low) / (high - low));
+      const words = score === null ? "not allowed" : score === undefined ? "" : is_share ? `${(100 * score).toFixed(1)} %` : figure(score);
+      return make("button", { class: `${taken ? "taken" : ""} ${guided ? "guided-choice" : ""}`, "data-choice": choice, ...(taken || score === null ? { disabled: "" } : {}),
+        title: taken ? "the action that was taken" : `what if: ${action.words}`, onclick: () => this.branch(choice) },
+      make("i", { style: `width:${width}%` }), make("span", {}, `${action.name}${taken ? " (taken)" : ""}${guided ? " (the rule)" : ""}`), make("span", {}, words));
+    })));
+  }
+
+  drawValues(t) {
+    const { features } = this.shared.about, used = this.data.used || [], row = this.data.values[t] || [];
+    const order = [...used, ...features.keys()].filter((i, place, all) => all.indexOf(i) === place);
+    const scroll = this.values.scrollTop;
+    this.values.replaceChildren(make("table", { class: "values-now" }, make("tbody", {}, ...order.map((i) =>
+      make("tr", used.includes(i) ? { class: "used" } : {}, make("td", { title: features[i].words }, features[i].name), make("td", { class: "n" }, row[i] === undefined ? "" : figure(row[i])))))));
+    this.values.scrollTop = scroll;
+  }
+
+  drawStrip() {
+    const canvas = this.strip, ratio = Math.min(2, devicePixelRatio || 1), style = getComputedStyle(canvas), data = this.data;
+    canvas.width = Math.max(60, canvas.clientWidth) * ratio;
+    canvas.height = canvas.clientHeight * ratio;
+    const g = canvas.getContext("2d"), x = (step) => step / Math.max(1, data.steps) * canvas.width, wide = Math.max(2, x(1) - 1), h = canvas.height;
+    const bars = (steps, colour, top, height) => { g.fillStyle = style.getPropertyValue(colour); for (const step of steps) g.fillRect(x(step), top * h, wide, height * h); };
+    bars(data.fires || [], "--soft", 0.75, 0.25);
+    bars(data.changes || [], "--mark", 0.5, 0.5);
+    bars(data.mistakes.map((one) => one.step), "--harm", 0, 0.5);
+    const most = Math.max(1e-9, ...(this.gains || []).map((one) => one.gain));
+    for (const one of this.gains || []) if (one.gain > 0) bars([one.step], "--harm", 0.7 * (1 - one.gain / most), 0.7 * one.gain / most);
+    g.fillStyle = style.getPropertyValue("--ink");
+    g.fillRect(x(this.step) - ratio / 2, 0, ratio, h);
+  }
+
+  where(choice) { return { source: this.data.source, episode: this.data.episode, step: this.step, choice }; }
+
+  async branch(choice) {
+    this.pause();
+    const where = this.where(choice), problem = make("p", { class: "error", role: "alert", hidden: "" });
+    for (const one of this.prefs.children) one.classList.toggle("picked", one.dataset.choice === String(choice));
+    this.futures.replaceChildren(make("p", { class: "soft" }, "Playing both futures …"));
+    const found = await saying(problem, () => this.shared.api.ask("branch", where));
+    if (!found) { this.futures.replaceChildren(problem); return; }
+    const root = make("div", { class: "player" }), spread = make("div", { class: "futures" });
+    const repeat = make("button", { id: "repeat", class: "main", onclick: () => this.repeat(where, spread, repeat, problem) }, "Repeat 32 times");
+    const { actions } = this.shared.about;
+    this.futures.replaceChildren(make("h2", {}, `Step ${where.step}: what if “${actions[choice].name}”?`), make("p", { id: "branch" }, found.sentence),
+      make("div", { class: "controls" }, repeat, make("button", { onclick: () => player.show(found.largest + 1) }, "Largest difference")), problem, spread, root);
+    const player = new Player(root, found.replay);
+    this.futures.scrollIntoView({ block: "nearest" });
+  }
+
+  async repeat(where, spread, button, problem) {
+    button.disabled = true;
+    spread.replaceChildren(make("p", { class: "soft" }, "Playing futures with both actions …"));
+    this.again = (this.again ?? -1) + 1;
+    await saying(problem, () => this.shared.api.stream("repeat", { ...where, again: this.again % 1000 }, (message) => {
+      if (message.kind !== "distribution") return;
+      const canvas = make("canvas", { role: "img", "aria-label": "distribution of the differences" });
+      const low = Math.min(...message.differences, 0), high = Math.max(...message.differences, low + 1e-9), counts = new Array(24).fill(0);
+      for (const one of message.differences) counts[Math.min(23, Math.floor(24 * (one - low) / (high - low)))] += 1;
+      spread.replaceChildren(make("p", { id: "repeated" }, make("b", {}, message.sentence)), ...(message.differences.length > 1 ? [canvas,
+        make("small", { class: "soft" }, `Differences of ${message.differences.length} futures from ${figure(Number(low.toPrecision(3)))} to ${figure(Number(high.toPrecision(3)))}; the mark is zero.`),
+        effectLine({ effect: message.mean, interval: [message.low, message.high], error: null })] : []));
+      if (canvas.isConnected) drawBars(canvas, counts.map((count) => count / Math.max(...counts)), (0 - low) / (high - low));
+    }));
+    if (problem.hidden === false) spread.replaceChildren();
+    button.disabled = false;
+  }
+
+  async scan() {
+    const data = this.data, until = this.step > 0 ? this.step : data.steps;
+    this.scanButton.disabled = true;
+    this.scanned.textContent = "Looking at the decisions before this step …";
+    await saying(this.problem, () => this.shared.api.stream("scan", { source: data.source, episode: data.episode, until }, (message) => {
+      if (this.data !== data) return;
+      if (message.kind === "progress") this.scanned.textContent = `Looking at decisions: ${message.done} of ${message.of} …`;
+      if (message.kind === "gains") { this.gains = message.gains; this.drawStrip(); }
+      if (message.kind === "done") {
+        this.scanned.textContent = message.sentence;
+        if (message.step !== undefined) { this.go(message.step); this.branch(message.choice); }
+      }
+    }));
+    if (this.problem.hidden === false) this.scanned.textContent = "";
+    this.scanButton.disabled = false;
+  }
+}

@@ -1,0 +1,232 @@
+"""The rule bench: what a rule means, where it fires, whether it helps, and what to do with it.
+
+- `read_rule`: the rule in words, and what it would change in recorded episodes; fast enough for every key press.
+- `try_on_bench`, `confirm_on_bench`: the verdict of ``legible try``, streamed; a confirmation on fresh seeds.
+- `keep_rule`: adds a rule to the study, forbids it, or returns it as a check.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from legible.errors import LegibleError
+from legible.evaluation.recorded import EpisodeRecord
+from legible.evaluation.relevance import relevant_effect
+from legible.features import FeatureSpace
+from legible.formatting import capitalise, counted, join_words, number, percent
+from legible.rules import Rule, RuleSet, describe_rule, find_thresholds
+from legible.server.desk import Desk, RequestError, text_of
+from legible.server.jobs import Emit
+from legible.workbench.arena import check_pairing
+from legible.workbench.checks import check_lines
+from legible.workbench.confirming import Direction, confirm_rule
+from legible.workbench.trying import MOST_SEEDS, Form, RuleResult, TryResult, exploring_stage, try_rule
+
+MOST_REPLACED = 3
+WARM_SEEDS = (512, 1024, 2048)
+"""Unguided episodes that are played before the first rule is tried, as long as nothing else is asked."""
+_FIGURES_EVERY = 0.25  # seconds
+
+
+def read_rule(desk: Desk, body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a rule in words, its thresholds, and what it would change in recorded episodes."""
+    started = time.perf_counter()
+    try:
+        rules = desk.rules_of(body)
+    except LegibleError as error:  # half a rule is no error of the page
+        return {"problem": str(error)}
+    return {
+        "words": [capitalise(describe_rule(rule, desk.space, "advice")) for rule in rules.rules],
+        "thresholds": [] if "chosen" in body else _thresholds(desk, text_of(body, "rule")),
+        "work": _work(desk, rules),
+        "milliseconds": round(1000.0 * (time.perf_counter() - started), 1),
+    }
+
+
+def _thresholds(desk: Desk, text: str) -> list[dict[str, Any]]:
+    """Return the numbers of a rule that a slider can move, with the distribution of their features."""
+    found, offset = [], 0
+    for line in text.split("\n"):
+        for threshold in find_thresholds(line, desk.space):
+            feature = desk.space[threshold.feature]
+            low, high, counts = desk.distribution(threshold.feature)
+            found.append(
+                {
+                    "name": feature.name,
+                    "words": feature.label,
+                    "value": threshold.value,
+                    "start": offset + threshold.start,
+                    "end": offset + threshold.end,
+                    "low": low,
+                    "high": high,
+                    "whole": desk.is_whole(threshold.feature),
+                    "counts": counts,
+                }
+            )
+        offset += len(line) + 1
+    return found
+
+
+def _work(desk: Desk, rules: RuleSet) -> dict[str, Any]:
+    """Return how often rules fire in recorded episodes, and what they change."""
+    seen = desk.recorded
+    fired, changed, instead = desk.effects(rules)
+    episodes = len(np.unique(seen.episode_ids[changed]))
+    replaced = []
+    if seen.space.is_discrete:
+        replaced = [_actions_in_words(seen.space, of[changed].ravel()) for of in (seen.actions, instead)]
+    return {
+        "fired": int(fired.sum()),
+        "changed": int(changed.sum()),
+        "sentence": _work_sentence(fired.sum(), changed.sum(), episodes, len(seen), seen.n_episodes),
+        "replaced": f"It takes {replaced[1]} instead of {replaced[0]}." if replaced and changed.any() else "",
+        "first": desk.places(np.flatnonzero(changed)[:200]),
+    }
+
+
+def _actions_in_words(space: FeatureSpace, actions: NDArray[np.int64]) -> str:
+    """Return the most frequent actions, with their shares unless there is only one."""
+    common = Counter(actions.tolist()).most_common(MOST_REPLACED)
+    if len(common) == 1:
+        return space.action_names[common[0][0]]
+    shares = [f"{space.action_names[action]} ({percent(times / len(actions))})" for action, times in common]
+    return join_words(shares, "or")
+
+
+def _work_sentence(fired: int, changed: int, episodes: int, steps: int, of: int) -> str:
+    if not fired:
+        return f"It never fires in {counted(of, 'recorded episode')}."
+    often = f"It fires in {percent(fired / steps)} of {number(steps)} recorded steps"
+    if not changed:
+        return f"{often}, and the policy already does this every time."
+    return f"{often} and changes the action in {percent(changed / steps)}, in {percent(episodes / of)} of the episodes."
+
+
+def warm_up(desk: Desk, emit: Emit) -> None:
+    """Play what every rule needs, and compile what it is matched with, so that the first verdict is quick."""
+    desk.effects(RuleSet((Rule("+", 0, ()),)))
+    arena, stage = desk.arena, exploring_stage(desk.arena)
+    repetition = check_pairing(arena, stage)
+    setup = replace(arena.setup, rows=repetition.rows)
+    record = EpisodeRecord(setup, arena.seed, stage, MOST_SEEDS, arena.runner(stage))
+    for seeds in WARM_SEEDS:
+        emit({"kind": "progress", "stage": "warming up", "done": record.known, "of": WARM_SEEDS[-1]})
+        record.extend(seeds)
+    arena.random_mean(stage)
+
+
+def try_on_bench(desk: Desk, body: Mapping[str, Any], emit: Emit) -> None:
+    """Play rules in pairs until the verdict is clear, as ``legible try`` does; send figures as they come."""
+    rules, last = desk.rules_of(body), 0.0
+
+    def show(results: Sequence[RuleResult], space: FeatureSpace) -> None:
+        emit({"kind": "figures", "rules": [_result(result, space) for result in results]})
+
+    def progress(stage: str, done: int, of: int) -> None:
+        nonlocal last
+        if time.monotonic() - last > _FIGURES_EVERY:
+            last = time.monotonic()
+            emit({"kind": "progress", "stage": stage, "done": done, "of": of})
+
+    # Several rules of a text guide together, and so do those of a composition.
+    asked = rules.rules if len(rules) == 1 and "chosen" not in body else (rules,)
+    arena = replace(desk.arena, progress=progress)
+    found = try_rule(arena, None, *asked, related=body.get("related", True) is True, on_figures=show)
+    with desk.lock:
+        desk.explored |= {(rules.rules, result.form): result for result in found.rules}
+    emit({"kind": "verdict", **_verdict(found)})
+
+
+def _verdict(found: TryResult) -> dict[str, Any]:
+    return {
+        **found.to_dict(),
+        "rules": [_result(result, found.space) for result in found.rules],
+        "notes": [
+            f"Smallest effect of interest: ±{number(found.relevant)}. {found.level_sentence()}",
+            "Exploring: these seeds are used for every rule, so this is no claim yet. Confirm to test on fresh seeds.",
+        ],
+    }
+
+
+def _result(result: RuleResult, space: FeatureSpace) -> dict[str, Any]:
+    """Return the result of one rule for the page."""
+    interval = None if result.interval is None else [result.interval.low, result.interval.high]
+    return {
+        "form": result.form,
+        "count": len(result.rule_set),
+        "verdict": result.verdict,
+        "sentence": result.sentence(),
+        "effect": result.effect,
+        "error": result.error if np.isfinite(result.error) else None,
+        "interval": interval,
+        "changed": result.changed,
+        "seeds": result.seeds,
+        "base": result.base_mean,
+        "overrides": percent(result.override_rate),
+        "examples": [example.text() for example in result.examples],
+        "rule": result.rule_set.short_text(space),
+    }
+
+
+def claims_of(desk: Desk, body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the confirmations of the policy so far, and the level of the next one."""
+    del body
+    return {
+        "claims": [claim.to_dict() for claim in desk.ledger.claims()],
+        "level": number(desk.ledger.level(), 2),
+        "kept": desk.ledger.is_kept,
+    }
+
+
+def confirm_on_bench(desk: Desk, body: Mapping[str, Any], emit: Emit) -> None:
+    """Play a confirmation of rules that were explored, on seeds that nothing else uses."""
+    rules = desk.rules_of(body)
+    form: Form = "with related forms" if body.get("form") == "with related forms" else "alone"
+    explored = desk.explored.get((rules.rules, form))
+    if explored is None:
+        raise RequestError("try this rule first: exploring says what to confirm, and how many episodes that takes.")
+    direction: Direction = "helps" if explored.effect > 0 else "harms"
+    played = explored.rule_set
+    claim = desk.ledger.open([rule.text(desk.space) for rule in played.rules], direction, explored)
+    words = (
+        f"Playing until {number(claim.planned)} episodes are changed, on fresh seeds; level {number(claim.level, 2)}."
+    )
+    emit({"kind": "note", "words": words})
+    last = 0.0
+
+    def progress(stage: str, done: int, of: int) -> None:
+        nonlocal last
+        if time.monotonic() - last > _FIGURES_EVERY:
+            last = time.monotonic()
+            emit({"kind": "progress", "stage": stage, "done": done, "of": of})
+
+    found = confirm_rule(replace(desk.arena, progress=progress), played, claim)
+    desk.ledger.close(found)
+    emit({"kind": "claim", **found.to_dict()})
+
+
+def keep_rule(desk: Desk, body: Mapping[str, Any]) -> dict[str, Any]:
+    """Add rules to the study, forbid them in its composition, or return them as a check for ``legible verify``."""
+    rules, what = desk.rules_of(body), text_of(body, "what")
+    texts = [rule.text(desk.space) for rule in rules.rules]
+    if what == "check":
+        margin = relevant_effect(desk.recorded.returns, float("nan"))
+        lines = check_lines(rules, desk.space, margin)
+        return {"words": "Add these lines to weaknesses.toml; 'legible verify' reads it.", "text": "\n".join(lines)}
+    if desk.study is None:
+        raise LegibleError("there is no study to save to; make one with 'legible run ENV POLICY' and open that.")
+    if what not in ("rule", "veto"):
+        raise RequestError("a rule can be saved as 'rule', 'veto' or 'check'.")
+    with desk.lock:
+        new = desk.study.add_rules(texts) if what == "rule" else desk.study.add_veto(texts)
+    if not new:
+        return {"words": "The study has this already; nothing was changed."}
+    done = "Saved to the study" if what == "rule" else "Vetoed: the composition will not use it"
+    return {"words": f"{done}. 'legible run {desk.study.folder}' brings its results up to date."}

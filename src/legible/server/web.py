@@ -1,0 +1,366 @@
+"""The server of the workbench.
+
+- `Workbench`: the policies that are open, the thread that plays, and the engine with its warm workers.
+- `make_app`: the application: a page, its modules, and one address per question.
+- `serve`: runs it until Ctrl-C.
+
+No address takes a path, the name of code or a pickle: studies and policies are those of the command line, by number.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import math
+import socket
+import sys
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from legible.engines import Engine, LocalProcesses
+from legible.errors import LegibleError, describe_error
+from legible.imports import needs_extra
+from legible.server.bench import claims_of, confirm_on_bench, keep_rule, read_rule, try_on_bench, warm_up
+from legible.server.desk import Desk, RequestError, number_of
+from legible.server.guard import Guard
+from legible.server.jobs import BusyError, Emit, Job, Player
+from legible.server.overview import overview_of, state_of
+from legible.server.states import find_states
+from legible.server.viewer import branch, list_episodes, repeat_branch, scan_episode, show_episode, show_frames
+
+with needs_extra("workbench", "the workbench"):
+    import uvicorn
+    from starlette.applications import Starlette
+    from starlette.concurrency import run_in_threadpool
+    from starlette.requests import Request
+    from starlette.responses import JSONResponse, Response, StreamingResponse
+    from starlette.routing import Route
+
+Answer = Callable[[Desk, Mapping[str, Any]], dict[str, Any]]
+Streamed = Callable[[Desk, Mapping[str, Any], Emit], None]
+
+ANSWERS: dict[str, Answer] = {
+    "about": lambda desk, _: desk.about(),
+    "read": read_rule,
+    "claims": claims_of,
+    "keep": keep_rule,
+    "episodes": list_episodes,
+    "episode": show_episode,
+    "frames": show_frames,
+    "branch": branch,
+    "states": find_states,
+}
+"""Questions about an open policy that are answered at once."""
+STREAMS: dict[str, Streamed] = {
+    "try": try_on_bench,
+    "confirm": confirm_on_bench,
+    "repeat": repeat_branch,
+    "scan": scan_episode,
+}
+"""Questions whose answers come in pieces, while episodes are played."""
+ASSETS = {
+    "workbench.css": "text/css",
+    "main.js": "text/javascript",
+    "api.js": "text/javascript",
+    "bench.js": "text/javascript",
+    "viewer.js": "text/javascript",
+    "states.js": "text/javascript",
+    "overview.js": "text/javascript",
+    "report.css": "text/css",
+    "player.js": "text/javascript",
+}
+MOST_STREAMS = 48
+_BEAT_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Something to open: its name, how it is opened, and the folder of the study if it is one."""
+
+    name: str
+    open: Callable[[Engine], Desk]
+    folder: Path | None = None
+    trust: bool = False
+
+
+class Workbench:
+    """The policies of the command line, opened when a page first asks about them.
+
+    Parameters
+    ----------
+    subjects
+        What can be opened.
+    engine
+        Where episodes run; by default worker processes that stay warm.
+    """
+
+    def __init__(self, subjects: Sequence[Subject], engine: Engine | None = None) -> None:
+        self.subjects, self.engine = tuple(subjects), engine or LocalProcesses()
+        self.player = Player()
+        self.is_closing = False
+        self.streams = 0
+        self._desks: dict[int, Desk] = {}
+        self._opening = asyncio.Lock()
+
+    async def desk(self, number: int) -> Desk:
+        """Return an open policy; the first time this takes a while."""
+        async with self._opening:
+            if number not in self._desks:
+                desk = await run_in_threadpool(self.subjects[number].open, self.engine)
+                self.player.submit(Job(partial(warm_up, desk), lambda _: None, is_background=True))
+                self._desks[number] = desk
+            return self._desks[number]
+
+    def start(self) -> None:
+        """Start the workers, which stay."""
+        self.engine.__enter__()
+
+    def close(self) -> None:
+        """Stop all plays and workers."""
+        self.is_closing = True
+        self.player.close()
+        self.engine.__exit__(KeyboardInterrupt, None, None)
+
+
+def make_app(bench: Workbench) -> Starlette:
+    """Return the application, without its guard."""
+    assets = _read_assets()
+
+    async def page(_: Request) -> Response:
+        return Response(assets["index.html"], media_type="text/html")
+
+    async def asset(request: Request) -> Response:
+        name = request.path_params["name"]
+        if name not in ASSETS:
+            return _error(404, "There is no such file.")
+        return Response(assets[name], media_type=ASSETS[name])
+
+    async def ask(request: Request) -> Response:
+        return await _respond(bench, request.path_params["name"], request)
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        bench.start()
+        try:
+            yield
+        finally:
+            await run_in_threadpool(bench.close)
+
+    routes = [
+        Route("/", page),
+        Route("/assets/{name}", asset),
+        Route("/api/{name}", ask, methods=["POST"]),
+    ]
+    return Starlette(routes=routes, lifespan=lifespan)
+
+
+async def _respond(bench: Workbench, name: str, request: Request) -> Response:
+    """Answer a question; an error is an answer in words."""
+    try:
+        return await _answer(bench, name, await _body(request))
+    except BusyError as error:
+        return _error(429, str(error))
+    except LegibleError as error:
+        return _error(400, str(error))
+    except Exception as error:  # the page must say it, and the server goes on
+        return _error(500, f"Unexpected {describe_error(error)}.")
+
+
+async def _answer(bench: Workbench, name: str, body: Mapping[str, Any]) -> Response:
+    if name == "studies":
+        return _json(await run_in_threadpool(_studies, bench, body))
+    if name not in ANSWERS and name not in STREAMS:
+        return _error(404, "There is no such question.")
+    desk = await bench.desk(number_of(body, "subject", len(bench.subjects), 0))
+    if name in STREAMS:
+        return _stream(bench, _played(bench, STREAMS[name], desk, body))
+    return _json(await run_in_threadpool(ANSWERS[name], desk, body))
+
+
+def _read_assets() -> dict[str, str]:
+    own, shared = files("legible.server") / "assets", files("legible.report") / "assets"
+    names = ["index.html", *ASSETS]
+    return {
+        name: ((own / name) if (own / name).is_file() else (shared / name)).read_text(encoding="utf-8")
+        for name in names
+    }
+
+
+async def _body(request: Request) -> Mapping[str, Any]:
+    try:
+        body = json.loads(await request.body() or b"{}")
+    except (ValueError, RecursionError) as error:
+        raise RequestError("the request is no JSON.") from error
+    if not isinstance(body, dict):
+        raise RequestError("the request must be a JSON object.")
+    return body
+
+
+def _studies(bench: Workbench, body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the overview; nothing but its version where the page has it already.
+
+    Pages ask again and again. A stream would keep one of the six connections that a browser has for all its tabs.
+    """
+    states = [state_of(subject.folder) for subject in bench.subjects if subject.folder is not None]
+    version = hashlib.sha256(repr(states).encode()).hexdigest()
+    if body.get("version") == version:
+        return {"version": version}
+    found = [
+        {"name": subject.name, "is_study": False}
+        if subject.folder is None
+        else {**overview_of(subject.folder, trust=subject.trust), "is_study": True}
+        for subject in bench.subjects
+    ]
+    return {"version": version, "subjects": found}
+
+
+async def _played(
+    bench: Workbench, work: Streamed, desk: Desk, body: Mapping[str, Any]
+) -> AsyncGenerator[Mapping[str, Any]]:
+    """Yield the messages of a play; stop it when nobody listens any more."""
+    loop, queue = asyncio.get_running_loop(), asyncio.Queue[Mapping[str, Any] | None]()
+
+    def send(message: Mapping[str, Any] | None) -> None:
+        with suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(queue.put_nowait, message)
+
+    job = Job(lambda emit: work(desk, body, emit), send)
+    bench.player.submit(job)
+    try:
+        while (message := await queue.get()) is not None:
+            yield message
+    finally:
+        job.stop()
+
+
+def _stream(bench: Workbench, messages: AsyncGenerator[Mapping[str, Any]]) -> Response:
+    if bench.streams >= MOST_STREAMS:
+        raise BusyError(f"{MOST_STREAMS} answers are being sent already; close some pages.")
+    return StreamingResponse(_events(bench, messages), media_type="text/event-stream")
+
+
+async def _events(bench: Workbench, messages: AsyncGenerator[Mapping[str, Any]]) -> AsyncIterator[str]:
+    """Yield messages as server-sent events, and a sign of life when there are none for a while."""
+    bench.streams += 1
+    waiting: asyncio.Task[Any] | None = None
+    try:
+        idle = 0.0
+        while not bench.is_closing:
+            waiting = waiting or asyncio.ensure_future(anext(messages))
+            done, _ = await asyncio.wait({waiting}, timeout=0.5)
+            idle = 0.0 if done else idle + 0.5
+            if idle >= _BEAT_SECONDS:
+                idle = 0.0
+                yield ": still here\n\n"
+            if done:
+                try:
+                    message = waiting.result()
+                except StopAsyncIteration:
+                    return
+                except LegibleError as error:
+                    message = {"kind": "error", "error": str(error)}
+                waiting = None
+                yield f"data: {_dump(message)}\n\n"
+                if message.get("kind") == "error":
+                    return
+    finally:
+        bench.streams -= 1
+        if waiting is not None:
+            waiting.cancel()
+            with suppress(BaseException):
+                await waiting
+        await messages.aclose()
+
+
+def _plain(value: Any) -> Any:
+    """Return data without NaN and infinities, which are no JSON, and without NumPy's types."""
+    if isinstance(value, Mapping):
+        return {key: _plain(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(one) for one in value]
+    if hasattr(value, "item") and not isinstance(value, (str, bytes)):
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _dump(message: Mapping[str, Any]) -> str:
+    return json.dumps(_plain(message), separators=(",", ":"), allow_nan=False)
+
+
+def _json(message: Mapping[str, Any]) -> Response:
+    return Response(_dump(message), media_type="application/json")
+
+
+def _error(status: int, words: str) -> Response:
+    return JSONResponse({"error": words}, status)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens on an address; port 0 takes a free one."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    made = socket.socket(family, socket.SOCK_STREAM)
+    if sys.platform != "win32":
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind((host, port))
+    except OSError as error:
+        made.close()
+        raise LegibleError(f"cannot listen on {host} port {port} ({error.strerror}); choose another one.") from error
+    made.listen(64)
+    return made
+
+
+def allowed_hosts(host: str, port: int) -> set[str]:
+    """Return the names under which the server answers.
+
+    >>> sorted(allowed_hosts("127.0.0.1", 8000))
+    ['127.0.0.1:8000', 'localhost:8000']
+    """
+    if host in ("127.0.0.1", "localhost"):
+        names = {"127.0.0.1", "localhost"}
+    elif host in ("0.0.0.0", "::"):
+        names = {"127.0.0.1", "localhost", socket.gethostname(), socket.getfqdn()}
+    else:
+        names = {f"[{host}]" if ":" in host else host}
+    return {f"{name.lower()}:{port}" for name in names}
+
+
+def serve(bench: Workbench, listening: socket.socket, host: str, token: str) -> None:
+    """Answer requests until Ctrl-C."""
+    port = listening.getsockname()[1]
+    app = Guard(make_app(bench), allowed_hosts(host, port), token)
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        ws="none",
+        proxy_headers=False,
+        limit_concurrency=256,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=1,
+        h11_max_incomplete_event_size=16_384,
+    )
+    server = _Server(config, bench)
+    with suppress(KeyboardInterrupt):
+        server.run(sockets=[listening])
+
+
+class _Server(uvicorn.Server):
+    """A server that ends its streams as soon as it is asked to stop."""
+
+    def __init__(self, config: uvicorn.Config, bench: Workbench) -> None:
+        super().__init__(config)
+        self._bench = bench
+
+    def handle_exit(self, sig: int, frame: Any) -> None:
+        """Stop, and let the streams end first."""
+        self._bench.is_closing = True
+        super().handle_exit(sig, frame)
