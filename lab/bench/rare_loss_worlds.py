@@ -3,6 +3,9 @@
 ``python -m lab.bench.rare_loss_worlds [STUDIES]``: how many studies confirm something in worlds whose true effect is
 at most zero (three sizes of the loss, three rates), and how often planted gains are confirmed without rare losses; each
 with the worst loss of the whole study and, for comparison, with that of the confirmed candidates alone.
+
+``python -m lab.bench.rare_loss_worlds --first [STUDIES]``: how often the interval of the first confirmed rule set
+covers its effect, if all rule sets have the same effect, so that only luck decides which comes first.
 """
 
 from __future__ import annotations
@@ -82,6 +85,28 @@ def share_with(confirmed: list[bool]) -> str:
     return f"{sum(confirmed)} of {len(confirmed)} (lower bound {low:.3f})"
 
 
+def measure_first(studies: int) -> None:
+    """Print how often intervals of confirmed rule sets cover the true effect: the first, the best, and all."""
+    for noise in (4.0, 8.0):
+        world = World(1.0, noise=noise)
+        with mock.patch(f"{__name__}.DEVIATIONS", (1,)):
+            found = [study(world, 1000 + seed).confirmed for seed in range(studies)]
+        effects = [[v.confirmation.effect for v in one if v.confirmation] for one in found if one]
+        shown = {
+            "first": [one[0] for one in effects],
+            "largest estimate": [max(one, key=lambda effect: effect.mean) for one in effects],
+            "all": [effect for one in effects for effect in one],
+        }
+        for name, intervals in shown.items():
+            covered = sum(effect.low <= world.gain <= effect.high for effect in intervals)
+            interval = stats.binomtest(covered, len(intervals)).proportion_ci(0.95, method="exact")
+            print(
+                f"noise {noise:g}, {name}: {covered} of {len(intervals)} cover the truth "
+                f"({100 * interval.low:.1f} to {100 * interval.high:.1f} %)",
+                flush=True,
+            )
+
+
 def main(studies: int) -> None:
     """Print how many studies confirm something in each world."""
     for size in SIZES:
@@ -109,4 +134,6 @@ def main(studies: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 60)
+    arguments = [argument for argument in sys.argv[1:] if argument != "--first"]
+    measure = measure_first if "--first" in sys.argv else main
+    measure(int(arguments[0]) if arguments else 60)

@@ -54,10 +54,13 @@ def test_the_verdict_fits_on_one_screen(legible, studied) -> None:
     assert words.endswith(f"Report: {studied / 'report.html'}")
 
 
-def test_the_verdict_needs_neither_torch_nor_numba(studied) -> None:
+@pytest.mark.parametrize(
+    ("section", "shown"), [("verdict", "Held-out seeds"), ("weaknesses", "Confirmed"), ("rules", "")]
+)
+def test_results_need_neither_torch_nor_numba(studied, section: str, shown: str) -> None:
     program = f"""
 import sys
-sys.argv = ["legible", "show", {str(studied)!r}, "--trust"]
+sys.argv = ["legible", "show", {str(studied)!r}, {section!r}, "--trust"]
 from legible.cli import main
 try:
     main()
@@ -65,7 +68,7 @@ finally:
     print("imported:", *sys.modules.keys() & {{"numba", "scipy.optimize", "torch"}}, file=sys.stderr)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert "Held-out seeds" in done.stdout
+    assert shown in done.stdout
     assert done.stderr.split() == ["imported:"]
 
 

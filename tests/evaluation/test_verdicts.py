@@ -88,7 +88,7 @@ def test_steps_are_those_of_the_policy_alone_and_of_all_rule_sets() -> None:
 
 
 def test_the_level_of_confirmations_and_shares() -> None:
-    """A q at the level itself is not confirmed; confirmed verdicts are sorted by the effect on held-out seeds."""
+    """A q at the level itself is not confirmed; confirmed verdicts are sorted by the effect in the race."""
     kept, broken = (ConstraintCheck("cost no higher than by 1", EFFECT, is_kept=kept) for kept in (True, False))
     for q, checks, passed in (
         (0.049, (), True),
@@ -99,14 +99,14 @@ def test_the_level_of_confirmations_and_shares() -> None:
         assert Confirmation(EFFECT, q, None, None, constraints=checks).is_passed(0.05) == passed
     found = evaluation_of([rule_set(number) for number in range(4)])
     verdicts = [replace(v, q=q) for v, q in zip(found.verdicts, (0.01, 0.05, 0.2, 0.04), strict=True)]
-    verdicts[1] = replace(verdicts[1], is_confirmed=True, confirmation=Confirmation(EFFECT, 0.01, None, None))
-    verdicts[2] = replace(verdicts[2], is_confirmed=True, is_weakness=False, is_harmful=True)
-    verdicts[3] = replace(
-        verdicts[3], is_confirmed=True, confirmation=Confirmation(replace(EFFECT, mean=200.0), 0.01, None, None)
-    )
+    confirmation = Confirmation(EFFECT, 0.01, None, None)
+    verdicts[1] = replace(verdicts[1], is_confirmed=True, confirmation=confirmation, difference=100.0)
+    verdicts[2] = replace(verdicts[2], is_confirmed=True, is_weakness=False, is_harmful=True, difference=300.0)
+    better = Confirmation(replace(EFFECT, mean=200.0), 0.01, None, None)
+    verdicts[3] = replace(verdicts[3], is_confirmed=True, confirmation=better, difference=200.0)
     found = replace(found, verdicts=tuple(verdicts))
     assert (found.share(), found.share("significant"), found.share("confirmed")) == (0.75, 0.5, 0.75)
-    assert [v.rule_set for v in found.confirmed] == [rule_set(3), rule_set(2), rule_set(1)]  # by 200, 98 and 2
+    assert [v.rule_set for v in found.confirmed] == [rule_set(2), rule_set(3), rule_set(1)]
     assert [v.rule_set for v in found.harmful] == [rule_set(2)]
     assert len(found.weaknesses) == 3
     assert np.isnan(replace(found, verdicts=()).share())

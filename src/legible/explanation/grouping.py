@@ -48,8 +48,6 @@ class WeaknessGroup:
 def group_weaknesses(evaluation: Evaluation, experiences: Experiences | None = None) -> tuple[WeaknessGroup, ...]:
     """Return the weaknesses, confirmed ones by their effect in the race, then suspected ones by p-value.
 
-    The race has other seeds than the effects that are quoted, so none of these is overstated because it comes first.
-
     Suspected ones with no gain on held-out seeds are left out.
 
     Parameters
@@ -61,7 +59,7 @@ def group_weaknesses(evaluation: Evaluation, experiences: Experiences | None = N
     """
     suspected = sorted((v for v in evaluation.weaknesses if not v.is_confirmed), key=lambda v: v.p)
     verdicts = [
-        *sorted(evaluation.confirmed, key=lambda v: -v.difference),
+        *evaluation.confirmed,
         *(v for v in suspected if v.confirmation is None or not v.confirmation.effect.mean <= 0.0),
     ]
     states = None if experiences is None else [changed_states(v.rule_set, experiences) for v in verdicts]

@@ -207,11 +207,14 @@ def source_rows(study: Study) -> tuple[SourceRow, ...]:
     verdicts = study.evaluation.verdicts
     used = {_cause(rule_set) for rule_set in study.improvement.rule_sets}
     searched, searching = KeptSearch(study).counts()
-    steps = {SEARCHED: searching, **{source_name_of_others(name): n for name, n in study.other_rules.steps().items()}}
+    others = study.other_rules if study.uses_other_rules else None
+    steps = {SEARCHED: searching}
+    if others is not None:
+        steps |= {source_name_of_others(name): n for name, n in others.steps().items()}
     if study.uses_mistakes and study.has("mistakes"):
         steps["mistakes"] = study.mistakes.steps_played
     rows = []
-    places = [source_name_of_others(origin.name) for origin in study.other_rules.origins]
+    places = [source_name_of_others(origin.name) for origin in others.origins] if others is not None else []
     names = [n for name in source_names(study.settings.sources) for n in (places if name == OTHERS else [name])]
     for name in dict.fromkeys([*names, *(name for verdict in verdicts for name in verdict.sources)]):
         own = [verdict for verdict in verdicts if name in verdict.sources]

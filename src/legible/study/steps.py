@@ -149,7 +149,7 @@ def _evaluate(study: Study) -> Evaluation:
     )
     for verdict in found.confirmed[:1]:
         effect = verdict.confirmation.effect.mean if verdict.confirmation is not None else verdict.difference
-        study.remark(f"Confirmed: {counted(len(found.confirmed), 'rule set')}, the best: {describe(verdict, effect)}.")
+        study.remark(f"Confirmed: {counted(len(found.confirmed), 'rule set')}, first {describe(verdict, effect)}.")
     return found
 
 

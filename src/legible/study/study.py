@@ -69,7 +69,7 @@ from legible.rules import Rule, RuleSet, parse_rule
 from legible.settings import StudySettings
 from legible.study.choices import read_relations
 from legible.study.estimate import expected_episodes, settings_for
-from legible.study.folder import BEHAVIOUR, StudyFolder
+from legible.study.folder import BEHAVIOUR, RULES_FROM, StudyFolder
 from legible.study.inputs import StudyInputs, check_fallback, inspect_environment, load_policy_for, read_inputs
 from legible.study.references import OtherPolicies
 from legible.study.rules_from import OtherRules, find_origins
@@ -432,6 +432,10 @@ class Study(Displayed):
     @cached_property
     def relations(self) -> tuple[MetamorphicRelation, ...]:
         """The metamorphic relations."""
+        if self.space.is_discrete:  # no choice was cut, so that neither policy nor environment are needed
+            paths = sorted((self.folder / "relations").glob("*.toml"))
+            texts = [RelationsText(path.stem, path.read_text("utf-8"), str(path)) for path in paths]
+            return read_relations(texts, self.space, self.space)
         return read_relations(self.relation_texts, self.given_space, self.space)
 
     @property
@@ -448,6 +452,11 @@ class Study(Displayed):
     def uses_mistakes(self) -> bool:
         """Whether rule sets that are tested come from single decisions, too."""
         return "mistakes" in source_names(self.settings.sources)
+
+    @property
+    def uses_other_rules(self) -> bool:
+        """Whether rules of other policies or studies are tested, too."""
+        return bool(self._kept[RULES_FROM])
 
     def looks_for_mistakes(self) -> bool:
         """Whether a whole run looks for mistakes: the settings say always, or it is fast."""
