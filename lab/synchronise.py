@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from legible_envs.highway.roads import RoadMap, from_network
+from legible_envs.highway.roads import RoadMap
 from legible_envs.highway.settings import HighwayError
 from legible_envs.highway.state import (
     ANY_LANE,
@@ -41,11 +41,6 @@ from legible_envs.highway.state import (
     Y,
     place_vehicle,
 )
-
-
-def read_roads(env: Any) -> RoadMap:
-    """Return the roads of a live environment of highway-env's."""
-    return from_network(env.unwrapped.road.network, env.unwrapped.road.objects)
 
 
 def read_state(env: Any, roads: RoadMap, world: World, e: int) -> None:

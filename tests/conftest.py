@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 import shutil
 import signal
+import sys
 from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from hypothesis import settings
@@ -84,6 +85,32 @@ def finished_study(policy_file: Path, tmp_path_factory: pytest.TempPathFactory) 
 def study_copy(finished_study: Path, tmp_path: Path) -> Path:
     """A copy of the finished study."""
     return shutil.copytree(finished_study, tmp_path / "s")
+
+
+class Said(NamedTuple):
+    """The exit code of a command, its standard output and its standard error."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def legible(monkeypatch, capsys) -> Callable[..., Said]:
+    """Return a function that runs a command in a terminal of 100 columns."""
+    monkeypatch.setenv("COLUMNS", "100")
+
+    from legible import cli
+
+    def call(*words: object) -> Said:
+        monkeypatch.setattr(sys, "argv", ["legible", *map(str, words)])
+        monkeypatch.setattr(sys, "path", list(sys.path))
+        with pytest.raises(SystemExit) as left:
+            cli.main()
+        said = capsys.readouterr()
+        return Said(int(left.value.code or 0), said.out, said.err)
+
+    return call
 
 
 HOW_TO_ENABLE = {

@@ -26,10 +26,10 @@ from lab.experiments.search_table import composition_figures
 from lab.experiments.side_by_side import Seconds, chosen_seeds, job_parser, run_jobs, run_study
 from lab.reproduction.baselines import CHANGES
 from lab.reproduction.origin import code_version, processor_name
+from lab.reproduction.random_baselines import random_rule_sets, random_tests
 from legible.engines import InProcess
 from legible.environments import EnvironmentSpec
 from legible.evaluation import Evaluation, evaluate
-from legible.evaluation.baselines import random_rule_sets, random_tests
 from legible.explanation import detectable_effect
 from legible.features import FeatureSpace
 from legible.files import read_toml, write_text

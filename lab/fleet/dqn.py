@@ -105,17 +105,18 @@ class DqnFleet(Fleet):
     @property
     def updates_per_phase(self) -> int:
         """Updates in a phase."""
-        return self.settings.updates_per_phase
+        given = self.settings.gradient_steps
+        return given if given >= 0 else self.steps_per_phase
 
     @property
     def steps_per_phase(self) -> int:
         """Environment steps of a policy in a phase."""
-        return self.settings.steps_per_phase
+        return self.settings.train_freq * self.settings.n_envs
 
     @property
     def epsilon(self) -> float:
         """The share of calls in which a policy acts at random now."""
-        return self.settings.epsilon(self.steps, self.total_steps) if self.steps else 0.0
+        return epsilon_after(self.settings, self.steps, self.total_steps) if self.steps else 0.0
 
     def phase(self) -> None:
         """Step the environments, keep what happened, and update."""
@@ -124,7 +125,7 @@ class DqnFleet(Fleet):
         for number in range(self.settings.train_freq):
             change_target |= self._collect(number)
         self._keep(change_target)
-        if self.steps > self.settings.learning_starts and self.settings.updates_per_phase:
+        if self.steps > self.settings.learning_starts and self.updates_per_phase:
             self._train()
 
     def refill(self, n_rows: int) -> None:
@@ -143,7 +144,7 @@ class DqnFleet(Fleet):
         self._act_and_step(number, call=self.calls)
         self.steps += self.settings.n_envs
         self.calls += 1
-        return self.calls % self.settings.calls_per_target_update == 0
+        return self.calls % max(self.settings.target_update_interval // self.settings.n_envs, 1) == 0
 
     def _act_and_step(self, number: int, call: int) -> None:
         warm_up = self.steps < self.settings.learning_starts
@@ -195,10 +196,10 @@ class DqnFleet(Fleet):
     def _by_policy(self, rows: Tensor) -> Tensor:
         """Return rows ``[calls, n, …]`` of a phase as ``[N, steps, …]``."""
         split = rows.view(self.settings.train_freq, self.n_policies, self.settings.n_envs, -1)
-        return split.transpose(0, 1).reshape(self.n_policies, self.settings.steps_per_phase, -1)
+        return split.transpose(0, 1).reshape(self.n_policies, self.steps_per_phase, -1)
 
     def _train(self) -> None:
-        n = self.settings.updates_per_phase
+        n = self.updates_per_phase
         coefficients = Adam(self.settings.learning_rate, self.settings.max_grad_norm).coefficients(self.updates, n)
         self._buffers.send_training(coefficients, self.updates * self.settings.batch_size, self.replay.filled)
         if self.rules is not None and isinstance(self.gradient_step, TorchStep):
@@ -209,7 +210,7 @@ class DqnFleet(Fleet):
     def train_on_device(self) -> None:
         """All updates of a phase."""
         buffers, batch = self._buffers, self.settings.batch_size
-        n = self.settings.updates_per_phase
+        n = self.updates_per_phase
         drawn = draw_integers(self._sampling_keys, buffers.device_counter[0], n * batch, buffers.device_counter[1])
         buffers.sampled.copy_(drawn)
         for i in range(n):
@@ -252,7 +253,7 @@ class _Buffers(PhaseBuffers):
     def __init__(self, fleet: DqnFleet) -> None:
         settings, device = fleet.settings, fleet.device
         super().__init__(fleet, settings.train_freq)
-        phase, updates = settings.steps_per_phase, settings.updates_per_phase
+        phase, updates = fleet.steps_per_phase, fleet.updates_per_phase
         self._places = pinned(torch.zeros(phase, dtype=torch.int64), device)
         self.device_places = torch.zeros(phase, dtype=torch.int64, device=device)
         self._coefficients = pinned(torch.ones((updates, COEFFICIENT_COLUMNS)), device)
@@ -297,3 +298,12 @@ class _Buffers(PhaseBuffers):
         self.device_coefficients.copy_(self._coefficients, non_blocking=True)
         self.device_counter.copy_(self._counter, non_blocking=True)
         self._mark_sent()
+
+
+def epsilon_after(settings: DqnSettings, steps: int, total_steps: int) -> float:
+    """Return ε after a number of environment steps."""
+    done = steps / total_steps
+    if done > settings.exploration_fraction:
+        return settings.exploration_final_eps
+    change = settings.exploration_final_eps - settings.exploration_initial_eps
+    return settings.exploration_initial_eps + done * change / settings.exploration_fraction

@@ -11,7 +11,6 @@ from torch import Tensor
 from lab.fleet.adam import Adam, adam_step
 from lab.fleet.networks import LayerViews, NetworkShape, backward, forward, layer_views
 from lab.fleet.replay import Replay
-from legible.training.rules import margin_gradient
 
 
 @dataclass(frozen=True)
@@ -98,3 +97,11 @@ class TorchStep:
             held = margin_gradient(values[-1], allowed, self._margin)
             output_gradient += held * (self.margin_weight / places.shape[1])
         backward(self._layers, values, output_gradient, self._gradient_layers)
+
+
+def margin_gradient(scores: Tensor, allowed: Tensor, margin: float) -> Tensor:
+    """Return the gradient of every row's margin loss with respect to its scores, for one group of choices."""
+    forbidden, worst = scores.masked_fill(allowed, -torch.inf).max(dim=-1, keepdim=True)
+    best, chosen = scores.masked_fill(~allowed, -torch.inf).max(dim=-1, keepdim=True)
+    slopes = (forbidden + margin > best).to(scores.dtype)
+    return torch.zeros_like(scores).scatter_(-1, worst, slopes).scatter_add_(-1, chosen, -slopes)

@@ -18,11 +18,12 @@ from lab.fleet.adam import COEFFICIENT_COLUMNS, Adam, adam_step
 from lab.fleet.cuda_graphs import capture, pinned
 from lab.fleet.fleet import Fleet, PhaseBuffers
 from lab.fleet.fleet_rules import FleetRules
+from lab.fleet.gradient_step import margin_gradient
 from lab.fleet.networks import NetworkShape, backward, forward, layer_views, orthogonal_parameters
 from lab.fleet.random_numbers import draw_orders, draw_uniform, keys_on
 from lab.fleet.slots import ACTION, RECORD_TAIL, REWARD, TERMINATED, TRUNCATED, FleetError, TrainingSlots
 from legible.training.hyperparameters import PpoSettings
-from legible.training.rules import guided_shift, margin_gradient
+from legible.training.rules import guided_shift
 
 _ACTOR_GAIN, _CRITIC_GAIN = 0.01, 1.0
 

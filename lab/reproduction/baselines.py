@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from lab.reproduction.random_baselines import random_rule_sets, random_tests
 from legible.errors import LegibleError
 from legible.evaluation import Evaluation, evaluate
-from legible.evaluation.baselines import random_rule_sets, random_tests
 from legible.play.stages import Stage, declare_stage
 from legible.study import Study
 

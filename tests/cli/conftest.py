@@ -1,10 +1,9 @@
-"""The command line in this process, and a small study made with it."""
+"""A small study made with the command line."""
 
 import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
@@ -21,30 +20,6 @@ improvement = { episodes = 40, final_episodes = 120 }
 references = { episodes = 20 }
 mistakes = { when = "always", episodes = 20, decisions = 40 }
 """
-
-
-class Said(NamedTuple):
-    """The exit code of a command, its standard output and its standard error."""
-
-    code: int
-    out: str
-    err: str
-
-
-@pytest.fixture
-def legible(monkeypatch, capsys) -> Callable[..., Said]:
-    """Return a function that runs a command in a terminal of 100 columns."""
-    monkeypatch.setenv("COLUMNS", "100")
-
-    def call(*words: object) -> Said:
-        monkeypatch.setattr(sys, "argv", ["legible", *map(str, words)])
-        monkeypatch.setattr(sys, "path", list(sys.path))
-        with pytest.raises(SystemExit) as left:
-            cli.main()
-        said = capsys.readouterr()
-        return Said(int(left.value.code or 0), said.out, said.err)
-
-    return call
 
 
 @pytest.fixture(scope="session")

@@ -7,11 +7,11 @@ import pytest
 
 import lab.reproduction.baselines  # noqa: F401 (declares the stages of the baselines)
 import mirror_world
+from lab.reproduction.random_baselines import REGIONS, RandomTest, random_rule_sets, random_tests, region_of
 from legible.engines import UnitFailedError
 from legible.environments import EnvironmentSpec
 from legible.errors import LegibleError
 from legible.evaluation import PlayedBlocks, evaluate, play_blocks, play_on_same_seeds
-from legible.evaluation.baselines import REGIONS, RandomTest, random_rule_sets, random_tests, region_of
 from legible.evaluation.statistics import benjamini_hochberg, paired, welch
 from legible.evaluation.units import Setup, Unit, UnitResult, cut_into_units, play_unit, record_episode, run_units
 from legible.features import deciles

@@ -9,10 +9,10 @@ import pytest
 from gymnasium import spaces
 
 import mirror_world
+from lab.reproduction.random_baselines import random_tests
 from legible.engines import LocalProcesses
 from legible.environments import EnvironmentSpec
 from legible.evaluation import evaluate, play_on_same_seeds
-from legible.evaluation.baselines import random_tests
 from legible.evaluation.changes import NEVER, first_changes
 from legible.evaluation.pairs import PairedPlay
 from legible.evaluation.racing import Race, Rung, changes_for_power, is_dropped, is_sure, is_worth_confirming

@@ -7,9 +7,9 @@ import pytest
 
 import seen_worlds
 from drawn_play import SETUP, DrawnPlay
+from lab.reproduction.random_baselines import REGIONS, RandomTestChooser, random_rule_sets, random_tests
 from legible.environments import EnvironmentSpec, map_features, with_features
 from legible.errors import LegibleError
-from legible.evaluation.baselines import REGIONS, RandomTestChooser, random_rule_sets, random_tests
 from legible.evaluation.recorded import ROWS, STEPS, EpisodeRecord, RecordedEpisodes, _is_same_reversed, find_repetition
 from legible.evaluation.units import UNGUIDED, Setup, Unit, _count_slots, record_alone, record_unit, usual_rows
 from legible.play import adapt_policy

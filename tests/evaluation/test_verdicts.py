@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from drawn_play import LENGTH, SETUP, DrawnPlay, always, evaluation_of, noise, rule, rule_set
+from lab.reproduction.random_baselines import RandomTest
 from legible.evaluation import Sample
-from legible.evaluation.baselines import RandomTest
 from legible.evaluation.objectives import ConstraintCheck
 from legible.evaluation.screening import _make_verdicts, _Screening, screen
 from legible.evaluation.statistics import Effect, standard_error, welch

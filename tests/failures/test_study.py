@@ -1,12 +1,10 @@
 """Failures as a step of a study: kept, read again, shown in terminal, JSON and report."""
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 
-from legible import cli
 from legible.engines import InProcess
 from legible.failures import Failures
 from legible.play import STAGES
@@ -31,20 +29,12 @@ def test_the_step_is_kept(explained: Study) -> None:
     assert {one.cause.kind for one in again.failures.diagnoses} <= KINDS
 
 
-def test_everything_is_shown(
-    explained: Study, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def legible(*words: str) -> str:
-        monkeypatch.setattr(sys, "argv", ["legible", "show", str(explained.folder), "failures", "--trust", *words])
-        with pytest.raises(SystemExit) as left:
-            cli.main()
-        assert not left.value.code
-        return capsys.readouterr().out
-
-    data = json.loads(legible("--json"))
+def test_everything_is_shown(explained: Study, legible) -> None:
+    show = ("show", explained.folder, "failures", "--trust")
+    data = json.loads(legible(*show, "--json").out)
     assert data["episodes"] == explained.settings.references.episodes
     assert {one["kind"] for one in data["causes"]} <= KINDS
-    assert "held-out episodes" in " ".join(legible().split())
+    assert "held-out episodes" in " ".join(legible(*show).out.split())
     assert "Why it fails" in write_report(explained).read_text(encoding="utf-8")
 
 

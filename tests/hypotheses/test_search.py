@@ -233,6 +233,7 @@ def test_the_same_seed_gives_the_same_search() -> None:
     assert drive(source_input(3000, most_conditions=2)) == drive(source_input(3000, most_conditions=2))
 
 
+@pytest.mark.slow
 def test_a_weakness_that_no_mined_rule_describes(tmp_path: Path) -> None:
     """The policy never goes left, so that no rule mined from it says so."""
     settings = StudySettings(

@@ -115,6 +115,7 @@ def null_world(world: int) -> tuple[DrawnPlay, list[RuleSet]]:
     return DrawnPlay(draws, world=world), [rule_set(number) for number in range(20)]
 
 
+@pytest.mark.statistical
 def test_the_composition_is_empty_if_nothing_helps() -> None:
     empty = []
     for world in range(120):

@@ -1,14 +1,12 @@
 """Mistakes as a step of a study: kept, resumed, shown in terminal and report."""
 
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from legible import cli
 from legible.engines import InProcess
 from legible.environments import EnvironmentSpec
 from legible.errors import LegibleError
@@ -109,21 +107,14 @@ def test_an_environment_that_cannot_be_branched_has_a_clear_line(tmp_path: Path,
         rollout_setup(study)
 
 
-def test_the_command(pacman: Study, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def legible(*words: str) -> str:
-        monkeypatch.setattr(sys, "argv", ["legible", "show", str(pacman.folder), "mistakes", *words])
-        with pytest.raises(SystemExit) as left:
-            cli.main()
-        assert not left.value.code
-        return capsys.readouterr().out
-
-    printed = json.loads(legible("--json"))
+def test_the_command(pacman: Study, legible) -> None:
+    printed = json.loads(legible("show", pacman.folder, "mistakes", "--json").out)
     assert printed["branching"] == "rows"
     assert printed["share"].keys() == printed["headroom"].keys() == {"mean", "low", "high"}
     assert {"mistakes", "decisions", "steps_played"} <= printed.keys()
     assert printed["mistakes"][0].keys() == {"seed", "step", "action", "better", "gain", "low", "high"}
     assert printed["mistakes"][0]["low"] > 0
-    said = " ".join(legible().split())
+    said = " ".join(legible("show", pacman.folder, "mistakes").out.split())
     assert "decisions by trying every choice" in said
     assert " 5. Episode" in said or len(printed["mistakes"]) < 5
     assert " 6. Episode" not in said

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 import torch
 
-from legible import cli
 from legible.environments import EnvironmentSpec, map_features
 from legible.environments.atari import MOST_ALIKE, ObjectReader
 from legible.environments.spaces import UnfitEnvironmentError
@@ -45,15 +44,6 @@ def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]
     sys.modules.pop("freeway", None)
 
 
-def told_by(words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    monkeypatch.setattr(sys, "argv", ["legible", *words])
-    with pytest.raises(SystemExit) as left:
-        cli.main()
-    assert not left.value.code
-    told: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return told
-
-
 def check_told(told: dict[str, Any], height: int) -> None:
     assert told["features"] == ["chicken.height", "car.quarter"]
     (weakness,) = told["weaknesses"]
@@ -64,10 +54,8 @@ def check_told(told: dict[str, Any], height: int) -> None:
 
 
 @pytest.mark.slow
-def test_a_fault_of_a_network_that_sees_pictures(
-    page: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    check_told(told_by([*page, *OPTIONS, "--rule", "+UP <- chicken.height>125"], monkeypatch, capsys), 125)
+def test_a_fault_of_a_network_that_sees_pictures(page: list[str], legible) -> None:
+    check_told(json.loads(legible(*page, *OPTIONS, "--rule", "+UP <- chicken.height>125").out), 125)
     study = open_study("freeway")
     assert study.mining.rules
     report = Path("freeway/report.html").read_text(encoding="utf-8")
@@ -109,9 +97,7 @@ def save_network_of_sb3(path: Path, environment: EnvironmentSpec) -> None:
 
 
 @pytest.mark.slow
-def test_a_fault_of_a_network_of_stable_baselines3(
-    page: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_fault_of_a_network_of_stable_baselines3(page: list[str], legible) -> None:
     save_network_of_sb3(Path("dqn.zip"), EnvironmentSpec("ALE/Freeway-v5", {"frameskip": 8}))
     of_the_page = page[page.index("--features") :]
     colours = of_the_page.index('obs_type="grayscale"')
@@ -119,7 +105,7 @@ def test_a_fault_of_a_network_of_stable_baselines3(
     kept = [word for i, word in enumerate(of_the_page) if i not in {colours - 1, colours, frames - 1, frames}]
     # Yellow cars in the upper lanes drive it down as well.
     words = ["run", "ALE/Freeway-v5", "dqn.zip", *kept, *OPTIONS, "--rule", "+UP <- chicken.height>60"]
-    check_told(told_by(words, monkeypatch, capsys), 60)
+    check_told(json.loads(legible(*words).out), 60)
     assert "data:image/" in Path("freeway/report.html").read_text(encoding="utf-8")
 
 

@@ -4,7 +4,6 @@ Every policy has a fault that a rule about these features can name; studies are 
 """
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ import torch
 
 import seen_worlds
 import turning_world
-from legible import cli
 from legible.engines import InProcess
 from legible.environments import EnvironmentSpec, FeaturedSpec, UntrustedCodeError
 from legible.errors import LegibleError
@@ -174,19 +172,12 @@ def test_what_goes_wrong_is_said_in_one_line(tmp_path: Path, features: str, erro
 
 
 @pytest.mark.slow
-def test_a_run_names_the_features_that_it_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_names_the_features_that_it_used(tmp_path: Path, legible) -> None:
     settings = tmp_path / "settings.toml"
     settings.write_text(small(episodes=12, sources="mined").to_toml(), encoding="utf-8")
     policy, features = "seen_worlds:dark_or_bright", "seen_worlds:thing_in_picture"
     words = f"run {PICTURES} {policy} --features {features} --policy-output values --workers 1 --json"
-    files = f"--settings {settings} --out {tmp_path / 'out'}"
-    monkeypatch.setattr(sys, "argv", ["legible", *words.split(), *files.split()])
-    with pytest.raises(SystemExit) as left:
-        cli.main()
-    assert not left.value.code
-    told = json.loads(capsys.readouterr().out)
+    told = json.loads(legible(*words.split(), "--settings", settings, "--out", tmp_path / "out").out)
     assert told["features"] == ["thing.row", "thing.column"]
     assert f"--features {features}" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
 

@@ -19,7 +19,6 @@ from legible.training.rules import (
     RuleSettings,
     TrainingRules,
     guided_shift,
-    margin_gradient,
     margin_loss,
     read_rules,
 )
@@ -83,7 +82,6 @@ def test_margin_loss_worked_by_hand() -> None:
     # C enforced: max(1 + m, 3 + m, 2) − 2; B blocked: 3 + m − 2; no rule; A enforced and 2 ahead already.
     assert margin_loss(scores, free, 0.5, WHOLE).tolist() == [1.5, 1.5, 0.0, 0.0]
     assert margin_loss(scores, free, 3.0, WHOLE).tolist() == [4.0, 4.0, 0.0, 1.0]
-    assert margin_gradient(scores, free, 3.0).tolist() == [[0, 1, -1], [0, 1, -1], [0, 0, 0], [-1, 1, 0]]
     # DQfD's formula, where one action is enforced.
     dqfd = (scores + 0.8 * (torch.arange(3) != 2)).max(dim=1).values - scores[:, 2]
     enforced = torch.tensor([[False, False, True]]).expand(4, 3)
@@ -91,15 +89,6 @@ def test_margin_loss_worked_by_hand() -> None:
     # Two groups: 1 − 0 and 3 − 2.
     scores, free = torch.tensor([[1.0, 0.0, 0.0, 2.0, 3.0]]), torch.tensor([[False, True, True, True, False]])
     assert margin_loss(scores, free, 0.0, (0, 2, 5)).tolist() == [2.0]
-
-
-def test_margin_gradient_is_that_of_the_loss() -> None:
-    generator = torch.Generator().manual_seed(0)
-    scores = torch.randn((50, 5), generator=generator, requires_grad=True)
-    free = torch.rand((50, 5), generator=generator) < 0.6
-    free[:, 0] |= ~free.any(dim=1)
-    margin_loss(scores, free, 0.7, (0, 5)).sum().backward()
-    torch.testing.assert_close(scores.grad, margin_gradient(scores.detach(), free, 0.7))
 
 
 @pytest.mark.parametrize("share", [0.0, 0.25, 0.9, 1.0])

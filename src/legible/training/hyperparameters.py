@@ -29,29 +29,6 @@ class DqnSettings:
     hidden: tuple[int, ...] = (64, 64)  # units of the hidden layers, with ReLU
     n_envs: int = 1  # environments of a policy
 
-    @property
-    def updates_per_phase(self) -> int:
-        """Updates in a round."""
-        return self.gradient_steps if self.gradient_steps >= 0 else self.steps_per_phase
-
-    @property
-    def steps_per_phase(self) -> int:
-        """Environment steps of a policy between two rounds of updates."""
-        return self.train_freq * self.n_envs
-
-    @property
-    def calls_per_target_update(self) -> int:
-        """Steps of every environment between two updates of the target network."""
-        return max(self.target_update_interval // self.n_envs, 1)
-
-    def epsilon(self, steps: int, total_steps: int) -> float:
-        """Return ε after a number of environment steps."""
-        done = steps / total_steps
-        if done > self.exploration_fraction:
-            return self.exploration_final_eps
-        change = self.exploration_final_eps - self.exploration_initial_eps
-        return self.exploration_initial_eps + done * change / self.exploration_fraction
-
 
 @dataclass(frozen=True)
 class PpoSettings:

@@ -4,7 +4,7 @@
 - `RuleSettings`: the schedule by which they fade out, and their margin loss.
 - `RuleMasks`: the choices that the rules allow in the states of a batch.
 - `guided_shift`: a shift of logits with which a policy follows the rules in a share of its actions.
-- `margin_loss`, `margin_gradient`: a penalty on high scores of forbidden choices.
+- `margin_loss`: a penalty on high scores of forbidden choices.
 
 Algorithms only ask which choices the rules *allow* in a state (Algorithm 1): the enforced one where positive rules
 agree on one, else all that no negative rule blocks, else all. So enforcing and blocking are one case: the margin loss
@@ -242,14 +242,6 @@ def margin_loss(scores: Tensor, allowed: Tensor, margin: float, starts: Sequence
         best = own.masked_fill(~free, -torch.inf).max(dim=-1).values
         losses.append((forbidden + margin - best).clamp(min=0.0))
     return torch.stack(losses).sum(dim=0)
-
-
-def margin_gradient(scores: Tensor, allowed: Tensor, margin: float) -> Tensor:
-    """Return the gradient of every row's `margin_loss` with respect to its scores, for one group of choices."""
-    forbidden, worst = scores.masked_fill(allowed, -torch.inf).max(dim=-1, keepdim=True)
-    best, chosen = scores.masked_fill(~allowed, -torch.inf).max(dim=-1, keepdim=True)
-    slopes = (forbidden + margin > best).to(scores.dtype)
-    return torch.zeros_like(scores).scatter_(-1, worst, slopes).scatter_add_(-1, chosen, -slopes)
 
 
 # --- Reading ---------------------------------------------------------------------------------------------------------

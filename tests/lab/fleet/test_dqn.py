@@ -10,7 +10,7 @@ from stable_baselines3.common.utils import LinearSchedule
 from clue_env import Still
 from lab.fleet.adam import Adam
 from lab.fleet.checkpoint import load_checkpoint, save_checkpoint
-from lab.fleet.dqn import DqnFleet
+from lab.fleet.dqn import DqnFleet, epsilon_after
 from lab.fleet.networks import layer_views, row_of_layers
 from lab.fleet.slots import FleetError, make_training_slots
 from legible.environments import EnvironmentSpec
@@ -126,7 +126,7 @@ def test_schedule_is_that_of_stable_baselines3() -> None:
     total = 10_000
     schedule = LinearSchedule(1.0, 0.05, 0.5)
     for steps in (0, 8, 1234, 4999, 5000, 5001, 9000, 10_000):
-        assert SETTINGS.epsilon(steps, total) == pytest.approx(schedule(1.0 - steps / total), abs=1e-9)
+        assert epsilon_after(SETTINGS, steps, total) == pytest.approx(schedule(1.0 - steps / total), abs=1e-9)
 
 
 def test_counts_of_steps_updates_and_target_changes_are_those_of_stable_baselines3() -> None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from lab.experiments import train_zoo
-from lab.fleet.dqn import DqnFleet
+from lab.fleet.dqn import DqnFleet, epsilon_after
 from lab.fleet.networks import forward
 from lab.fleet.plan import FleetPlan, make_fleet, policies_of, save_to_zoo
 from lab.fleet.slots import FleetError
@@ -67,7 +67,7 @@ def test_extended_training_begins_with_the_policies_and_nothing_else(tmp_path) -
     assert longer.networks.mean.abs().sum() == 0
     assert (longer.steps, longer.updates) == (0, 0)
     longer.learn(max_phases=2)
-    assert longer.epsilon == pytest.approx(DQN.epsilon(longer.steps, 240))
+    assert longer.epsilon == pytest.approx(epsilon_after(DQN, longer.steps, 240))
     first = make_fleet(PLAN)
     first.learn(max_phases=2)
     # Other random numbers than the first training had.

@@ -9,6 +9,7 @@ import torch
 
 from lab.fleet.checkpoint import load_checkpoint, save_checkpoint
 from lab.fleet.dqn import DqnFleet
+from lab.fleet.gradient_step import margin_gradient
 from lab.fleet.networks import forward
 from lab.fleet.plan import FleetPlan, make_fleet, policies_of, save_to_zoo
 from lab.fleet.ppo import PpoFleet
@@ -215,3 +216,16 @@ def test_programs_of_the_repository_train_with_rules(tmp_path, space, monkeypatc
     printed = capsys.readouterr().out
     for name in ("extended, 64 steps: ", "rules, 64 steps: ", "rules, margin 1, weight 0.5, 64 steps: "):
         assert name in printed
+
+
+def test_margin_gradient_is_that_of_the_loss() -> None:
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randn((50, 5), generator=generator, requires_grad=True)
+    free = torch.rand((50, 5), generator=generator) < 0.6
+    free[:, 0] |= ~free.any(dim=1)
+    margin_loss(scores, free, 0.7, (0, 5)).sum().backward()
+    torch.testing.assert_close(scores.grad, margin_gradient(scores.detach(), free, 0.7))
+    # Nothing is 3 ahead: 1 + 3 and 3 + 3 against 2; no rule; A is 2 ahead of B, less than 3.
+    scores = torch.tensor([[1.0, 3.0, 2.0], [1.0, 3.0, 2.0], [1.0, 3.0, 2.0], [5.0, 3.0, 2.0]])
+    free = torch.tensor([[False, False, True], [True, False, True], [True, True, True], [True, False, False]])
+    assert margin_gradient(scores, free, 3.0).tolist() == [[0, 1, -1], [0, 1, -1], [0, 0, 0], [-1, 1, 0]]

@@ -56,7 +56,7 @@ def fleet_curves() -> np.ndarray:
     fleet = DqnFleet(slots, list(range(SEEDS)), SETTINGS, STEPS)
     windows = []
     for _ in range(WINDOWS):
-        fleet.learn(max_phases=STEPS // WINDOWS // SETTINGS.steps_per_phase)
+        fleet.learn(max_phases=STEPS // WINDOWS // fleet.steps_per_phase)
         windows.append(fleet.progress().mean_returns)
     assert fleet.done
     return np.array(windows).T
