@@ -1,7 +1,9 @@
 """The steps that split gains: parts add up to the effects and gains that the study quotes."""
 
 import json
+import shutil
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -59,3 +61,12 @@ def test_ledgers_are_shown(
     assert data["ledgers"][0]["times"]
     assert "Where the gain comes from" in " ".join(show("mistakes").split())
     assert len(json.loads(show("verdict", "--json"))["weakness_ledgers"]) == len(pacman_study.weaknesses)
+
+
+def test_ledgers_go_with_the_weaknesses_that_they_split(pacman_study: Study, tmp_path: Path) -> None:
+    shutil.copytree(pacman_study.folder, tmp_path / "copy")
+    study = Study.open(tmp_path / "copy", trust=True, engine=InProcess())
+    assert study.has("weakness ledgers")
+    study._forget({"summary"})  # as after more tests
+    assert not study.has("weakness ledgers")
+    assert study.has("mistake ledgers")

@@ -327,22 +327,6 @@ for _step in (
         stages=("explanation",),
     ),
     Step(
-        "weakness ledgers",
-        "the gains of the weaknesses have not been split",
-        "weakness-ledgers.npz",
-        split_weaknesses,
-        needs=("improvement",),
-        stages=("confirmation",),
-    ),
-    Step(
-        "mistake ledgers",
-        "the gains of the mistakes have not been split",
-        "mistake-ledgers.npz",
-        split_mistakes,
-        needs=("mistakes",),
-        stages=("mistakes",),
-    ),
-    Step(
         "failures",
         "failures have not been explained",
         "failures.npz",
@@ -356,6 +340,22 @@ for _step in (
         "figures.npz",
         summarise,
         needs=("improvement", "references"),
+    ),
+    Step(
+        "weakness ledgers",
+        "the gains of the weaknesses have not been split",
+        "weakness-ledgers.npz",
+        split_weaknesses,
+        needs=("improvement", "summary"),
+        stages=("confirmation",),
+    ),
+    Step(
+        "mistake ledgers",
+        "the gains of the mistakes have not been split",
+        "mistake-ledgers.npz",
+        split_mistakes,
+        needs=("mistakes",),
+        stages=("mistakes",),
     ),
 ):
     register_step(_step)

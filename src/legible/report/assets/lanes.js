@@ -42,6 +42,7 @@ function addActionLanes(player) {
   if (used.length < 2 || used.length > ACTION_COLOURS.length) return; // continuous actions are traces
   const colours = new Map(used.map((action, i) => [action, ACTION_COLOURS[i]]));
   const tracks = [...player.root.querySelectorAll(".line > .track")];
+  const differs = replay.sides.some((side, i) => wanted[i].some((action, t) => action !== side.actions[t]));
   const painters = replay.sides.map((side, i) => {
     const differ = wanted[i].filter((action, t) => action !== side.actions[t]).length;
     const canvas = make("canvas", { role: "img", "aria-label": `Actions: wanted (upper half) and done (lower half); they differ in ${differ} of ${side.actions.length} steps` });
@@ -56,7 +57,8 @@ function addActionLanes(player) {
   });
   player.root.addEventListener("step", () => painters.forEach((paint) => paint()));
   const chips = used.map((action) => make("span", {}, make("i", { style: `background:${colours.get(action)}` }), replay.actions[action]));
-  player.root.querySelector(".line").after(make("div", { class: "legend actions" }, ...chips, make("span", {}, "upper half: wanted by the policy, lower half: done")));
+  player.root.querySelector(".line").after(make("div", { class: "legend actions" }, ...chips,
+    ...(differs ? [make("span", {}, "upper half: wanted by the policy, lower half: done")] : [])));
 }
 
 function addBands(player) {
