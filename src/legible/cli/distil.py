@@ -60,6 +60,14 @@ def distil(choice: StudyChoice, rounds: int | None, force: bool, env: str | None
         _distil_once(choice, learning, env, force=force)
 
 
+_DIFFERENCES = {
+    "guided": "Guided against the policy alone",
+    "distilled": "Distilled against the policy alone",
+    "distilled against guided": "Distilled against guided",
+}
+"""The differences of `legible.distillation.figures.DistillationComparison.effects`, in words."""
+
+
 # --- Once ------------------------------------------------------------------------------------------------------------
 
 
@@ -111,11 +119,11 @@ def _print_distillation(found: Distillation, path: Path) -> None:
     header, *lines = zip(columns, *rows, strict=True)
     console.print(f"[bold]{found.verdict()}[/]", soft_wrap=True)
     console.print(table(header, lines))
-    for name, effects in found.comparison.effects().items():
-        effect = effects["mean"]
-        against = "" if "against" in name else " against the policy alone"
+    differences = found.comparison.effects()
+    for name, words in _DIFFERENCES.items():
+        effect = differences[name]["mean"]
         interval = f"{signed(effect.mean)} (95 % CI {signed(effect.low)} to {signed(effect.high)})"
-        console.print(f"{name.capitalize()}{against}, same seeds: {interval}", markup=False)
+        console.print(f"{words}, same seeds: {interval}", markup=False)
     console.print(found.rules_sentence(), soft_wrap=True)
     for rule in found.still_broken[:MOST_BROKEN_RULES]:
         console.print(

@@ -240,10 +240,10 @@ def _print_weaknesses(study: Study) -> None:
     )
     suspected = sorted((v for v in evaluation.weaknesses if not v.is_confirmed), key=lambda v: v.p)
     rows, shown = [], set()
-    actions = len(study.space.actions) if study.space.is_discrete else 0
+    n_actions = len(study.space.actions) if study.space.is_discrete else 0
     for verdict in (*evaluation.confirmed, *suspected):
-        key = verdict.rule_set.advice_key(actions)
-        if key in shown:
+        key = verdict.rule_set.advice_key(n_actions)
+        if key in shown:  # rule sets that give the same advice are listed once
             continue
         shown.add(key)
         confirmation = verdict.confirmation
@@ -254,8 +254,8 @@ def _print_weaknesses(study: Study) -> None:
             effect = f"{signed(found.mean)}\n({signed(found.low)} to {signed(found.high)})"
             tests = f"{p_value(verdict.p, 'p')}\n{p_value(confirmation.q, 'q')}"
         rare = confirmation is not None and confirmation.is_too_rare
-        no = "negligible" if evaluation.relevance(verdict) == "negligible" else "no"
-        confirmed = "yes" if verdict.is_confirmed else "too few changed episodes" if rare else no
+        rejection = "negligible" if evaluation.relevance(verdict) == "negligible" else "no"
+        confirmed = "yes" if verdict.is_confirmed else "too few changed episodes" if rare else rejection
         rows.append((_advice(study, verdict.rule_set), effect, tests, confirmed))
     if rows:
         columns = ("Guided by", "Effect (95 % CI)", "Tests", "Confirmed")
