@@ -317,27 +317,31 @@ def race(
     """Race every treatment of the setup and every rule set of the sources; parameters as for `evaluate`."""
 
     @cache
-    def begin() -> tuple[Race, Repetition]:
-        """Begin the race, after all searches."""
+    def open_race_once() -> tuple[Race, Repetition]:
+        """Open the race when it is first needed, after all searches."""
         opened, repetition = _open_race(setup, seed, "racing", settings, run, on_episodes)
         opened.enter(setup.treatments)
         return opened, repetition
 
+    def measure(named: Sequence[Named]) -> list[MeasuredEffect]:
+        return open_race_once()[0].measure(named)
+
+    def add_loss(loss: float) -> None:
+        worst.add([-loss])  # a difference, guided minus unguided
+
     worst = WorstLoss(settings.worst_loss)
-    explore = make_explore(setup, seed, settings, run, on_episodes)
-    # The race begins only when it is needed.
-    run_sources(sources or {}, lambda named: begin()[0].measure(named), explore, lambda loss: worst.add([-loss]))  # noqa: PLW0108
-    finished, repetition = begin()
-    finished.record.extend(1)  # the unguided policy is measured even if there is nothing to compare it with
-    repetition = finished.counted(repetition)
-    worst.add([-finished.worst_loss(entry) for entry in finished.entries])
-    candidates = _find_candidates(finished, settings)
-    verdicts = _make_verdicts(finished, candidates, settings.alpha)
+    run_sources(sources or {}, measure, make_explore(setup, seed, settings, run, on_episodes), add_loss)
+    current, repetition = open_race_once()
+    current.record.extend(1)  # the unguided policy is measured even if there is nothing to compare it with
+    repetition = current.counted(repetition)
+    worst.add([-current.worst_loss(entry) for entry in current.entries])
+    candidates = _find_candidates(current, settings)
+    verdicts = _make_verdicts(current, candidates, settings.alpha)
     evaluation = Evaluation(
-        Sample.of(finished.record.result),
+        Sample.of(current.record.result),
         tuple(verdicts),
         settings,
-        unguided_steps=repetition.steps + int(finished.record.result.lengths.sum()),
+        unguided_steps=repetition.steps + int(current.record.result.lengths.sum()),
         repetition=repetition,
         worst_loss=worst.size,
     )
@@ -345,18 +349,10 @@ def race(
         return evaluation
     if on_candidates is not None:
         on_candidates([verdicts[i] for i in candidates])
-    expected = []
-    for i in candidates:
-        entry = finished.entries[i]
-        difference = finished.evidence(entry).difference - settings.smallest_effect
-        error = finished.standing(entry).error
-        needed = changes_for_power(
-            verdicts[i].changed_episodes or 0, difference, error, len(candidates), settings.alpha
-        )
-        excluding = finished.changes_to_exclude(entry, worst, len(candidates)) if settings.until_excluded else 0
-        expected.append(Expectation(finished.share(entry), needed, excluding))
-    most = max((math.ceil(OVERSAMPLING * one.excluding / one.share) for one in expected if one.excluding), default=0)
-    seeds = max(settings.confirmation_seeds, min(most, settings.most_excluding_seeds))
+    expected = _expectations(current, candidates, worst, settings)
+    # Seeds that exclude, for every candidate, losses too rare to have been seen and large enough to cancel its gain.
+    excluding_seeds = [math.ceil(OVERSAMPLING * one.excluding / one.share) for one in expected if one.excluding]
+    seeds = max(settings.confirmation_seeds, min(max(excluding_seeds, default=0), settings.most_excluding_seeds))
     played = confirm(
         replace(setup, treatments=(), rows=repetition.rows),
         repetition,
@@ -370,7 +366,7 @@ def race(
     )
     for block in range(len(played.blocks.results) - 1):
         guided, base = reversed(played.blocks.pair(block))
-        worst.add(finished.objective.differences(guided, base))
+        worst.add(current.objective.differences(guided, base))
     for i, confirmation, steps in zip(candidates, played.confirmations, played.steps, strict=True):
         verdicts[i] = replace(
             verdicts[i],
@@ -401,6 +397,20 @@ def _find_candidates(finished: Race, settings: EvaluationSettings) -> list[int]:
             contenders.append(Contender(tuple(entry.found_by), worth, finished.pairs(entry)))
     chosen = choose_contenders(contenders, settings.most_confirmed, limits_mined=settings.most_raced > 0)
     return [passed[k] for k in chosen]
+
+
+def _expectations(
+    finished: Race, candidates: Sequence[int], worst: WorstLoss, settings: EvaluationSettings
+) -> list[Expectation]:
+    """Return the expected results of the candidates on held-out seeds, estimated from the race."""
+    expected = []
+    for entry in (finished.entries[i] for i in candidates):
+        difference = finished.evidence(entry).difference - settings.smallest_effect
+        changed, error = int(finished.pairs(entry).changed.sum()), finished.standing(entry).error
+        needed = changes_for_power(changed, difference, error, len(candidates), settings.alpha)
+        excluding = finished.changes_to_exclude(entry, worst, len(candidates)) if settings.until_excluded else 0
+        expected.append(Expectation(finished.share(entry), needed, excluding))
+    return expected
 
 
 def changes_for_power(changed: int, difference: float, error: float, tests: int, alpha: float) -> int:

@@ -258,7 +258,7 @@ class Evaluation(Displayed):
     def confirmed(self) -> tuple[Verdict, ...]:
         """The weaknesses that held-out seeds confirm, the largest effect in the race first.
 
-        The race has other seeds than the effects that are quoted, so none of these is overstated because it comes first.
+        The race has other seeds than the effects that are quoted, so the first one is not overstated by this order.
         """
         return tuple(sorted((v for v in self.verdicts if v.is_confirmed), key=lambda v: -v.difference))
 
@@ -354,6 +354,7 @@ def _make_row(verdict: Verdict, space: FeatureSpace) -> dict[str, Any]:
         effect = verdict.confirmation.effect
         row |= {"effect": effect.mean, "low": effect.low, "high": effect.high, "q_confirmed": verdict.confirmation.q}
         if effect.detectable is not None:
+            # What held-out seeds could have shown replaces what the race could have shown.
             row |= {"detectable": effect.detectable, "changed_on_fresh_seeds": effect.changed, "seeds": effect.seeds}
         row["too_rare"] = verdict.confirmation.is_too_rare
         if verdict.confirmation.rare_losses is not None:
