@@ -196,6 +196,7 @@ def _baseline_problems(improvement: Improvement | None, references: References |
     if improvement is None or references is None:
         return []
     words, blocks = _words_of(improvement), improvement.final_blocks
+    # The policy itself, played the other way (sampled instead of greedy, for instance), has its own sentence.
     others = [reference for reference in references.quoted if reference.reference.kind != "way"]
     best = others[0] if others else None
     own, guided = words.of(blocks.base), words.of(blocks.results[-1])
