@@ -281,6 +281,10 @@ def best_condition(
     """Return the condition with gain > 0 and the largest gain × importance: feature, operator, value, p, n.
 
     The feature is -1 if no condition gains. Ties are decided by the gain, then by the order of features and values.
+
+    `counts[1, t]` is the number of the P positives, `counts[0, t]` that of the N negatives, that pass test t. The tests
+    of feature f begin at `first_test[f]`, one for each value v but the last: "f ≤ v" if the feature is ordinal, "f = v"
+    if it is nominal. The last value of a nominal feature has the rows that no other value has.
     """
     best = (-1, EQUAL, 0, P, N)
     best_product, best_gain = 0.0, 0.0
@@ -291,13 +295,13 @@ def best_condition(
             operator, p, n = EQUAL, p_left, n_left
             if value < last:
                 p, n = counts[1, first + value], counts[0, first + value]
+            if ordinal:
+                operator = AT_MOST
+                if p * N < n * P:  # the other side of the threshold gains
+                    operator, p, n = ABOVE, P - p, N - n
+            else:
                 p_left -= p
                 n_left -= n
-            if ordinal:
-                p_left, n_left = P, N
-                operator = AT_MOST
-                if p * N < n * P:  # then it is the other side that gains
-                    operator, p, n = ABOVE, P - p, N - n
             if p * N <= n * P:  # gain ≤ 0, decided in whole numbers
                 continue
             gain = foil_gain(p, n, P, N)
