@@ -206,20 +206,21 @@ def mend(
 ) -> Mending:
     """Study a policy, distil the guided policy into its network, study that network, and so on.
 
-    It ends after this many rounds, when a round confirms neither a weakness nor that its rules together help, or when a
-    network is not better than the one that its round began with. Everything is kept in the folder; stopped at any time,
-    it goes on when it is called again.
+    It ends after the last of `rounds`, when a round confirms neither a weakness nor that its rules together help, or
+    when a network is not better than the policy that its round began with. Everything is kept in the folder: a mending
+    that was stopped continues when `mend` is called again.
 
     Parameters
     ----------
     folder
         Where everything is kept. A folder that holds something else is refused.
     environment, policy
-        As for `legible.Study`; without them, the folder of a mending that was begun is gone on with.
+        As for `legible.Study`; without them, the mending in the folder is continued.
     rounds
-        Rounds at most, by default 3; a mending that was begun goes on to as many as it was begun with.
+        Maximum number of rounds, by default 3; a mending that is continued keeps its own unless another is given.
     seed
-        Decides everything that is random. Every round's study has a seed of its own that follows from it.
+        Random seed; the study of round k has seed + k - 1. Ignored if a mending is continued without `environment` and
+        `policy`, which keeps its own seed.
     distillation
         How networks learn.
     engine
@@ -251,7 +252,7 @@ def mend(
     with _locked(place), engine or LocalProcesses() as running:
         rounds = _claim(place, seed, distillation, rounds)
         work = _Work(place, spec, policy, seed, distillation, running, progress, on_round, on_study, study)
-        with _nothing_left_of_a_refusal(place):
+        with _remove_files_if_refused(place):
             work.study(1)
         found: list[MendedRound] = []
         stopped = ""
@@ -274,7 +275,7 @@ def _begun(place: Path, *, trust: bool) -> dict[str, Any]:
 
 
 def _claim(place: Path, seed: int, distillation: DistillationSettings | None, rounds: int | None) -> int:
-    """Make the folder that of a mending, or check that it is; returns how many rounds there are at most."""
+    """Make ``mend.json``, or check that it belongs to the same mending; return the maximum number of rounds."""
     file = place / "mend.json"
     identity = {"seed": seed, "distillation": None if distillation is None else asdict(distillation)}
     if file.is_file():
@@ -332,8 +333,8 @@ def _locked(place: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _nothing_left_of_a_refusal(place: Path) -> Iterator[None]:
-    """Remove the folder where what was given is refused before there is a first study."""
+def _remove_files_if_refused(place: Path) -> Iterator[None]:
+    """Remove the folder if the arguments are refused before the first study exists."""
     try:
         yield
     except LegibleError:
