@@ -122,7 +122,7 @@ class GuidedPolicy(Displayed):
         self.n_actions = self._scored.n_actions
         self.kind: ScoreKind = policy.kind if space.is_discrete else "none"
         self.reads_rows = self.features is not None
-        self.recurrent = space.derived is not None
+        self.recurrent = space.derived is not None  # derived features may depend on earlier steps
         self.stochastic = bool(getattr(self._scored, "stochastic", self.kind == "log-probabilities"))
         self._compiled = CompiledRules.compile([self.rules])
         self._rng = np.random.default_rng(seed)
