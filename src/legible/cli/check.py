@@ -198,8 +198,8 @@ def _lines(found: PolicyDescription) -> list[tuple[str, str]]:
 def _environment(found: PolicyDescription) -> str:
     if found.env_id is None:
         return "not said"
-    told = f"{found.env_id}, says {found.env_id_from}"
+    recorded = f"{found.env_id}, says {found.env_id_from}"
     if found.todays_env_id is None:
-        return told
+        return recorded
     changes = "; ".join(found.env_changes) or "nothing that shows"
-    return f"{told}; today {found.todays_env_id}. What changed: {changes}"
+    return f"{recorded}; today {found.todays_env_id}. What changed: {changes}"

@@ -52,7 +52,7 @@ def working(choice: StudyChoice) -> Iterator[Study]:
         for left_out in (*study.relations_left_out, *study.other_rules.left_out):
             say(f"Not used: {escape(left_out)}.")
         if study.observations_outside is not None and not choice.is_folder:
-            say(f"Mind: {escape(study.observations_outside)}.")
+            say(f"Warning: {escape(study.observations_outside)}.")
         statistics = getattr(getattr(study.policy, "normalisation", None), "source", None)
         if statistics and not choice.is_folder and not choice.normalisation:
             say(f"Observations are normalised with {escape(str(statistics))} (--normalisation none switches it off).")

@@ -211,8 +211,8 @@ def find_repetition(setup: Setup, seed: int, stage: str, run: Runner, *, progres
     """Play seeds of a stage twice, in other rows and units, and compare the episodes bit by bit.
 
     If they differ, the shape of the batch may be the reason: then the policy is asked about one state at a time. If the
-    episodes still differ, the environment or the policy draws random numbers that do not come from the seed. The name
-    of the episodes in progress is that of the stage, unless another is given.
+    episodes still differ, the environment or the policy draws random numbers that do not come from the seed. Progress
+    shows the name of the stage, unless another is given.
     """
     seeds = stage_seeds(seed, stage, 0, REPEATED_EPISODES)
     wide = usual_rows(setup.play)

@@ -145,7 +145,7 @@ class ReferenceChooser(CountingChooser):
         steps: NDArray[np.int64],
     ) -> tuple[NDArray[np.int64], NDArray[Any]]:
         """Return the choices and the actions of a baseline in all rows."""
-        if reference.kind == "way":
+        if reference.kind == "way":  # the policy itself, played in another way: sampled, greedy or exploring
             is_drawn = reference.way == "sampled"
             scores, wanted = query_policy(self._policy, observations, keys, steps, is_drawn)
             epsilon = EXPLORING if reference.way == "exploring" else 0.0

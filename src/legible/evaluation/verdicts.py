@@ -196,7 +196,7 @@ class Continuation:
     confirmed: int
 
     def sentence(self) -> str:
-        """Return what it tested and found."""
+        """Return the numbers of tested and confirmed rule sets in a sentence."""
         found = f"{self.confirmed} of them confirmed" if self.confirmed else "none of them confirmed"
         tested = f"{counted(self.tested, 'undecided rule set')} tested again on {number(self.seeds)} new seeds"
         return f"Continued: {tested} (level {number(self.level)}), {found}."

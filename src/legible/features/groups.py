@@ -87,7 +87,7 @@ class Regions:
     def scores(self, values: ArrayLike) -> NDArray[np.float64]:
         """Return ``float64[n, regions]``: the depth of each value in each region in spreads, negative outside.
 
-        Only the inner bound of the outer regions counts. The highest score, the first of equals, is that of the region
+        Only the inner bound of the outer regions counts. The highest score, the first of equals, belongs to the region
         of a value.
         """
         column = np.asarray(values, np.float32).astype(np.float64)[:, None]

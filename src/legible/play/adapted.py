@@ -213,6 +213,7 @@ class AdaptedPolicy:
     def _compute(
         self, observations: Observations, keys: NDArray[np.uint64] | None, steps: NDArray[np.int64] | None
     ) -> PolicyOutput:
+        """Return scores and actions: sampled with the keys if they are given and the policy is stochastic."""
         assert self.space is not None
         n, groups = len(observations), self.space.groups
         if self._has_part_scores:

@@ -94,12 +94,12 @@ class Experiences(Displayed):
             object.__setattr__(self, "endings", np.zeros(episodes, np.str_))
         if self.numbers is None:
             object.__setattr__(self, _NUMBERS, np.zeros((n, 0), np.int64))
-        parts = 0 if self.space.is_discrete else len(self.space.groups)
+        n_groups = 0 if self.space.is_discrete else len(self.space.groups)
         shapes = {
-            "actions": (n, parts) if parts else (n,),
+            "actions": (n, n_groups) if n_groups else (n,),
             "scores": (n, len(self.space.actions)),
             "episode_ids": (n,),
-            _NUMBERS: (n, parts),
+            _NUMBERS: (n, n_groups),
             "lengths": (episodes,),
             "seeds": (episodes,),
             "success": (episodes,),

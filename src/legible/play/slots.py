@@ -395,7 +395,7 @@ def make_slots(
     with ExitStack() as opened:
         slots = BatchSlots(opened.enter_context(closing(batch)), cost_name)
         slots.ending_reader, slots.term_reader = EndingReader(environment.name, endings), TermReader(environment.name)
-        opened.pop_all()  # they fit, so they stay open
+        opened.pop_all()  # the readers fit, so the environments stay open
     return slots
 
 

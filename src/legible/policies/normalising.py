@@ -132,7 +132,7 @@ def _with_goal_entries(
     if not (is_flat or is_plain) or policy.n_features != width:
         return policy, statistics
     space = spaces.Dict()
-    # Assigned afterwards: the constructor would sort the keys, and their order is that of the array.
+    # Assigned afterwards: the constructor would sort the keys, but they have the order of the array.
     space.spaces = {key: spaces.Box(-np.inf, np.inf, (part.n_features,), np.float32) for key, part in by_entry.items()}
     extractor = Combined({key: Flatten() for key in by_entry})
     if isinstance(policy, ActorPolicy):

@@ -107,9 +107,9 @@ def find_training(policy_path: Path, *, anywhere: bool = False) -> Training | No
     folder = _files_folder(policy_path.parent) if anywhere else _own_files_folder(policy_path)
     if folder is None:
         return None
-    said = {name: _read_yaml(folder / name) for name in _FILES if (folder / name).is_file()}
-    args, config = said.get("args.yml", {}), said.get("config.yml", {})
-    arguments = said.get("env_kwargs.yml") or args.get("env_kwargs") or {}
+    documents = {name: _read_yaml(folder / name) for name in _FILES if (folder / name).is_file()}
+    args, config = documents.get("args.yml", {}), documents.get("config.yml", {})
+    arguments = documents.get("env_kwargs.yml") or args.get("env_kwargs") or {}
     if not isinstance(arguments, dict):
         raise PolicyError(f"{folder}: env_kwargs must be a table")
     calls = [*_wrapper_calls(config.get("env_wrapper")), *_wrapper_calls(config.get("vec_env_wrapper"))]

@@ -80,11 +80,11 @@ def gather_mistakes(study: Study, first: int, room: int) -> MistakeSection | Non
     seen = study.decisions
     most = MOST_CARDS if is_drawn_from_state(study.environment) else MOST_PICTURE_CARDS
     groups = similar_mistakes(found.listed, seen)[:MOST_CARDS]
-    shown = _replays(study, [group[0] for group in groups[:most]], room // (2 * most))
+    replays = _replays(study, [group[0] for group in groups[:most]], room // (2 * most))
     cards: list[MistakeCard] = []
     kept: list[Any] = []
     for place, group in enumerate(groups):
-        replay = shown[place] if place < len(shown) else None
+        replay = replays[place] if place < len(replays) else None
         size = len(json.dumps(replay, separators=(",", ":")))
         number = None
         if replay is not None and size <= room:
@@ -134,7 +134,7 @@ def _replays(study: Study, mistakes: Sequence[Mistake], picture_budget: int) -> 
             "rules": [],
             "names": [f"It {third_person(did)}", f"Better: {better}"],
             "first": max(0, mistake.step - STEPS_BEFORE),
-            "parting": min(mistake.step, STEPS_BEFORE),
+            "branches_at": min(mistake.step, STEPS_BEFORE),
             "sides": sides,
         }
         made.append(None if None in sides else replay)

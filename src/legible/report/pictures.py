@@ -49,7 +49,7 @@ class SeedDots:
 def seed_dots(final: PlayedBlocks, replays: Mapping[int, int]) -> SeedDots | None:
     """Return the seeds of the final episodes; None without a guided policy.
 
-    `replays` are numbers of replays by seed.
+    `replays` maps seeds to the numbers of their replays.
     """
     if not final.setup.treatments:
         return None
@@ -60,8 +60,8 @@ def seed_dots(final: PlayedBlocks, replays: Mapping[int, int]) -> SeedDots | Non
     if not shown:
         return None
     low, high = (float(f([base[shown], guided[shown]])) for f in (np.min, np.max))
-    room = 0.03 * (high - low) or 0.5
-    scale = Scale(low - room, high + room)
+    margin = 0.03 * (high - low) or 0.5
+    scale = Scale(low - margin, high + margin)
     dots = []
     for i in reversed(shown):  # replays on top
         kind = "better" if guided[i] > base[i] else "worse" if guided[i] < base[i] else "same"

@@ -193,7 +193,7 @@ def _make_replay(
         "actions": words.words,
     }
     if rules is None:
-        return {**shown, "rules": [], "parting": 0, "sides": sides}
+        return {**shown, "rules": [], "branches_at": 0, "sides": sides}
     return {**shown, **_with_rules(pair, sides, rules, space)}
 
 
@@ -273,7 +273,7 @@ def _with_rules(
         "rules": [describe_rule(rules.rules[rule], space, "advice") for rule in used],
         "texts": [rules.rules[rule].text(space) for rule in used],
         "parts": [{"does": does, "when": [words for words, _ in when]} for does, when in parts],
-        "parting": int(apart[0]) if apart.size else shared,
+        "branches_at": int(apart[0]) if apart.size else shared,
         "traces": _traces(pair, [rules.rules[rule] for rule in used], space),
         "sides": sides,
     }

@@ -235,13 +235,17 @@ def _describe_with_presence(condition: Condition, conditions: Sequence[Condition
 
 
 def _merge_phrases(phrases: Sequence[str]) -> str | None:
-    """Merge phrases that differ in one place ("x is not a or b"); None if that is ungrammatical or ambiguous."""
+    """Merge phrases that differ in one place; None if that is ungrammatical or ambiguous.
+
+    >>> _merge_phrases(["x is not a", "x is not b"]), _merge_phrases(["a is not red", "b is not red"])
+    ('x is not a or b', 'neither a nor b is red')
+    """
     if len(phrases) < 2:
         return None
     words = [phrase.split(" ") for phrase in phrases]
     before = _count_common(words)
-    after = _count_common([[*reversed(w[before:])] for w in words])
-    stem, middles = words[0][:before], [w[before : len(w) - after] for w in words]
+    after = _count_common([[*reversed(phrase[before:])] for phrase in words])
+    stem, middles = words[0][:before], [phrase[before : len(phrase) - after] for phrase in words]
     end = words[0][len(words[0]) - after :]
     if not end and "not" in stem and all(len(middle) == 1 for middle in middles):
         return f"{' '.join(stem)} {join_words([middle[0] for middle in middles], 'or')}"

@@ -51,7 +51,7 @@ def distil(
     """Make a network without rules that does what a guided policy does: same architecture, started from its weights.
 
     Stopped at any time, it goes on after its last whole round when it is called again with the same arguments: rounds
-    are kept in a folder beside the output until that is written.
+    are kept in a folder next to the output until the output is written.
 
     Parameters
     ----------

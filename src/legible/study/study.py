@@ -531,18 +531,18 @@ class Study(Displayed):
         return Setup(self.player(), self.environment, tuple(treatments), play, rows)
 
     def runner(self, *stages: str, of: int = 0, known: Known | None = None, keep: bool = True) -> Runner:
-        """Return how units are run for this study: on its engine, and no unit that the folder holds.
+        """Return a function that runs units on the study's engine, and reads units that the folder already holds.
 
         Parameters
         ----------
         stages
-            What the successive calls are called in progress; the last name stays.
+            Names of the successive calls in progress messages; further calls keep the last name.
         of
-            Episodes of all calls together, where they are known.
+            Number of episodes of all calls together, if known.
         known
-            How many rule sets there are, and how many look like weaknesses, where that is known.
+            Numbers of rule sets and of suspected weaknesses, if known.
         keep
-            Whether the folder keeps what is played.
+            Whether the folder keeps the played episodes.
         """
         return StageRunner(
             stages or ("episodes",),
@@ -625,7 +625,7 @@ class Study(Displayed):
         return improvement
 
     def collect(self) -> Experiences:
-        """Let the policy play, and keep what it saw and did."""
+        """Play episodes of the policy, and keep its observations and actions."""
         return cast("Experiences", self.do("experiences"))
 
     @property
@@ -689,7 +689,7 @@ class Study(Displayed):
 
     @property
     def improvement(self) -> Improvement:
-        """Algorithm 2: the composition, and what it is worth on fresh seeds."""
+        """Compose rules with the paper's Algorithm 2, and measure the composition on fresh seeds."""
         return cast("Improvement", self.read("improvement"))
 
     def play_references(self, others: Mapping[str, str | Path | Policy] | None = None) -> References:

@@ -8,8 +8,8 @@
 
 Algorithms only ask which choices the rules *allow* in a state (Algorithm 1): the enforced one where positive rules
 agree on one, else all that no negative rule blocks, else all. So enforcing and blocking are one case: the margin loss
-``max(0, max over forbidden (score + margin) − max over allowed score)`` is that of DQfD where a choice is enforced, and
-otherwise puts a blocked choice a margin below the best one.
+``max(0, max over forbidden (score + margin) − max over allowed score)`` is the loss of DQfD where a choice is enforced,
+and otherwise puts a blocked choice a margin below the best one.
 """
 
 from __future__ import annotations

@@ -374,7 +374,7 @@ def grow(table: BitTable, rows: Rows, importances: NDArray[np.float64]) -> Condi
     bits, covered, positive_words = table.bits, rows.copy(), table.positive_words
     all_have_bits = bits.shape[1] == table.n_tests
     length = 0
-    start, stop, flip = 0, 0, ~np.uint64(0)  # no condition yet: all rows meet none of no tests
+    start, stop, flip = 0, 0, ~np.uint64(0)  # no condition yet: an empty range of tests, negated, holds for all rows
     P, N = count(covered, positive_words)
     while P > 0 and N > 0:
         if all_have_bits and (P + N) / covered.size < _THIN:

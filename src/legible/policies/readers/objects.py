@@ -92,7 +92,10 @@ class PredictFunction:
 def with_output(
     function: Callable[..., npt.ArrayLike], options: LoadOptions, whose: str
 ) -> FunctionPolicy | ActionFunctionPolicy:
-    """Return the policy of a function with the output that the caller names, or that the action space shows."""
+    """Return the policy of a function with the output that the caller names, or that the action space shows.
+
+    `whose` names the function, or the file or object that holds it, in error messages.
+    """
     normalisation = given_normalisation(options)
     if isinstance(normalisation, Mapping):
         raise PolicyError(f"{whose} reads one array, but the normalisation statistics are for Dict observations")

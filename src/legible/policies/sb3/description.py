@@ -132,15 +132,15 @@ def trained_normalised(contents: Contents) -> bool | None:
     return contents.data.get("_last_original_obs") is not None
 
 
-def algorithm_of(contents: Contents, said: Algorithm | None, *, any_policy_class: bool = False) -> Algorithm:
+def algorithm_of(contents: Contents, given: Algorithm | None, *, any_policy_class: bool = False) -> Algorithm:
     """Return the algorithm that wrote a zip, from its policy class and settings.
 
     Parameters
     ----------
     contents
         The readable part of the zip.
-    said
-        The caller's answer, None without one.
+    given
+        The algorithm that the caller names, if any.
     any_policy_class
         Whether to accept policy classes that cannot be rebuilt from tensors alone; the trusted loader can.
     """
@@ -149,11 +149,11 @@ def algorithm_of(contents: Contents, said: Algorithm | None, *, any_policy_class
     if family and written is not None and DESIGNS[written] != DESIGNS[family[0]]:
         contents.refuse(f"its settings are those of {written}, but its policy class belongs to {' or '.join(family)}")
     candidates = family if len(family) == 1 or written is None else (written,)
-    if said is not None and candidates and said not in candidates:
+    if given is not None and candidates and given not in candidates:
         named = " or ".join(candidates)
-        raise PolicyError(f"{contents.path}: the algorithm {said!r} was given, but the file says that it is {named}")
-    if said is not None:
-        return said
+        raise PolicyError(f"{contents.path}: the algorithm {given!r} was given, but the file says that it is {named}")
+    if given is not None:
+        return given
     if len(candidates) != 1:
         raise UnclearPolicyError(
             f"{contents.path}: cannot read which algorithm it was trained with. Give the algorithm, such as PPO",

@@ -234,7 +234,7 @@ def discover_relations(
     space
         Names of features and actions; by default those of `legible.environments.resolve_names`.
     steps, minutes
-        Budget. Proposals that time leaves no room for are not proven.
+        Budget. Proposals for which no time is left are not proven.
     seed
         Random seed; the same seed gives the same relations unless time runs out.
     on_progress
@@ -247,7 +247,7 @@ def discover_relations(
         )
     started = time.monotonic()
     environment = as_environment(environment)
-    own = isinstance(environment, EnvironmentSpec)
+    is_made_here = isinstance(environment, EnvironmentSpec)
     env = environment.make() if isinstance(environment, EnvironmentSpec) else environment
     try:
         named = cut_choices(feature_space_of(env, space)).own
@@ -263,6 +263,7 @@ def discover_relations(
         inputs.report(0.05, "playing")
         sample = draw_sample(inputs, setter, min(round(PROPOSING * steps), MOST_PROPOSING))
         deadline = started + 60 * minutes
+        # Of every minute, 25 seconds are for proposals, the rest for proofs.
         maps = propose(sample, named, deadline=started + 25 * minutes, on_progress=on_progress)
         prover = Prover(inputs, sample, steps, deadline)
         found, rejected = prover.prove(prover.screen_all(maps))
@@ -271,7 +272,7 @@ def discover_relations(
         complete = time.monotonic() < deadline
         return Discovery(name, named, found, rejected, prover.screened, prover.steps, seconds, complete)
     finally:
-        if own:
+        if is_made_here:
             env.close()
 
 

@@ -85,7 +85,7 @@ class Matcher:
                 keep = part[i, j] and sign == its_sign
                 part[i], part[:, j] = False, False
                 part[i, j] = keep
-        g = np.zeros((self.size, self.size))
+        g = np.zeros((self.size, self.size))  # the map: g[i, j] is the sign if node i maps to j, else 0
         for i, (j, sign) in forced.items():
             g[i, j] = sign
         open_nodes = np.array([i for i in range(self.size) if i not in forced])
@@ -122,12 +122,15 @@ class Matcher:
     def grow(
         self, actions: NDArray[np.int64], forced: dict[int, tuple[int, int]]
     ) -> tuple[NDArray[np.int64], Values] | None:
-        """Return images and signs of nodes, of which only those move that fit the moved ones much better elsewhere."""
+        """Return images and signs of nodes. A node keeps its place unless another fits the moved nodes much better.
+
+        `forced` are images and signs of some nodes. The result is None if no completion is allowed.
+        """
         here, there = self._matrices(actions)
         plus, minus = self.attributes(actions)
         equal, opposite = self.structure.allowed.copy(), self.structure.opposite.copy()
         energy = (here**2).sum(axis=(0, 1)) + (here**2).sum(axis=(0, 2))
-        g = np.zeros((self.size, self.size))
+        g = np.zeros((self.size, self.size))  # the map: g[i, j] is the sign if node i maps to j, else 0
         waiting: list[int] = []
         forced_pairs = list(forced.items())
         while True:
