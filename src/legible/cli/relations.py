@@ -264,7 +264,7 @@ def symmetry(
 ) -> None:
     """Measure how far POLICY respects relations, and what its asymmetry costs; discrete actions only.
 
-    Without FILE, those that come with the package for ENV.
+    Without FILE, the relations that come with the package for ENV.
     """
     from legible.workbench import measure_symmetry  # noqa: PLC0415
 

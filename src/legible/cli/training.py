@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 @click.option(
     "--algo",
     type=click.Choice(["dqn", "ppo", "sac", "td3"]),
-    help="The algorithm. [default: dqn for Discrete, sac for Box, else ppo; with --from that of the policy]",
+    help="The algorithm. [default: dqn for Discrete, sac for Box, else ppo; with --from the policy's algorithm]",
 )
 @click.option("--steps", metavar="N", type=click.IntRange(min=1), help="Environment steps; by default the preset's.")
 @click.option("--long", is_flag=True, help="The preset's longer training, where it has one.")

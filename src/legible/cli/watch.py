@@ -184,7 +184,7 @@ def half_blocks(picture: NDArray[Any], width: int, height: int) -> Text:
     rows, columns = picture.shape[:2]
     scale = max(columns / width, rows / (2 * height))
     wide, high = max(1, int(columns / scale)), max(2, int(rows / scale) // 2 * 2)
-    # Every pixel of the small picture is the mean of those that it stands for.
+    # Every pixel of the small picture is the mean of the pixels that it stands for.
     sums = np.add.reduceat(picture.astype(np.float64), np.arange(high) * rows // high, axis=0)
     sums = np.add.reduceat(sums, np.arange(wide) * columns // wide, axis=1)
     sizes = np.diff([*(np.arange(high) * rows // high), rows])[:, None] * np.diff(

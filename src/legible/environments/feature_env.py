@@ -113,7 +113,7 @@ class FeatureVectorEnv(VectorEnv[Any, Any, Any]):
     def reset(
         self, *, seed: Any = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.float32], dict[str, Any]]:
-        """Start all episodes, or those that ``options["reset_mask"]`` marks."""
+        """Start all episodes, or only the ones that ``options["reset_mask"]`` marks."""
         mask = (options or {}).get("reset_mask")
         begun = np.ones(self.num_envs, np.bool_) if mask is None else np.asarray(mask).copy()
         observations, infos = self._envs.reset(seed=seed, options=options)

@@ -177,8 +177,8 @@ def random_rule_sets(
     """Draw random rule sets of the same shape as the mined rules.
 
     Each set has one polarity and one rule length, both drawn by their frequency among the mined rules, and as many
-    rules as a generalised set drawn at random. A rule's features are drawn without repetition from those of the mined
-    rules, their intervals from those that occur there; actions are uniform.
+    rules as a generalised set drawn at random. A rule's features are drawn without repetition from the features
+    of the mined rules, each with one of its intervals in the mined rules; actions are uniform.
     """
     if not mined or not generalised:
         raise LegibleError("random rules are modelled on mined and generalised rules, and there are none.")

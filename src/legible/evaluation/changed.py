@@ -1,6 +1,6 @@
 """Test for paired differences that are mostly zero: whether the mean is above zero, or a smallest effect of interest.
 
-Guidance changes few episodes, and a rare large loss may not be among those that were seen. A t-test is then
+Guidance changes few episodes, and a rare large loss may not be among the episodes that were played. A t-test is then
 anti-conservative, and a bootstrap cannot contain values that were not seen. The test here computes the probability of a
 t-value as large as the observed one among changes that resemble the observed ones but have mean zero:
 

@@ -48,7 +48,7 @@ class Expectation(NamedTuple):
     share
         Share of the episodes that the candidate changes.
     changes
-        Number of changed episodes that would show an effect as large as that of the race with a power of 80 %, even if
+        Number of changed episodes that would show an effect as large as in the race with a power of 80 %, even if
         no other candidate had an effect; 0 where that is not known.
     excluding
         Number of changed episodes that would exclude that rare losses cancel the effect, where that is asked for.
@@ -260,7 +260,7 @@ class Judge:
     def rare_losses(self, pairs: Pairs, effect: Effect) -> RareLosses | None:
         """Return what rare losses would do to an effect; None for objectives that are no means.
 
-        It is a gain, unless rare losses cancel it, if it is significant with losses no worse than those of its sample.
+        It is a gain, unless rare losses cancel it, if it is significant with losses no worse than in its sample.
         """
         if self._objective.ranks is not None or self._objective.is_binary:
             return None

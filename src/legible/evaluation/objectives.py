@@ -101,7 +101,7 @@ class Objective:
     def test(
         self, guided: UnitResult, base: UnitResult, changed: NDArray[np.bool_], comparison: ComparisonOptions
     ) -> Effect:
-        """Test whether the guided episodes are better, on those that guidance changed."""
+        """Test on the episodes that guidance changed whether they are better."""
         if self.ranks is not None:
             return rank_test(self.values(guided), self.values(base), changed, self.ranks, **comparison._asdict())
         differences = self.differences(guided, base)[changed]

@@ -180,7 +180,7 @@ class Repetition:
     steps
         Environment steps of the check.
     compared, differed
-        Number of episodes whose first steps were played again with the same seed later, and of those that differed.
+        Number of episodes whose first steps were played again with the same seed later, and number that differed.
     """
 
     rows: int

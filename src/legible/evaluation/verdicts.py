@@ -118,8 +118,8 @@ class Verdict:
     sample
         Its episodes in the race, or in screening.
     difference
-        Mean return minus that of the unguided policy, with the worst case of failed episodes. Too optimistic for rule
-        sets that were selected by it; report the effect of the confirmation.
+        Mean return minus the mean return of the unguided policy, with the worst case of failed episodes. Too optimistic
+        for rule sets that were selected by it; report the effect of the confirmation.
     p, q
         One-sided p-value of a greater mean (race: t-test on the episodes that guidance changed, for choosing only;
         paper: Welch's test), and Benjamini-Hochberg over all rule sets.
@@ -144,7 +144,7 @@ class Verdict:
         Smallest effect that the race would have shown with a power of 80 %. None where nothing was changed, and in the
         paper's method.
     steps
-        Environment steps played with it, including those of the confirmation and of its mined rule alone.
+        Environment steps played with it, including the confirmation and its mined rule alone.
     is_set_aside
         Whether it passed the race but went to no confirmation: it is too rare for the seeds that it needs, or others
         of its source did better, or the same (see `legible.evaluation.candidates`).
@@ -243,7 +243,7 @@ class Evaluation(Displayed):
         return self.unguided_steps + sum(verdict.steps for verdict in self.verdicts)
 
     def steps_by_source(self) -> dict[str, int]:
-        """Return the environment steps by source, without those of the unguided policy."""
+        """Return the environment steps by source, without the steps of the unguided policy."""
         steps: dict[str, int] = {}
         for verdict in self.verdicts:
             steps[verdict.found_by] = steps.get(verdict.found_by, 0) + verdict.steps

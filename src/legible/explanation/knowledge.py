@@ -97,8 +97,8 @@ def knowledge_of(
 def _share_error(kept: NDArray[np.bool_], episodes: NDArray[np.int64]) -> float:
     """Return the standard error of a share of states, clustered by episode.
 
-    It is at least that of independent states with one more success and one more failure, so that shares of 0 and 1 have
-    an error, too.
+    It is at least the error of independent states with one more success and one more failure, so that shares of 0 and
+    1 have an error, too.
     """
     n = len(kept)
     if not n:

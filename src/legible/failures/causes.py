@@ -411,7 +411,7 @@ def _centred(scores: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _difference(values: NDArray[np.float64], both: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the value of the second column named in each row minus that of the first."""
+    """Return, for each row, the value of its second named column minus the value of its first."""
     pairs = np.take_along_axis(values, both, axis=1)
     difference: NDArray[np.float64] = pairs[:, 1] - pairs[:, 0]
     return difference

@@ -125,7 +125,7 @@ def find_modes(
     seed: int,
     avoid: Callable[[NDArray[np.int64], int], Avoidable | None] | None = None,
 ) -> tuple[FailureMode, ...]:
-    """Return the failure modes, at most three, those that cover most failures first.
+    """Return the failure modes, at most three; the one that covers most failures first.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ def find_modes(
 
 
 def _select(candidates: list[_Judged], recorded: Experiences, failures: int) -> list[_Judged]:
-    """Return rules that cover different failures: each of them most of those that the ones before it do not cover."""
+    """Return rules that cover different failures: each covers most failures that earlier rules leave uncovered."""
     left = list(candidates)
     selected: list[_Judged] = []
     known: set[int] = set()

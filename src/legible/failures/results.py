@@ -88,7 +88,7 @@ class Failures(Displayed):
     episodes
         Number of held-out episodes.
     modes
-        Failure modes, those that cover most failures first.
+        Failure modes; the one that covers most failures first.
     diagnoses
         Causes of mistakes: of all choices together, then between those of weaknesses and mistakes.
     problem

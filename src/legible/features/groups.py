@@ -202,7 +202,7 @@ def move_to(
 
 
 def write_groups(groups: Sequence[ActionGroup], names: Sequence[str]) -> dict[str, Any]:
-    """Return groups as plain data by name; `names` are those of all choices."""
+    """Return groups as plain data by name; `names` are the names of all choices."""
     written: dict[str, Any] = {}
     for group in groups:
         entry: dict[str, Any] = {"choices": [name.removeprefix(f"{group.name}.") for name in names[group.choices]]}

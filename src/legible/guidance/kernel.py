@@ -200,7 +200,7 @@ def first_guided_changes(
     unguided policy, `taken` the recorded ones, and `strays` the rows in which these differ. For every rule set and
     episode, `first` is set to the first step that differs (unchanged if there is none), and `fired` and `changed` to
     the numbers of steps before it in which a rule triggered, and in which that changed the unguided policy's choice.
-    The choices are those of `choose_guided`.
+    The choices equal the result of `choose_guided`.
     """
     n_groups = starts.size - 1
     marks = np.empty((2, scores.shape[1]), np.bool_)

@@ -206,7 +206,7 @@ class SeenStates:
 
 
 def overlaps(rows: NDArray[np.uint8], changed: NDArray[np.uint8]) -> NDArray[np.float64]:
-    """Return for each row of packed states the share of states that both change among those that either changes.
+    """Return, for each row of packed states, the states that both change as a share of the states that either changes.
 
     >>> rows = np.packbits(np.array([[1, 1, 0, 0], [1, 0, 1, 0]], np.bool_), axis=1)
     >>> overlaps(rows, rows[0]).round(2).tolist()

@@ -51,7 +51,7 @@ class MinedRule:
     coverage
         Share of all states that trigger the rule.
     purity
-        Included ÷ (included + excluded) states among those that trigger it; NaN if there are none of either.
+        Included ÷ (included + excluded) states among the states that trigger it; NaN if there are none of either.
     triggered
         Number of states that trigger the rule.
     """

@@ -61,13 +61,13 @@ class Mistake:
     action, better
         The choice that was taken, and the better one.
     gain
-        Additional return of the better choice, following the policy afterwards; from held-out rollouts. Those of the
-        first mistakes are played after the ranking, so that none is overstated because it is first.
+        Additional return of the better choice, following the policy afterwards; from held-out rollouts. Rollouts of
+        the first mistakes are played after the ranking, so the first gains are not overstated.
     low, high
-        Confidence interval of the gain; of later mistakes adjusted for their selection. Both equal the gain where
-        nothing is random, and are None where the gain is only known for this episode.
+        Confidence interval of the gain, adjusted for selection in the case of later mistakes. Both equal the gain if
+        nothing is random, and are None if the gain is only known for this episode.
     future
-        Seed of a future in which the difference is close to the gain; the seed of the episode where it cannot differ.
+        Seed of a future in which the difference is close to the gain; the seed of the episode if futures cannot differ.
     """
 
     row: int

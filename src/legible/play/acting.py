@@ -179,7 +179,7 @@ class RandomChooser:
 
 
 def check_spaces_fit(policy: Policy, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> None:
-    """Raise unless a policy's observation and action spaces fit those of an environment."""
+    """Raise unless a policy's observation and action spaces fit an environment's."""
     check_is_policy(policy)
     check_policy_spaces(observation_space, action_space)
     actor = acting(policy)

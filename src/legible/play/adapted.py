@@ -49,7 +49,7 @@ class PolicyOutput(NamedTuple):
 class AdaptedPolicy:
     """A policy as it plays in an environment.
 
-    Scores of continuous parts of an action are those of `legible.features.Regions.scores`. Scores of other parts are
+    Scores of continuous parts of an action come from `legible.features.Regions.scores`. Scores of other parts are
     the policy's log-probabilities, or without them 1 for the chosen value, `FALLBACK_SCORE` for the policy's fallback
     and 0 for the others. Choices that the environment's action mask forbids have the score `MASKED`.
 
@@ -134,7 +134,7 @@ class AdaptedPolicy:
         return bool(getattr(self.policy, "has_part_scores", False))
 
     def scores(self, observations: Observations) -> Scores:
-        """Return the scores ``float[n, actions]``, or those of all choices by the deterministic policy."""
+        """Return the scores ``float[n, actions]``, or the scores of all choices by the deterministic policy."""
         if self.space is not None:
             return self.outputs(observations).scores
         n, rows = len(observations), self.rows
@@ -177,7 +177,7 @@ class AdaptedPolicy:
     def predict(
         self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True, **options: Any
     ) -> tuple[NDArray[Any], Any]:
-        """Return the action of one observation, or those of a batch, as Stable-Baselines3's ``predict`` does."""
+        """Return the action for one observation, or the actions for a batch, like Stable-Baselines3's ``predict``."""
         if self.features is None:
             return acting(self.policy).predict(observation, state, episode_start, deterministic, **options)
         rows = np.asarray(observation, np.float32)
@@ -255,7 +255,7 @@ class AdaptedPolicy:
         return np.stack(actions)
 
     def _clip_rounding(self, actions: NDArray[Any]) -> NDArray[Any]:
-        """Return actions clipped to their bounds; raise an error for those that exceed them by more than rounding."""
+        """Return actions clipped to their bounds; raise an error if one exceeds them by more than rounding."""
         assert self.space is not None
         groups = self.space.groups
         if actions.shape[1] != len(groups):

@@ -239,7 +239,7 @@ def collect(
     seed
         Decides the seeds of all episodes.
     names
-        Feature names: a feature space or a TOML file. By default those of the environment or of its domain, or
+        Feature names: a feature space or a TOML file. By default the names of the environment or of its domain, or
         ``f0, f1, …`` with kinds guessed from the observations.
     features
         The features that rules see, if not the observation; see `legible.environments.feature_readers.reader_of`.

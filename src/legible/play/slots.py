@@ -326,8 +326,8 @@ class SpaceSlots(_EnvironmentSlots):
     """Slots of single environments of any spaces.
 
     `observations` are arrays in the type of the space with one row per slot, or dictionaries and tuples of them.
-    Actions are those of Gymnasium, with discrete values counted from 0. `masks` mark the allowed values of each part of
-    an action if the environment masks actions (`legible.environments.find_masks`); otherwise they are None.
+    Actions have Gymnasium's format, with discrete values counted from 0. `masks` mark the allowed values of each part
+    of an action if the environment masks actions (`legible.environments.find_masks`); otherwise they are None.
     """
 
     def __init__(self, envs: Sequence[Env], cost_name: str = "") -> None:

@@ -316,7 +316,7 @@ for _stage in (
     Stage("try", 20, "try", "your own rules and the unguided policy, on the same seeds, to explore", _none, _none),
     Stage("try confirmation", 21, "try", "the same on seeds that no other rule was tried on", _none, _none),
     Stage("compare", 22, "compare policies", "several policies, on the same seeds", _none, _none),
-    Stage("verify", 23, "verify", "a new policy and that of a study, on the same seeds", _none, _none),
+    Stage("verify", 23, "verify", "a new policy and the policy of a study, on the same seeds", _none, _none),
     Stage("discovery", 28, "discover", "relations that are proposed, and their proof on other episodes", _none, _none),
     Stage("symmetry", 29, "symmetry", "a policy, alone and averaged over related states", _none, _none),
     Stage("distillation", 14, "distil", "states from which a network without rules learns", _none, _none),

@@ -58,7 +58,7 @@ def normalised_file(
     trained_normalised
         Whether the policy was trained on normalised observations; None if the file does not say.
     frames
-        Number of observations stacked into one input. Statistics may be those of a single observation.
+        Number of observations stacked into one input. Statistics may cover a single observation.
     """
     if policy.normalisation is not None or options.normalisation is not None:
         return normalised(policy, policy.normalisation, options, str(path), frames)

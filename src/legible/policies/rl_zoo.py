@@ -30,7 +30,7 @@ the padding before the first observation, None for zeros.
 _MOST_BYTES = 2**15  # such files have a few thousand bytes, and YAML is slow to read
 _MOST_VALUES, _MOST_BRACKETS = 10_000, 1_000
 _FILES = ("args.yml", "config.yml", "env_kwargs.yml")
-# These settings distinguish a config.yml of the zoo from those of other programs.
+# These settings distinguish a config.yml of the zoo from the config.yml of other programs.
 _OF_THE_ZOO = re.compile(r"\b(n_timesteps|env_wrapper|vec_env_wrapper|frame_stack)\b")
 
 

@@ -1,6 +1,6 @@
 """Choice of relations files.
 
-- `resolve_relations`: returns the `ChosenRelations`: those of the user, or those of the environment's domain.
+- `resolve_relations`: returns the `ChosenRelations`: the user's, or the defaults of the environment's domain.
 - `RelationsText`: the text of one relations file.
 - `DISCOVER`: stands for relations that are discovered in the environment (`legible.relations.discovery`).
 """

@@ -245,7 +245,7 @@ def _pull_cut(affine: Affine, cut: float, *, through_undo: bool) -> float:
 
 
 def _ordinal(value: float) -> int:
-    """Return the rank of a float32 value; that of zero is 0."""
+    """Return the rank of a float32 value; zero has rank 0."""
     size = int(np.float32(abs(value)).view(np.int32))
     return size if value >= 0 else -size
 

@@ -58,7 +58,7 @@ class Replays:
 
 
 def gather_replays(study: Study, rule_sets: Sequence[RuleSet], watch: Sequence[int] = ()) -> Replays:
-    """Make the replays of a study: of the composition on the held-out seeds, of rule sets on those of the confirmation.
+    """Make the replays of a study: of the composition on held-out seeds, of rule sets on the seeds of the confirmation.
 
     Seeds to `watch` come first. If there is no composition, or it does not help enough, the worst unguided episodes are
     added.

@@ -100,7 +100,7 @@ class MiningSettings:
 
     @classmethod
     def paper(cls) -> MiningSettings:
-        """The authors' settings: the paper's, and those of their experiments where the paper is silent."""
+        """The authors' settings: the paper's, and the settings of their experiments where the paper gives none."""
         return cls(
             sampled=0.2,
             kernel_width=0.5,
@@ -204,8 +204,8 @@ class EvaluationSettings:
     ] = 4000
     most_raced: Annotated[
         int,
-        "Racing: maximum number of mined rule sets, with and without related forms, that are raced: those that would "
-        "change the most recorded actions; "
+        "Racing: maximum number of mined rule sets, with and without related forms, that are raced; rule sets that "
+        "would change the most recorded actions come first. "
         "0: all. Short runs and slow environments lower it.",
     ] = 0
     most_confirmed: Annotated[
@@ -233,8 +233,8 @@ class EvaluationSettings:
     relevant: Annotated[
         str,
         'Smallest effect of interest: points ("5"), or a percentage ("2 %") of the scale of the task. The scale is the '
-        "distance from the policy's mean return to that of random play, or the standard deviation of returns if that "
-        'is larger. Only larger effects count as weaknesses; with "0", every gain does.',
+        "distance from the policy's mean return to the mean return of random play, or the standard deviation of "
+        'returns if that is larger. Only larger effects count as weaknesses; with "0", every gain does.',
     ] = "2 %"
     constraint: Annotated[
         str,

@@ -194,7 +194,7 @@ class Setting(NamedTuple):
     Parameters
     ----------
     section
-        The step that it belongs to, such as "mining"; "" for those of the whole study.
+        The step that it belongs to, such as "mining"; "" for a setting of the whole study.
     name
         Its name there.
     kind
@@ -223,7 +223,7 @@ class Setting(NamedTuple):
 
 @cache
 def all_settings() -> tuple[Setting, ...]:
-    """Return every setting, those of the whole study first.
+    """Return every setting, first the settings of the whole study.
 
     >>> [setting.dotted for setting in all_settings()][:3]
     ['episodes', 'time_limit', 'most_failed']
@@ -232,7 +232,7 @@ def all_settings() -> tuple[Setting, ...]:
 
 
 def settings_in(kind: type[Any], section: str = "") -> Iterator[Setting]:
-    """Return every setting of a dataclass, and of those that it holds."""
+    """Return every setting of a dataclass, and of the dataclasses in it."""
     hints, defaults = get_type_hints(kind, include_extras=True), kind()
     for f in fields(kind):
         hint = hints[f.name]

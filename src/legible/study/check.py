@@ -422,7 +422,7 @@ def _seeds_matter(walks: list[_Walk], spec: EnvironmentSpec, seed: int, time_lim
 
 
 def _inside(read: spaces.Space[Any], mapped: FeatureMap, walks: list[_Walk]) -> Finding:
-    """Say whether observations stay in their space; those that are not finite have been refused."""
+    """Say whether observations stay in their space; observations that are not finite have been refused."""
     seen = np.concatenate([walk.observations for walk in walks])
     outside = explain_outside(read, seen) if is_flat(mapped) else None
     if outside is not None:

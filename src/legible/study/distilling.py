@@ -115,7 +115,7 @@ def distil(
 def distillation_settings_for(
     settings: DistillationSettings | None, environment: EnvironmentSpec
 ) -> DistillationSettings:
-    """Return settings, by default those that suit an environment."""
+    """Return settings, by default the ones that suit an environment."""
     usual = DistillationSettings()
     return settings or (usual if is_native(environment) else usual.for_single_environments())
 
@@ -149,7 +149,7 @@ def _source_of(
 def _environment_of(
     guided: GuidedPolicy, environment: str | EnvironmentSpec | None, where: str, *, trust: bool
 ) -> EnvironmentSpec:
-    """Return the environment that a person names, or the one that the file of the policy does, which is only data."""
+    """Return the environment that the user names, or the one in the file of the policy, which is only data."""
     network: Policy = guided.network
     if environment is None:
         known = getattr(network, "env_id", None)

@@ -1,6 +1,6 @@
-"""The folder of a study: what it holds, who may write there, and whether it is what was written.
+"""The folder of a study: its files, its lock, and checks that the files are unchanged.
 
-- `StudyFolder`: paths, the lock, claiming a folder for a study, reading what it says.
+- `StudyFolder`: paths, the lock, claiming a folder for a study, reading ``study.json``.
 - `UnitFiles`: played units on disk, each a file that is there whole or not at all.
 
 A folder is data: opening one never runs code that its files name, unless the person who opens it trusts it.
@@ -167,7 +167,7 @@ class StudyFolder:
     def claim(
         self, identity: Mapping[str, Any], about: Mapping[str, Any], write_files: Callable[[Path], Sequence[Path]]
     ) -> dict[str, Any]:
-        """Make the folder that of a study, or check that it is; return what ``study.json`` says.
+        """Make the folder of a study, or check that it belongs to this one; return the content of ``study.json``.
 
         Parameters
         ----------
@@ -198,7 +198,7 @@ class StudyFolder:
     def _compare(self, identity: Mapping[str, Any]) -> dict[str, Any]:
         kept = self.read()
         now = json.loads(json.dumps(identity))
-        # How many episodes may fail decides whether a study goes on, not what comes out of it.
+        # The share of episodes that may fail decides whether a study continues, not its results.
         before, kept["settings"]["most_failed"] = kept["settings"]["most_failed"], now["settings"]["most_failed"]
         changed = _differences({key: kept.get(key) for key in now}, now)
         if changed:
@@ -212,14 +212,14 @@ class StudyFolder:
         return kept
 
     def with_rules(self, texts: Sequence[str]) -> dict[str, Any]:
-        """Add rules of the user's own to ``study.json``; return what it says then. The lock must be held."""
+        """Add the user's own rules to ``study.json``; return its new content. The lock must be held."""
         kept = self.read()
         kept["rules"] = [*kept["rules"], *texts]
         write_json(self.path / "study.json", kept)
         return kept
 
     def check_files(self, kept: Mapping[str, Any]) -> None:
-        """Check that the files that the study was made from are those that were written."""
+        """Check that the files that the study was made from are unchanged."""
         for name, checksum in kept["about"]["files"].items():
             path = self.path / name
             try:

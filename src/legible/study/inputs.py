@@ -179,7 +179,7 @@ class StudyInputs:
     relations
         The texts of the relations files.
     rules, veto
-        Rules of the user's own, and those that must not be in the composition, as texts.
+        The user's own rules, and rules that must not be in the composition, as texts.
     rules_from
         Other policies and studies whose rules are tested, as plain data.
     features

@@ -4,7 +4,7 @@ The folder of another study is data: its confirmed rules are read, or, where it 
 carried over by the names of features and actions. Another policy plays in this study's environment, and rules are mined
 from that with the settings of this study.
 
-- `Origin`: another policy or study; `find_origins`: those that a person names.
+- `Origin`: another policy or study; `find_origins`: the policies and studies that a user names.
 - `OtherRules`: their rules, kept in the folder.
 - `keep_confirmed`: writes the confirmed rules of a study, for others to read; `are_confirmed_kept`: whether it has.
 """

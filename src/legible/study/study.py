@@ -1,6 +1,6 @@
 """A study: one run from policy to guided policy, in a folder, that can be stopped and resumed.
 
-- `Study`: the steps of the paper. A method does a step and those that it needs (`Study.mine`, `Study.evaluate`, …) and
+- `Study`: the steps of the paper. A method does a step and the steps before it (`Study.mine`, `Study.evaluate`, …) and
   saves the result in the folder; nothing is done twice. A property only reads results (`Study.mining`,
   `Study.evaluation`).
 
@@ -412,7 +412,7 @@ class Study(Displayed):
         return self.experiences.space
 
     def _with_kept_discovery(self, relations: RelationsArgument) -> RelationsArgument:
-        """Return the relations, with the file of those that this study discovered before instead of "discover"."""
+        """Return the relations; the file of relations that this study discovered before replaces "discover"."""
         given = [relations] if isinstance(relations, (str, Path)) else relations
         kept = sorted((self.folder / "relations").glob(f"??-{DISCOVERED}.toml"))
         if given is None or DISCOVER not in given or not kept:
@@ -470,7 +470,7 @@ class Study(Displayed):
         return find_branching_method(self.environment, time_limit=self.settings.time_limit or None)
 
     def add_rules(self, rules: Sequence[str | Rule]) -> tuple[str, ...]:
-        """Add rules of the user's own; return those that are new.
+        """Add the user's own rules; return the ones that are new.
 
         Steps that depend on them are done again by the next run, which plays only what has not been played yet.
         """
@@ -588,7 +588,7 @@ class Study(Displayed):
         return self._results[name]
 
     def do(self, name: str) -> Any:
-        """Do a step, and before it those that it needs; return its result. What has been done is only read."""
+        """Do a step, after the steps that it needs; return its result. Finished steps are only read from the folder."""
         step = STEPS[name]
         if not self.has(name):
             for needed in step.needed_by(self):

@@ -1,4 +1,4 @@
-"""Hyperparameters by environment: those of its domain, or sensible defaults.
+"""Hyperparameters by environment: the presets of its domain, or sensible defaults.
 
 - `preset`: hyperparameters and steps for an environment, a `Preset`.
 - `ALGORITHMS`, `fitting_algorithms`: the algorithms, and those for an action space.

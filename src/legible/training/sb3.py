@@ -142,7 +142,7 @@ def train(
         observations, if there is one, is also written to ``out.normalisation.npz``, for the zip.
     start
         The trained policy with which the training begins; by default networks are new. Without rules this is the
-        paper's extended training: the weights are those of the policy, Adam and the replay buffer are new, and
+        paper's extended training: the weights of the policy are kept, Adam and the replay buffer are new, and
         exploration follows the preset. Where the policy's file holds no critics, the actor is frozen for the first
         twentieth of the training, while new critics learn.
     rules

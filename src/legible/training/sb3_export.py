@@ -104,7 +104,7 @@ def _model_of(policy: Policy) -> Model:
 
 
 def _spaces_of(policy: NetworkPolicy | ActorPolicy) -> tuple[spaces.Space[Any], spaces.Space[Any]]:
-    """Return the spaces of the policy, those of its environment, or plain ones of the same size."""
+    """Return the spaces of the policy, the spaces of its environment, or plain ones of the same size."""
     if isinstance(policy, ActorPolicy):
         return policy.observation_space, policy.action_space
     written = policy.metadata.get("environment")

@@ -9,7 +9,7 @@
 - `MarginLoss`: adds the gradient of the margin loss before a step of the optimiser.
 - `let_critic_learn_first`: freezes an actor without critics until new critics have learnt.
 
-Classes, hooks and buffers of the models are replaced from outside, so that the zips are those of plain models.
+Classes, hooks and buffers of the models are replaced from outside, so that the zips equal the zips of plain models.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class BehaviourGuide:
     Attributes
     ----------
     steps, guided, changed
-        The numbers of all actions, of those in guided episodes, and of those that the rules changed.
+        The numbers of all actions, of actions in guided episodes, and of actions that the rules changed.
     """
 
     def __init__(self, model: OffPolicyModel, rules: ModelRules, seed: int) -> None:
@@ -327,10 +327,10 @@ class PolicyGuide:
 
 
 class MarginLoss:
-    """The margin loss, whose gradient is added to those of an optimiser right before its step.
+    """The margin loss, whose gradient is added to the gradients of an optimiser right before its step.
 
-    The loss is that of the `scores` of the current `batch` of observations and allowed choices. With `max_norm`, all
-    gradients are clipped afterwards.
+    The loss is computed from the `scores` of the current `batch` of observations and allowed choices. With `max_norm`,
+    all gradients are clipped afterwards.
     """
 
     def __init__(
@@ -361,7 +361,7 @@ class MarginLoss:
 
 
 def _hold_rules(model: OffPolicyModel, rules: ModelRules, buffer: _RememberingReplay) -> None:
-    """Add the margin loss to that of the network that acts."""
+    """Add the margin loss to the loss of the network that acts."""
 
     def batch() -> tuple[Tensor, Tensor]:
         return buffer.shown, torch.from_numpy(rules.masks.allowed(buffer.original)).to(model.device)

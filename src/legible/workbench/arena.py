@@ -102,7 +102,7 @@ class Arena:
     stores
         Makes the store of each kind of units.
     folder, study
-        Folder in which units are kept, and that of a study whose units are used; None: none.
+        Folder in which units are kept, and folder of a study whose units are used; None: none.
     """
 
     name: str

@@ -417,7 +417,7 @@ def verify(
     checks
         File of checks; by default ``weaknesses.toml`` of the study.
     margin
-        Largest loss of the mean return that is allowed; by default that of the file, or 2 % of the scale of the task.
+        Largest allowed loss of the mean return; by default the margin in the file, or 2 % of the scale of the task.
     most_seeds, minutes
         Limits. Time is checked between looks only.
     alpha

@@ -295,7 +295,7 @@ def _plain(value: Any) -> Any:
 
 
 def _frequencies(counts: NDArray[np.int64], label: int) -> NDArray[np.float64]:
-    """Return class frequencies with a Laplace correction; that of the label is always the largest."""
+    """Return class frequencies with a Laplace correction; the label always has the largest one."""
     weights = counts + 1.0
     weights[label] = max(weights[label], np.delete(weights, label).max(initial=0.0) + 1.0)
     return weights / weights.sum()

@@ -207,7 +207,7 @@ def _compact(
     """Copy the rows that meet a condition into as few words as possible.
 
     `rows[w]` has a bit for each row of word w that is in the set, `bits[w, t]` the answers of these rows to test t. The
-    condition is that of the tests from `start` to `stop`, negated by `flip`. The first `positive_words` words hold the
+    condition is given by the tests from `start` to `stop`, negated by `flip`. The first `positive_words` words hold the
     positives. Words are merged where a rotation avoids collisions; rows change places, but they are only counted.
     """
     n_bits = bits.shape[1]
@@ -282,7 +282,7 @@ def best_condition(
 
     The feature is -1 if no condition gains. Ties are decided by the gain, then by the order of features and values.
 
-    `counts[1, t]` is the number of the P positives, `counts[0, t]` that of the N negatives, that pass test t. The tests
+    `counts[1, t]` of the P positives and `counts[0, t]` of the N negatives pass test t. The tests
     of feature f begin at `first_test[f]`, one for each value v but the last: "f ≤ v" if the feature is ordinal, "f = v"
     if it is nominal. The last value of a nominal feature has the rows that no other value has.
     """
@@ -322,7 +322,7 @@ def _tests_of(table: BitTable, feature: int, operator: int, value: int) -> tuple
 
 @njit(cache=True)
 def restrict(table: BitTable, rows: Rows, feature: int, operator: int, value: int) -> None:
-    """Remove from ``rows``, in place, those that do not meet a condition."""
+    """Remove the rows that do not meet a condition, in place."""
     if table.n_values[feature] > BITSET_VALUES:
         _restrict_by_row(table, rows, feature, operator, value)
         return

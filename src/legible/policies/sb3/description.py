@@ -29,7 +29,7 @@ Between = Activation | Literal["prelu"]
 """Activation between the layers; PReLU has its slope among the tensors."""
 
 Design = Literal["values", "actor-critic", "squashed actor", "plain actor"]
-"""Design of an algorithm's network: Q-values, actor and critic, the actor of SAC, or that of TD3."""
+"""Design of an algorithm's network: Q-values, actor and critic, the actor of SAC, or the actor of TD3."""
 
 DESIGNS: Mapping[Algorithm, Design] = {
     "DQN": "values",

@@ -163,7 +163,7 @@ class Discovery:
     space
         Features and actions that the relations are about.
     found, rejected
-        Relations that hold, exactly or approximately, and those that passed the screening but failed the proof.
+        Relations that hold, exactly or approximately, and relations that passed the screening but failed the proof.
     screened
         Number of proposals that were screened.
     steps, seconds
@@ -299,7 +299,7 @@ def propose(
 
 
 class Prover:
-    """Screens maps on the seeds of the sample, and proves those that pass on seeds of their own."""
+    """Screens maps on the seeds of the sample, and proves the maps that pass on separate seeds."""
 
     def __init__(self, inputs: CheckInputs, sample: Sample, steps: int, deadline: float) -> None:
         self.inputs, self.sample, self.deadline = inputs, sample, deadline
@@ -332,7 +332,7 @@ class Prover:
     def prove(
         self, passed: Sequence[Candidate]
     ) -> tuple[tuple[DiscoveredRelation, ...], tuple[DiscoveredRelation, ...]]:
-        """Return the relations that hold on seeds of their own, and those that do not."""
+        """Return the relations that hold on separate seeds, and the relations that do not."""
         if not passed:
             return (), ()
         length = max(len(self.sample.rewards) / max(len(self.sample.starts), 1), 1.0)

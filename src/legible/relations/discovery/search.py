@@ -48,7 +48,7 @@ class Matcher:
         self.structure, self.size = structure, len(structure.allowed)
 
     def _matrices(self, actions: NDArray[np.int64]) -> tuple[Values, Values]:
-        """Return the matrices of one half of the data, and those of the other that they must become."""
+        """Return the matrices of one half of the data, and the matrices of the other half that they must become."""
         here, there = [], []
         for part in self.structure.matrices:
             one, other = part.clear
@@ -76,7 +76,7 @@ class Matcher:
     def complete(
         self, actions: NDArray[np.int64], forced: dict[int, tuple[int, int]]
     ) -> tuple[NDArray[np.int64], Values] | None:
-        """Return images and signs of nodes, given those of some nodes; None if that is impossible."""
+        """Return images and signs of all nodes, given the images and signs of some; None if that is impossible."""
         here, there = self._matrices(actions)
         plus, minus = self.attributes(actions)
         allowed = self.structure.allowed.copy(), self.structure.opposite.copy()
