@@ -142,7 +142,7 @@ def compare(
 
 
 def print_comparison(found: PolicyComparison) -> None:
-    """Print a comparison: the answer, the figures, how episodes end, where, and habits."""
+    """Print a comparison: verdict, figures, endings of episodes, situations with a difference, and habits."""
     console = out()
     tell(f"[bold]{escape(found.headline())}[/]", markup=True)
     if found.is_same:

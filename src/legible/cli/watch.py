@@ -37,14 +37,14 @@ from legible.rules.wording import describe_rule
 
 
 def make_watchable(spec: EnvironmentSpec, *, window: bool, drawn: bool) -> gymnasium.Env[Any, Any]:
-    """Make an environment in the best render mode that works here; without one, it is made without drawing.
+    """Make an environment in the best render mode that works here, or without one if none works.
 
     Parameters
     ----------
     spec
         The environment.
     window
-        Whether a window is required; an error if there can be none.
+        Whether a window is required; raises an error if the environment has none.
     drawn
         Whether pictures can be shown while the episode is played.
     """

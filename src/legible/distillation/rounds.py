@@ -206,11 +206,11 @@ def learn_in_rounds(
     progress: Progress,
     on_round: Callable[[RoundCheck], None],
 ) -> list[SavedRound]:
-    """Let a network learn until it stops improving, and return a snapshot of it after every round.
+    """Let a network learn until it stops improving, and return its snapshot after every round.
 
     Rounds of the checkpoint are not learnt again, but their episodes are played again, because later rounds also learn
-    from their observations. `progress` is
-    called with the gradient steps taken, and `on_round` with the evaluation of each round.
+    from their observations. `progress` is called with the gradient steps taken, and `on_round` with the evaluation of
+    each round.
     """
     rounds: list[SavedRound] = []
     known = checkpoint.rounds()

@@ -329,9 +329,11 @@ def _tail(
     spread: float,
     mean: float,
 ) -> float:
-    """Return the probability of a t-value of at least the observed one under the weights with this mean.
+    """Return the probability of a t-value of at least the observed one if the true mean is `mean`.
 
-    The observed mean is 0. Resamples are weighted by their likelihood ratio; the tail in which it is small is summed.
+    `support` are the observed values, shifted to a mean of 0; `means` and `spreads` belong to resamples of them. Each
+    resample is weighted by its likelihood ratio under weights that give the values this mean. The tail with small
+    ratios is summed.
     """
     theta, log_mean = _tilting(support - mean)
     total, upper = 0.0, theta <= 0.0

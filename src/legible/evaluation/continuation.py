@@ -31,18 +31,18 @@ def continue_evaluation(
     run: Runner = run_units,
     on_episodes: Callable[[int], None] | None = None,
 ) -> Evaluation:
-    """Test rule sets that are not confirmed on new seeds; return the evaluation with what they showed.
+    """Test undecided rule sets on new seeds; return the evaluation with the new verdicts.
 
-    Where no undecided rule set changes enough episodes for a test, the evaluation stays as it is.
+    If no undecided rule set changes enough episodes for a test, the evaluation is returned unchanged.
 
     Parameters
     ----------
     setup, evaluation
-        Policy and environment, and what is known so far.
+        Policy and environment, and the verdicts so far.
     seed
         Seed of the study.
     episodes
-        How many episodes may be played. The most promising rule sets are tested, as many as these suffice for.
+        Maximum number of episodes. The most promising rule sets are tested, as many as these episodes suffice for.
     run, on_episodes
         As in `legible.evaluation.evaluate`.
     """
@@ -72,16 +72,16 @@ def continue_evaluation(
         # q is multiplied so that it compares with alpha like all others.
         new_confirmation = replace(confirmation, q=min(1.0, 2**number * confirmation.q))
         is_confirmed = new_confirmation.is_passed(settings.alpha)
-        before = verdicts[i]
+        old_verdict = verdicts[i]
         verdicts[i] = replace(
-            before,
-            confirmation=before.confirmation
-            if new_confirmation.is_too_rare and before.confirmation is not None
+            old_verdict,
+            confirmation=old_verdict.confirmation
+            if new_confirmation.is_too_rare and old_verdict.confirmation is not None
             else new_confirmation,
             is_confirmed=is_confirmed,
-            is_weakness=before.is_weakness or is_confirmed,
-            is_set_aside=before.is_set_aside and not is_confirmed,
-            steps=before.steps + steps,
+            is_weakness=old_verdict.is_weakness or is_confirmed,
+            is_set_aside=old_verdict.is_set_aside and not is_confirmed,
+            steps=old_verdict.steps + steps,
         )
         confirmed += is_confirmed
     return replace(

@@ -333,7 +333,7 @@ class EpisodeRecord:
     def starts_at(
         self, places: NDArray[np.int64], steps: NDArray[np.int64], fired: NDArray[np.int64], changed: NDArray[np.int64]
     ) -> UnitStarts | None:
-        """Return the states in which episodes part from recorded ones; None where states could not be kept.
+        """Return the states from which episodes differ from the recorded ones; None if states could not be kept.
 
         Parameters
         ----------
@@ -348,23 +348,25 @@ class EpisodeRecord:
             part = self._part(i)
             if not part.states.shape[1]:
                 return None
-            mine = np.flatnonzero(places // size == i)
-            known = steps[mine]
-            begins = part.starts[places[mine] - i * size]
-            rows = begins + known
+            in_unit = np.flatnonzero(places // size == i)
+            recorded_steps = steps[in_unit]
+            begins = part.starts[places[in_unit] - i * size]
+            rows = begins + recorded_steps
             # Summed one after the other, as in play, so that the bits are the same.
             returns, costs = (
                 np.array([float(np.cumsum(c[a:b])[-1]) if b > a else 0.0 for a, b in zip(begins, rows, strict=True)])
                 for c in (part.rewards, part.step_costs)
             )
             # Episodes that start from the beginning get an arbitrary row, which is not used.
-            states = part.states[np.where(known > 0, rows - 1, 0)]
-            seen = part.observations[np.where(known > 0, rows, 0)]
-            order.append(mine)
-            found.append(UnitStarts(known, returns, costs, fired[mine], changed[mine], states, seen))
-        back = np.argsort(np.concatenate(order))
+            states = part.states[np.where(recorded_steps > 0, rows - 1, 0)]
+            observations = part.observations[np.where(recorded_steps > 0, rows, 0)]
+            order.append(in_unit)
+            found.append(
+                UnitStarts(recorded_steps, returns, costs, fired[in_unit], changed[in_unit], states, observations)
+            )
+        original_order = np.argsort(np.concatenate(order))
         names = [f.name for f in fields(UnitStarts)]
-        return UnitStarts(*(np.concatenate([getattr(part, name) for part in found])[back] for name in names))
+        return UnitStarts(*(np.concatenate([getattr(part, name) for part in found])[original_order] for name in names))
 
     def known_part(self, places: NDArray[np.int64], steps: NDArray[np.int64]) -> KnownPart:
         """Return what is recorded of the first steps of episodes."""

@@ -112,6 +112,7 @@ class _Screening:
 def _make_verdicts(
     treatments: Sequence[RuleSet | Treatment], base: UnitResult, others: Sequence[UnitResult], alpha: float
 ) -> list[Verdict]:
+    """Return a verdict on each treatment; `others` are its episodes."""
     worst = WorstCase((base, *others))
     helps = [worst.of(other, base) for other in others]
     p = [welch(guided.returns, alone.returns) for guided, alone in helps]

@@ -77,7 +77,7 @@ def knowledge_of(
     experiences
         Recorded steps of the unguided policy.
     min_kept
-        Smallest share of a known rule; mining uses the same threshold.
+        Smallest share of states in which the policy follows a rule that it knows; mining uses the same threshold.
     """
     rules = list(rule_set.rules if isinstance(rule_set, RuleSet) else rule_set)
     if not rules:

@@ -294,7 +294,7 @@ def _findings_sentence(
     is_bad: bool,
     solved: float | None = None,
 ) -> str:
-    """Say what was found; "no weakness" is not said of a policy that is bad anyway."""
+    """Return the findings in a sentence; "no weakness" is left out for a policy that is bad anyway."""
     tested, suspected = len(evaluation.verdicts), evaluation.weaknesses
     if not tested:
         return "No rules were mined, so nothing could be tested."

@@ -219,7 +219,7 @@ def find_cause(
     count = len(mistakes)
     mean, low = fits.bound(recoverable)
     if low <= 0.0 or count < FEWEST_MISTAKES:
-        why = "the features do not tell where another choice is better"
+        why = "the features do not show where another choice is better"
         return Cause("cannot tell", why=why, decisions=n, mistakes=count)
     nothing = np.zeros(0, np.intp)
     base, shifted = fits.recovered(nothing), fits.corrected(nothing)

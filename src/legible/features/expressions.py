@@ -187,7 +187,7 @@ class _Reader:
         self.memory = first
 
     def read(self, tree: ast.expr) -> Evaluate:
-        """Return a function that evaluates the expression for a batch of steps; note the features that it uses."""
+        """Return a function that evaluates the expression for a batch of steps; `names` collects the features used."""
         name = _name_of(tree)
         if name is not None:
             if name not in self.constants:

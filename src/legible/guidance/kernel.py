@@ -149,14 +149,14 @@ def choose_guided(
         for g in range(n_groups):
             first, last = starts[g], starts[g + 1]
             key = group_key(keys[i], g)
-            own = scores[i, first:last]
-            wanted = choose_row(own, key, steps[i], epsilon, sample)
+            own_scores = scores[i, first:last]
+            wanted = choose_row(own_scores, key, steps[i], epsilon, sample)
             chosen = wanted
             if fired[i] and (n_groups == 1 or _is_marked(marks, first, last)):
-                left = guided[first:last]
-                left[:] = own
-                overruled[i] |= block_choices(marks[0, first:last], marks[1, first:last], negative_first, left)
-                chosen = choose_row(left, key, steps[i], guided_epsilon, sample)
+                guided_scores = guided[first:last]
+                guided_scores[:] = own_scores
+                overruled[i] |= block_choices(marks[0, first:last], marks[1, first:last], negative_first, guided_scores)
+                chosen = choose_row(guided_scores, key, steps[i], guided_epsilon, sample)
                 changed[i] |= chosen != wanted
             choices[i, g] = first + chosen
     return choices, fired, changed, overruled

@@ -107,6 +107,7 @@ class ActingChooser:
         return np.where(stuck, anything, actions), allowed
 
     def _predict(self, observations: Any, episodes: NDArray[np.int64], steps: NDArray[np.int64]) -> NDArray[Any]:
+        """Return the policy's actions; sampled ones depend only on the episode's seed and the step."""
         options: dict[str, Any] = {} if self._slots.masks is None else {"action_masks": self._slots.masks}
         arguments = (observations, self._state, steps == 0, self._deterministic)
         predict: Callable[..., tuple[NDArray[Any], Any]] = self._policy.predict

@@ -262,13 +262,13 @@ def collect(
         environment = with_features(environment, mapped)
     elif not is_flat(mapped):
         environment = FeatureEnv(environment, mapped)
-    space, guess = _space_to_guess(mapped.names)
+    space, has_guessed_kinds = _space_to_guess(mapped.names)
     # The regions of continuous actions are chosen again once the policy's actions are known.
     player = adapt_policy(policy, environment, cut_choices(space))
     setup = ExperienceSetup(player, environment, epsilon, sample, batch, step_limit)
-    part = collect_unit(setup, stage_seeds(seed, "experiences", 0, episodes), on_episode)
-    experiences = join_experiences([part], space)
-    experiences = experiences.with_guessed_kinds() if guess else experiences
+    columns = collect_unit(setup, stage_seeds(seed, "experiences", 0, episodes), on_episode)
+    experiences = join_experiences([columns], space)
+    experiences = experiences.with_guessed_kinds() if has_guessed_kinds else experiences
     if is_cut(space):
         return experiences
     return experiences.with_choices(cut_choices(experiences.space, experiences.numbers))

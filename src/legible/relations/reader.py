@@ -156,6 +156,7 @@ class _RelationReader:
         }
 
     def read(self) -> tuple[MetamorphicRelation, ...]:
+        """Return the relations of a table, one for each pair of actions."""
         known = (*_ABOUT_PEOPLE, *self.statements)
         for key in self.data:
             if key not in known:

@@ -70,7 +70,7 @@ def gather_mistakes(study: Study, first: int, room: int) -> MistakeSection | Non
     first
         Number of the first replay.
     room
-        Maximum bytes for the replays.
+        Maximum number of bytes of all replays together.
     """
     if not study.has("mistakes"):
         return None
@@ -85,10 +85,10 @@ def gather_mistakes(study: Study, first: int, room: int) -> MistakeSection | Non
     kept: list[Any] = []
     for place, group in enumerate(groups):
         replay = replays[place] if place < len(replays) else None
-        size = len(json.dumps(replay, separators=(",", ":")))
+        replay_bytes = len(json.dumps(replay, separators=(",", ":")))
         number = None
-        if replay is not None and size <= room:
-            room -= size
+        if replay is not None and replay_bytes <= room:
+            room -= replay_bytes
             number = first + len(kept)
             kept.append(replay)
         others = tuple(describe_mistake(other, seen) for other in group[1:])

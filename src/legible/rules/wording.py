@@ -94,6 +94,7 @@ def describe_condition(condition: Condition, feature: Feature) -> str:
     if feature.kind == "categorical":
         return _describe_category(condition, feature)
     inside = [value for value in sorted(feature.values) if condition.low < value <= condition.high]
+    # At most the least possible value means exactly that value.
     is_least = feature.least is not None and condition.low < feature.least == condition.high
     only = feature.least if is_least else condition.value
     if only is not None:

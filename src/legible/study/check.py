@@ -340,7 +340,7 @@ def _is_playable(observation_space: spaces.Space[Any], action_space: spaces.Spac
 
 
 def _walk(env: Env, encoder: ObservationEncoder, seed: int, action_seed: int | None = None) -> _Walk:
-    """Play an episode of random actions, drawn with `action_seed`; by default `seed`, that of the environment."""
+    """Play an episode of random actions, drawn with `action_seed`; by default the environment's `seed`."""
     action_seed = seed if action_seed is None else action_seed
     rng = np.random.default_rng(action_seed)
     env.action_space.seed(action_seed)
@@ -395,6 +395,7 @@ def _branching(spec: EnvironmentSpec, seed: int, time_limit: float | None) -> Fi
 
 
 def _seeds_matter(walks: list[_Walk], spec: EnvironmentSpec, seed: int, time_limit: float | None) -> Finding:
+    """Say whether other seeds of the environment give other episodes."""
     question = "seeds make a difference"
     starts = {walk.observations[0].tobytes() for walk in walks}
     if len(starts) > 1:

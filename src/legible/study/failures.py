@@ -187,47 +187,47 @@ class _Tries:
 
 
 def _diagnose(study: Study, tries: _Tries) -> tuple[Diagnosis, ...]:
-    """Return the causes of mistakes between all choices, and between those of weaknesses and of mistakes."""
+    """Return the causes of mistakes among all choices, and among the choices of weaknesses and of mistakes."""
     recorded, policy = study.experiences, study.player()
     rng = np.random.default_rng([study.seed, 27])
     rows = tries.decisions(recorded, rng)
     if not len(rows):
         return ()
     choices, gains = tries.gains(recorded, rows)
-    well = ~np.isnan(gains).any(axis=1)
-    rows, choices, gains = rows[well], choices[well], gains[well]
+    is_complete = ~np.isnan(gains).any(axis=1)
+    rows, choices, gains = rows[is_complete], choices[is_complete], gains[is_complete]
     space = recorded.space
     columns = {name: [space.feature_index(one) for one in names] for name, names in feature_groups(space).items()}
     words = {feature.name: feature.question for feature in space.features} | {
         name: f"the group {name}" for name, members in columns.items() if len(members) > 1
     }
     found = []
-    for wanted in _subjects(study):
-        group = space.groups[space.group_of(wanted[0])]
-        first = space.group_of(wanted[0])
+    for compared in _subjects(study):
+        group = space.groups[space.group_of(compared[0])]
+        first = space.group_of(compared[0])
         taken = recorded.actions[rows] if space.is_discrete else recorded.actions[rows, first]
-        table = np.full((len(rows), len(wanted)), np.nan)
-        for place, choice in enumerate(wanted):
-            hit = choices == choice
-            table[:, place] = np.where(hit.any(axis=1), np.where(hit, gains, 0.0).sum(axis=1), np.nan)
-            table[taken == choice, place] = 0.0
-        here = np.isin(taken, wanted) & ~np.isnan(table).any(axis=1)
+        gain_table = np.full((len(rows), len(compared)), np.nan)
+        for place, choice in enumerate(compared):
+            is_tried = choices == choice
+            gain_table[:, place] = np.where(is_tried.any(axis=1), np.where(is_tried, gains, 0.0).sum(axis=1), np.nan)
+            gain_table[taken == choice, place] = 0.0
+        is_usable = np.isin(taken, compared) & ~np.isnan(gain_table).any(axis=1)
         tried = TriedDecisions(
-            recorded.observations[rows[here]],
-            np.searchsorted(wanted, taken[here]),
-            table[here],
-            recorded.episode_ids[rows[here]],
-            weigh_decisions(recorded.observations, rows)[here],
+            recorded.observations[rows[is_usable]],
+            np.searchsorted(compared, taken[is_usable]),
+            gain_table[is_usable],
+            recorded.episode_ids[rows[is_usable]],
+            weigh_decisions(recorded.observations, rows)[is_usable],
         )
 
-        def preference(observations: NDArray[np.float32], wanted: tuple[int, ...] = wanted) -> NDArray[Any]:
-            return np.asarray(policy.scores(observations))[:, list(wanted)]
+        def preference(observations: NDArray[np.float32], compared: tuple[int, ...] = compared) -> NDArray[Any]:
+            return np.asarray(policy.scores(observations))[:, list(compared)]
 
         cause = find_cause(tried, preference, recorded.observations, columns, space.names, seed=study.seed)
-        misranked = _misranked(tried, recorded.scores[rows[here]][:, list(wanted)])
-        whole = len(wanted) == group.count
+        misranked = _misranked(tried, recorded.scores[rows[is_usable]][:, list(compared)])
+        compares_all = len(compared) == group.count
         kind = str(study.policy.kind) if space.is_discrete else "none"  # regions of continuous actions have no values
-        found.append(Diagnosis(wanted, whole, cause, words.get(cause.group, ""), misranked, kind))
+        found.append(Diagnosis(compared, compares_all, cause, words.get(cause.group, ""), misranked, kind))
     return tuple(found)
 
 

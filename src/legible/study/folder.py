@@ -172,12 +172,12 @@ class StudyFolder:
         Parameters
         ----------
         identity
-            What makes the study, as plain data: two studies in which it differs are never mixed.
+            Plain data that defines the study; results of studies with different data are never mixed.
         about
-            What else is worth knowing about it.
+            Further facts about the study.
         write_files
-            Writes the files that the study is made from, and returns their paths. ``study.json`` comes last and says
-            that all are there.
+            Writes the files that the study is made from, and returns their paths. ``study.json`` is written last, so
+            all files are there if it exists.
         """
         if self.holds_study:
             return self._compare(identity)

@@ -190,7 +190,11 @@ def _mark_allowed(
     possible: NDArray[np.bool_],
     allowed: NDArray[np.bool_],
 ) -> None:
-    """Fill `allowed`; row i belongs to policy i // rows_each, whose layers of rules are applied one after the other."""
+    """Fill `allowed` with the choices that the rules allow in each row.
+
+    Row i belongs to policy i // rows_each, whose layers of rules are applied one after the other. `possible` are the
+    choices that the action mask allows; if rules leave none of a group, all possible ones are allowed.
+    """
     n_choices = allowed.shape[1]
     marks = np.empty((2, n_choices), np.bool_)
     scores = np.empty(n_choices, np.float64)

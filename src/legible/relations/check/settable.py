@@ -1,7 +1,7 @@
 """Exact checks: environments whose state can be set, and environments with a table of transitions.
 
 - `settable_checker`: the exact checker for an environment, if there is one.
-- `StateChecker`: sets states with the `StateSetter` of the environment's class in `STATE_SETTERS`, or with the result of
+- `StateChecker`: sets states with the `StateSetter` of the environment's class in `STATE_SETTERS`, or with its
   `own_state_setter`.
 - `TableChecker`: compares the distributions of the table.
 """

@@ -371,7 +371,10 @@ class Prover:
         return tuple(found), tuple(rejected)
 
     def screen(self, signed: SignedMap) -> Candidate | None:
-        """Return the candidate of a map that passes the check, with offsets and ignored features, or None."""
+        """Return the candidate of a map that passes the check; None if there is none.
+
+        Offsets are fitted if the usual ones fail. Then the feature that fails most often is ignored, one after another.
+        """
         space = self.inputs.space
         candidate = Candidate(signed, usual_offsets(self.sample, signed))
         self.screened += 1

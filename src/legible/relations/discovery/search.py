@@ -131,7 +131,7 @@ class Matcher:
         equal, opposite = self.structure.allowed.copy(), self.structure.opposite.copy()
         energy = (here**2).sum(axis=(0, 1)) + (here**2).sum(axis=(0, 2))
         g = np.zeros((self.size, self.size))  # the map: g[i, j] is the sign if node i maps to j, else 0
-        waiting: list[int] = []
+        waiting: list[int] = []  # nodes that must move, because another node maps to them
         forced_pairs = list(forced.items())
         while True:
             if forced_pairs:
