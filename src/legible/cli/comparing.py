@@ -56,9 +56,9 @@ def compare(
     env, *policies = words
     if Path(env, "study.json").is_file():
         choice.refuse_environment_options(env)
-        where, policies = open_study(Path(env), trust=choice.trust).environment, list(words)
+        environment, policies = open_study(Path(env), trust=choice.trust).environment, list(words)
     else:
-        where = choice.environment(env)
+        environment = choice.environment(env)
     if len(policies) < 2:
         raise LegibleError("give ENV and at least two policies: legible compare CartPole-v1 old.zip new.zip.")
     chosen: list[Any] = []
@@ -69,10 +69,10 @@ def compare(
             # Only policies that are code need an output and a fallback.
             unfit = () if names_code(word) else ("output", "fallback")
             options = {name: value for name, value in options_of_policy(vars(choice)).items() if name not in unfit}
-            chosen.append(load_typed_policy(where, word, options, trust=choice.trust))
+            chosen.append(load_typed_policy(environment, word, options, trust=choice.trust))
     with Bars(quiet=choice.as_json) as bars:
         found = compare_policies(
-            where,
+            environment,
             *chosen,
             names=name or policies,
             episodes=episodes,

@@ -134,9 +134,9 @@ def check(
     wrap: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Check whether ENV agrees with relations; without FILE, with all that come with the package for it.
+    """Check whether relations hold in ENV; without FILE, all relations that come with the package for it.
 
-    Ends with exit code 1 when one of them does not hold.
+    Ends with exit code 1 if one of them does not hold.
     """
     from legible.relations.check import check_relations  # noqa: PLC0415
 

@@ -83,7 +83,7 @@ def run(choice: StudyChoice, until: str | None, minutes: float | None, other: tu
     """Study a policy: mine rules, find weaknesses, compose rules that help, and write a report.
 
     A run that was stopped continues with the same command, or with 'legible run STUDY'. 'legible run STUDY --minutes N'
-    tests what a finished study left undecided on new seeds.
+    tests the undecided rule sets of a finished study on new seeds.
     """
     from legible.study.budget import fit_composition, fit_continuation  # noqa: PLC0415
     from legible.workbench import export_checks  # noqa: PLC0415

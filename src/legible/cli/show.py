@@ -431,6 +431,7 @@ def _print_composition(study: Study) -> None:
 
 
 def _composition_data(study: Study) -> dict[str, Any]:
+    """Return the composition, its check and its figures as plain data."""
     from legible.explanation import imitated_reference, is_repair  # noqa: PLC0415
 
     improvement, space = study.improvement, study.space

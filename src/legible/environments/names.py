@@ -92,7 +92,7 @@ def resolve_names(env: Env, names: str | Path | FeatureSpace | None = None) -> N
     check_action_space(env.action_space)
     given, source = read_names(names)
     if given is not None and not given.n_own and len(given):
-        # It has derived features only; the others are named as without it.
+        # The user names derived features only; names of the others come from the environment or its domain.
         named = resolve_names(env)
         space = replace(named.space, features=(*named.space.features, *given.features))
         if given.actions:
@@ -100,11 +100,11 @@ def resolve_names(env: Env, names: str | Path | FeatureSpace | None = None) -> N
         return NamedSpace(space.with_derived_words(), named.source)
     if given is not None:
         return _checked(given, source, encoder, env)
-    own = _stacked(env, encoder.width)
-    if own is None and env.has_wrapper_attr("feature_space"):
-        own = env.get_wrapper_attr("feature_space")
-    if isinstance(own, FeatureSpace):
-        return _checked(own, ENVIRONMENT, encoder, env)
+    own_space = _stacked(env, encoder.width)
+    if own_space is None and env.has_wrapper_attr("feature_space"):
+        own_space = env.get_wrapper_attr("feature_space")
+    if isinstance(own_space, FeatureSpace):
+        return _checked(own_space, ENVIRONMENT, encoder, env)
     shipped = shipped_features(env)
     fitting = None if shipped is None or len(shipped) != encoder.width else _fitting(shipped, env)
     if fitting is not None:

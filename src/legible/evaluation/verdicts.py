@@ -326,6 +326,7 @@ def _is_gain_otherwise(found: Confirmation | None) -> bool:
 
 
 def _make_row(verdict: Verdict, space: FeatureSpace) -> dict[str, Any]:
+    """Return a verdict as a row; figures of the confirmation are left out if there was none."""
     rule_set = verdict.treatment if isinstance(verdict.treatment, RuleSet) else None
     row: dict[str, Any] = {
         "rule": rule_set.short_text(space) if rule_set is not None else None,

@@ -97,20 +97,20 @@ class _Tries:
 
     def avoid(self, held_out: Experiences, rows: NDArray[np.int64], within: int) -> Avoidable | None:
         """Return until when failures could be avoided; None where too few can be examined."""
-        rollouts, spare = (1 if self.is_exact else FAILURE_ROLLOUTS), max(SURVIVED, within)
+        rollouts, extra_steps = (1 if self.is_exact else FAILURE_ROLLOUTS), max(SURVIVED, within)
         space, starts = held_out.space, np.cumsum(held_out.lengths) - held_out.lengths
-        left = self._steps / 3
+        steps_left = self._steps / 3
         chances: list[Chance] = []
         for episode in held_out.episode_ids[rows].tolist():
             length = int(held_out.lengths[episode])
             steps = np.array([length - back for back in STEPS_BACK if back <= length], np.int64)
-            at = starts[episode] + steps
-            choices = other_choices(space, held_out.actions[at], held_out.scores[at])
-            cost = float((length - steps + spare).sum()) * choices.shape[1] * rollouts
+            decision_rows = starts[episode] + steps
+            choices = other_choices(space, held_out.actions[decision_rows], held_out.scores[decision_rows])
+            cost = float((length - steps + extra_steps).sum()) * choices.shape[1] * rollouts
             if self._setup.way == "replay":
                 cost += float(steps.sum()) * choices.shape[1] * rollouts
-            left -= cost
-            if len(chances) == MOST_FAILURES or left < 0:
+            steps_left -= cost
+            if len(chances) == MOST_FAILURES or steps_left < 0:
                 break
             chances.append(Chance(episode, steps, choices))
         if len(chances) < FEWEST_EXAMINED:
@@ -125,7 +125,7 @@ class _Tries:
                     chance.episode * len(STEPS_BACK) + STEPS_BACK.index(length - s) for s in chance.steps.tolist()
                 ]
                 futures = [self._futures("failures rollouts", number, first, count) for number in numbers]
-                limit = length + spare
+                limit = length + extra_steps
                 units.append(_LimitedUnit(RolloutUnit(points, chance.choices, np.array(futures, np.int64)), limit))
             # Futures that raise an error save nothing.
             lost = [np.full((*one.unit.choices.shape, count), "failure") for one in units]

@@ -441,17 +441,17 @@ class _Work:
         networks = [self.network(one.number) for one in found if one.distilled is not None]
         policies: list[Policy] = [base, *(load_policy(file) for file in networks)]
         study = self.study(1)
-        prints = [study.fingerprint, *(sha256_of(file) for file in networks)]
+        fingerprints = [study.fingerprint, *(sha256_of(file) for file in networks)]
         episodes = distillation_settings_for(self.distillation, study.environment).final_episodes
         blocks = [stage_seeds(self.seed, "rounds", half * episodes, episodes) for half in range(2)]
-        tell = self._counting(2 * len(policies) * episodes)
-        pairs = list(zip(policies, prints, strict=True))
-        # The first half chooses the best, the second is quoted.
-        halves = [[self._play(study, *pair, seeds, tell) for pair in pairs] for seeds in blocks]
+        report_played = self._counting(2 * len(policies) * episodes)
+        pairs = list(zip(policies, fingerprints, strict=True))
+        # Seeds of the first half choose the best network, seeds of the second give the reported figures.
+        halves = [[self._play(study, *pair, seeds, report_played) for pair in pairs] for seeds in blocks]
         best = int(np.argmax([float(np.nanmean(result.returns)) for result in halves[0]]))
         if best:
-            shutil.copyfile(networks[best - 1], part := self.place / ".mended.part")
-            part.replace(self.place / "mended.safetensors")
+            shutil.copyfile(networks[best - 1], unfinished := self.place / ".mended.part")
+            unfinished.replace(self.place / "mended.safetensors")
         else:
             (self.place / "mended.safetensors").unlink(missing_ok=True)
         name = str(StudyFolder(study.folder).read()["about"]["policy"])  # as it was given first

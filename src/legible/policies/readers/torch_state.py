@@ -172,30 +172,37 @@ def policy_of_state(state: Mapping[str, torch.Tensor], said: Architecture, path:
     return _actor(parts, said, last.n_outputs, path)
 
 
-def _actor(parts: list[Layer | nn.Module], said: Architecture, width: int, path: Path) -> ActorPolicy:
+def _actor(parts: list[Layer | nn.Module], description: Architecture, width: int, path: Path) -> ActorPolicy:
+    """Return the policy of layers, convolutions first; `description` is the TOML file, `width` is the number of outputs."""
     first = parts[0]
-    shape = said.observation_shape or ((first.n_inputs,) if isinstance(first, Layer) else None)
+    shape = description.observation_shape or ((first.n_inputs,) if isinstance(first, Layer) else None)
     if shape is None:
         raise PolicyError(f"{path}: observation_shape is missing; a network with convolutions needs it")
     convolutions = [part for part in parts if not isinstance(part, Layer)]
     if parts[: len(convolutions)] != convolutions:
         raise PolicyError(f"{path}: a convolution follows a fully connected layer; put convolutions first")
-    scale = [_Divide(said.divide_by)] if said.divide_by != 1.0 else []
+    scale = [_Divide(description.divide_by)] if description.divide_by != 1.0 else []
     extractor = nn.Sequential(*scale, *convolutions, Flatten())
     net = sequence(parts[len(convolutions) :])
     actions: spaces.Discrete | spaces.Box
     head: QValues | Categories | Certain
-    if said.output == "actions":
-        for bounds in (said.low, said.high):
+    if description.output == "actions":
+        for bounds in (description.low, description.high):
             if bounds is not None and len(bounds) != width:
                 raise PolicyError(f"{path}: there are {len(bounds)} bounds for the {width} numbers of an action")
-        low, high = (np.full(width, ends, np.float32) for ends in (said.low or -np.inf, said.high or np.inf))
+        low, high = (
+            np.full(width, ends, np.float32) for ends in (description.low or -np.inf, description.high or np.inf)
+        )
         actions, head = spaces.Box(low, high, (width,), np.float32), Certain(net)
     else:
         actions = spaces.Discrete(width)
-        head = QValues(net) if said.output == "values" else Categories(net, (width,), single=True)
-    pictures = spaces.Box(0, 255, shape, np.uint8) if said.divide_by != 1.0 else spaces.Box(-np.inf, np.inf, shape)
-    policy = ActorPolicy(pictures, actions, extractor, nn.Identity(), head, squashed=said.squashed, scale_images=False)
+        head = QValues(net) if description.output == "values" else Categories(net, (width,), single=True)
+    pictures = (
+        spaces.Box(0, 255, shape, np.uint8) if description.divide_by != 1.0 else spaces.Box(-np.inf, np.inf, shape)
+    )
+    policy = ActorPolicy(
+        pictures, actions, extractor, nn.Identity(), head, squashed=description.squashed, scale_images=False
+    )
     try:
         policy.try_once()
     except RuntimeError as error:

@@ -217,7 +217,7 @@ def uses_sde(contents: Contents, options: Mapping[str, Any]) -> bool:
 
 
 def activation_of(
-    contents: Contents, options: Mapping[str, Any], algorithm: Algorithm, said: Activation | None
+    contents: Contents, options: Mapping[str, Any], algorithm: Algorithm, given: Activation | None
 ) -> Between:
     """Return the activation function between the layers."""
     written: Between | None
@@ -228,13 +228,13 @@ def activation_of(
     else:
         written = _activation_in_text(str(options["activation_fn"]))
     if written is None:
-        if said is not None:
-            return said
+        if given is not None:
+            return given
         shown = f" (it is written as {options['activation_fn']!r})" if "activation_fn" in options else ""
         contents.ask(f"cannot read the activation function{shown}", "activation", "relu")
-    if said is not None and said != written:
+    if given is not None and given != written:
         raise PolicyError(
-            f"{contents.path}: the activation {str(said)!r} was given, but the file says that it is {str(written)!r}"
+            f"{contents.path}: the activation {str(given)!r} was given, but the file says that it is {str(written)!r}"
         )
     return written
 

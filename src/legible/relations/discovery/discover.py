@@ -338,8 +338,8 @@ class Prover:
         length = max(len(self.sample.rewards) / max(len(self.sample.starts), 1), 1.0)
         inputs = replace(self.inputs, first=self.inputs.first + STAGE_EPISODES // 2, tests=max(self.screened, 1))
         if isinstance(self._screener, TransitionChecker):
-            left = max(self.budget - self.steps, 2000)
-            inputs = replace(inputs, episodes=max(20, min(400, math.floor(0.9 * left / length))))
+            steps_left = max(self.budget - self.steps, 2000)
+            inputs = replace(inputs, episodes=max(20, min(400, math.floor(0.9 * steps_left / length))))
             self.steps += round(length * (inputs.episodes or 0))
         checker = choose_checker(inputs)
         found: list[DiscoveredRelation] = []
@@ -350,8 +350,8 @@ class Prover:
             self.inputs.report(0.75 + 0.25 * place / len(passed), "proving")
             if candidate.map in close([entry.candidate.map for entry in found]):
                 continue
-            used = [entry.name for entry in (*found, *rejected)]
-            name, words = name_candidate(candidate, self.inputs.space, used)
+            used_names = [entry.name for entry in (*found, *rejected)]
+            name, words = name_candidate(candidate, self.inputs.space, used_names)
             relations = candidate.relations(self.inputs.space, name, words)
             checks = self._check(checker, relations)
             entry = DiscoveredRelation(
