@@ -216,10 +216,10 @@ def zoo() -> None:
         table.add_column(column, justify="left" if column in {"Name", "Algorithm"} else "right", no_wrap=True)
     for name in zoo_names():
         policy = load_policy(zoo_path(name))
-        said = policy.metadata if isinstance(policy, NetworkPolicy) else {}
-        played = said.get("evaluation", {})
+        metadata = policy.metadata if isinstance(policy, NetworkPolicy) else {}
+        played = metadata.get("evaluation", {})
         result = with_error(played["mean_return"], played["standard_error"]) if played else ""
-        table.add_row(f"zoo:{name}", str(said.get("algorithm", "")), number(said.get("steps", 0)), result)
+        table.add_row(f"zoo:{name}", str(metadata.get("algorithm", "")), number(metadata.get("steps", 0)), result)
     Console().print(table)
 
 

@@ -91,11 +91,16 @@ def broken_rules(teacher: Teacher, recorded: RecordedEpisodes) -> tuple[BrokenRu
     guided, seen = teacher.guided, recorded.observations
     matched = CompiledRules.compile([guided.rules]).matches(seen)
     labels = teacher.label(seen).choices
-    own, unguided = (best_choices(scores, teacher.starts) for scores in (recorded.scores, teacher.own_scores(seen)))
+    network_choices, unguided_choices = (
+        best_choices(scores, teacher.starts) for scores in (recorded.scores, teacher.own_scores(seen))
+    )
     rules = []
     for number, rule in enumerate(guided.rules.rules):
         group = guided.space.group_of(rule.action)
-        follows = [(choices[:, group] == rule.action) == (rule.polarity == "+") for choices in (labels, own, unguided)]
+        follows = [
+            (choices[:, group] == rule.action) == (rule.polarity == "+")
+            for choices in (labels, network_choices, unguided_choices)
+        ]
         rows = matched[:, number] & follows[0]
         if rows.any():
             rules.append(BrokenRule(rule, int(rows.sum()), *(1.0 - float(each[rows].mean()) for each in follows[1:])))

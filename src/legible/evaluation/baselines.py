@@ -107,8 +107,8 @@ def _test_rows(
     for i in range(n):
         for g in range(n_groups):
             first, last = starts[g], starts[g + 1]
-            own = choose_row(scores[i, first:last], group_key(keys[i], g), steps[i], epsilon, sample)
-            choices[i, g] = first + own
+            unguided = choose_row(scores[i, first:last], group_key(keys[i], g), steps[i], epsilon, sample)
+            choices[i, g] = first + unguided
         t = tests[i]
         if t < 0:
             continue
@@ -125,8 +125,8 @@ def _test_rows(
                 elif scores[i, choice] != MASKED:
                     masked = scores[i, first:last].copy()
                     masked[choice - first] = -np.inf
-                    own = choose_row(masked, group_key(keys[i], g), steps[i], guided_epsilon, sample)
-                    choices[i, g] = first + own
+                    unguided = choose_row(masked, group_key(keys[i], g), steps[i], guided_epsilon, sample)
+                    choices[i, g] = first + unguided
                 changed[i] = choices[i, g] != wanted
     return choices, fired, changed
 

@@ -123,9 +123,9 @@ def name_endings(
         odd = space[int(feature)]
         words = odd.values[float(side)] if odd.is_flag else f"{odd.label} is unusually {('low', 'high')[int(side)]}"
         for i, texts in enumerate(named):
-            mine = unknown[i] & unusual[i][side, :, feature]
-            texts[mine] = [f"{text} while {words}" for text in texts[mine]]
-            unknown[i] &= ~mine
+            matches = unknown[i] & unusual[i][side, :, feature]
+            texts[matches] = [f"{text} while {words}" for text in texts[matches]]
+            unknown[i] &= ~matches
     return [texts.astype(np.str_) for texts in named]
 
 

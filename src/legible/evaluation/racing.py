@@ -210,12 +210,15 @@ class Race:
 
     def evidence(self, entry: _Entry) -> Standing:
         """Return the standing of a rule set in the race combined with search trials; decides what is confirmed."""
-        here, shown = self.standing(entry), entry.shown
-        if shown is None or not shown.error > 0.0 or not here.error > 0.0:
-            return here
-        there = 1.0 / (SELECTION_ERROR_FACTOR * shown.error) ** 2
-        race = 1.0 / here.error**2
-        mean, error = (there * shown.mean + race * here.difference) / (there + race), 1.0 / math.sqrt(there + race)
+        in_race, shown = self.standing(entry), entry.shown
+        if shown is None or not shown.error > 0.0 or not in_race.error > 0.0:
+            return in_race
+        trial_weight = 1.0 / (SELECTION_ERROR_FACTOR * shown.error) ** 2
+        race_weight = 1.0 / in_race.error**2
+        mean, error = (
+            (trial_weight * shown.mean + race_weight * in_race.difference) / (trial_weight + race_weight),
+            1.0 / math.sqrt(trial_weight + race_weight),
+        )
         return Standing(mean, error, mean / error, float(ndtr(-(mean / error))))
 
     def measure(self, named: Sequence[Named]) -> list[MeasuredEffect]:
@@ -299,9 +302,13 @@ def _open_race(
     """Return a race on the seeds of a stage, and whether the same seed gives the same episode there."""
     searches = stage == SEARCH_STAGE
     repetition = find_repetition(setup, seed, stage, run)
-    this = replace(setup, treatments=(), rows=repetition.rows)
-    record = EpisodeRecord(this, seed, stage, SEARCH_SEEDS if searches else settings.race_seeds, run, on_episodes)
-    return Race(PairedPlay(this, repetition, record, run, on_episodes, full_units=searches), settings), repetition
+    unguided_setup = replace(setup, treatments=(), rows=repetition.rows)
+    record = EpisodeRecord(
+        unguided_setup, seed, stage, SEARCH_SEEDS if searches else settings.race_seeds, run, on_episodes
+    )
+    return Race(
+        PairedPlay(unguided_setup, repetition, record, run, on_episodes, full_units=searches), settings
+    ), repetition
 
 
 def race(

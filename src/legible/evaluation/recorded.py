@@ -222,8 +222,8 @@ def find_repetition(setup: Setup, seed: int, stage: str, run: Runner, *, progres
     for rows in (wide, 1):
         once = replace(setup, treatments=(), rows=rows)
         first = run(once, [Unit((UNGUIDED,) * len(seeds), tuple(seeds))], kept=STEPS, stage=progress_name or stage)
-        back = Unit((UNGUIDED,) * len(seeds), tuple(reversed(seeds)))
-        second = run(replace(once, play=fewer), [back], kept=STEPS, stage=progress_name or stage)
+        reversed_unit = Unit((UNGUIDED,) * len(seeds), tuple(reversed(seeds)))
+        second = run(replace(once, play=fewer), [reversed_unit], kept=STEPS, stage=progress_name or stage)
         steps += int(first.starts[-1] + second.starts[-1])
         if _is_same_reversed(first, second):
             return Repetition(rows, holds=True, steps=steps)

@@ -90,9 +90,9 @@ class _Screening:
 
     def _play(self, treatments: Sequence[RuleSet | Treatment], numbers: Sequence[int]) -> None:
         n, done = self._episodes, len(self._results)
-        this = replace(self._setup, treatments=tuple(treatments))
+        screened_setup = replace(self._setup, treatments=tuple(treatments))
         plan = [(number, stage_seeds(self._seed, self._stage, (done + i) * n, n)) for i, number in enumerate(numbers)]
-        self._results += play_blocks(this, plan, self._run, self._on_episodes)
+        self._results += play_blocks(screened_setup, plan, self._run, self._on_episodes)
 
     def measure(self, named: Sequence[Named]) -> list[MeasuredEffect]:
         """Play rule sets of sources, and return the effect of each on the mean return."""

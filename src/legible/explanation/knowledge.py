@@ -121,9 +121,9 @@ def summarise_knowledge(
         return ""
     by_action = {action: _pooled([k for k in knowledge if k.rule.action == action]) for action in names}
     # The others are compared with the mined rule, else with the action that is followed most often.
-    own = [k for k in knowledge if k.rule == representative_rule(rule_set) and k.status != "unseen"]
+    of_rule = [k for k in knowledge if k.rule == representative_rule(rule_set) and k.status != "unseen"]
     seen = [k for k in by_action.values() if k.status != "unseen"]
-    usual = own[0] if own else max(seen, key=lambda k: k.kept, default=None)
+    usual = of_rule[0] if of_rule else max(seen, key=lambda k: k.kept, default=None)
     if usual is None:
         return ""
     grades = _grades(by_action, usual, alpha)

@@ -207,8 +207,8 @@ class FeatureSpace:
             return None
         expressions = {feature.name: feature.expression for feature in self.features[self.n_own :]}
         parts = {f"{LAST_ACTION}.{g.name}": NO_ACTION if g.regions is None else 0.0 for g in self.groups}
-        own = self.names[: self.n_own]
-        return DerivedFeatures.of(own, expressions, self.action_names, None if self.is_discrete else parts)
+        own_names = self.names[: self.n_own]
+        return DerivedFeatures.of(own_names, expressions, self.action_names, None if self.is_discrete else parts)
 
     @property
     def is_discrete(self) -> bool:

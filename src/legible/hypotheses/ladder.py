@@ -118,9 +118,9 @@ class Ladder:
         """
         most_share, doubt = (1.0, LOSS_Z) if is_spare else (MOST_CLIMBING, 0.0)
         below = [one for one in self.tested if one.rung == rung - 1]
-        there = [one for one in self.tested if one.rung >= rung]
-        most = min(most, int(most_share * (len(below) + len(there)) + 1e-9) - len(there))
-        return different(self._ranked([one for one in below if self._is_of_use(one.effect, doubt)], 1.0), most, there)
+        reached = [one for one in self.tested if one.rung >= rung]
+        most = min(most, int(most_share * (len(below) + len(reached)) + 1e-9) - len(reached))
+        return different(self._ranked([one for one in below if self._is_of_use(one.effect, doubt)], 1.0), most, reached)
 
     def best(self, most: int, *, luck: float = 0.0, rung: int = 0) -> list[Tested]:
         """Return the best candidates on a rung or above, without any two that are nearly equal."""

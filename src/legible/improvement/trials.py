@@ -55,9 +55,9 @@ class Play(NamedTuple):
 
     def against(self, stage: str, seeds: int, *, first: int = 0, rules: RuleSet | None = None) -> PairedPlay:
         """Return play compared with the policy, guided by rules or unguided, on seeds of a stage from `first` on."""
-        this = replace(self.setup, treatments=(), rows=self.repetition.rows)
-        record = EpisodeRecord(this, self.seed, stage, seeds, self.run, self.on_episodes, rules, first)
-        return PairedPlay(this, self.repetition, record, self.run, self.on_episodes)
+        unguided_setup = replace(self.setup, treatments=(), rows=self.repetition.rows)
+        record = EpisodeRecord(unguided_setup, self.seed, stage, seeds, self.run, self.on_episodes, rules, first)
+        return PairedPlay(unguided_setup, self.repetition, record, self.run, self.on_episodes)
 
 
 @dataclass(frozen=True)

@@ -269,14 +269,16 @@ class DecisionSearch:
         """Return the gains of other choices at all decisions that did not fail, from the first rollouts of each."""
         returns = measure(np.arange(len(self.decisions)), self.choices, 0, count)
         differences = returns[:, 1:] - returns[:, :1]
-        well = ~np.isnan(differences).any(axis=(1, 2))
-        seen, rows = self.experiences, self.decisions.rows[well]
-        spread = differences[well].std(axis=2, ddof=1) if count > 1 else np.zeros(differences[well].shape[:2])
+        is_complete = ~np.isnan(differences).any(axis=(1, 2))
+        seen, rows = self.experiences, self.decisions.rows[is_complete]
+        spread = (
+            differences[is_complete].std(axis=2, ddof=1) if count > 1 else np.zeros(differences[is_complete].shape[:2])
+        )
         return DecisionGains(
             observations=seen.observations[rows],
             taken=seen.actions[rows].reshape(len(rows), len(seen.space.groups)),
-            choices=self.choices[well, 1:],
-            gains=differences[well].mean(axis=2),
+            choices=self.choices[is_complete, 1:],
+            gains=differences[is_complete].mean(axis=2),
             errors=spread / np.sqrt(count),
             scores=seen.scores[rows],
             episodes=seen.episode_ids[rows],

@@ -43,9 +43,9 @@ class Unusual:
     def words(self, space: FeatureSpace) -> str:
         """Return a description such as "the gap is 2 (low: 3 % of the states)"."""
         feature = space[self.feature]
-        said = feature.values.get(self.value) or f"{feature.label} is {number(self.value)}"
+        text = feature.values.get(self.value) or f"{feature.label} is {number(self.value)}"
         side = f"{self.side}: " if self.side else ""
-        return f"{said} ({side}{percent(self.share)} of the states)"
+        return f"{text} ({side}{percent(self.share)} of the states)"
 
 
 def unusual_features(experiences: Experiences, row: int) -> tuple[Unusual, ...]:

@@ -210,8 +210,8 @@ class AdaptedPolicy:
         if masks is None:
             return np.asarray(getattr(self._actor, method)(shown))
         options = {"action_masks": masks} if self._traits.takes_masks else {}
-        own = np.asarray(getattr(self._actor, method)(shown, **options))
-        return np.where(masks, own, own.dtype.type(MASKED))
+        own_scores = np.asarray(getattr(self._actor, method)(shown, **options))
+        return np.where(masks, own_scores, own_scores.dtype.type(MASKED))
 
     def _compute(
         self, observations: Observations, keys: NDArray[np.uint64] | None, steps: NDArray[np.int64] | None

@@ -207,8 +207,8 @@ def _wrapper_calls(written: Any) -> list[WrapperCall]:
 def _is_normalised(written: Any) -> bool:
     """Return whether observations are normalised, from a flag or the arguments of ``VecNormalize``."""
     if isinstance(written, str):
-        said = re.search(r"\bnorm_obs\b['\"]?\s*[:=]\s*(True|False)", written[:1000])
-        return said is None or said[1] == "True"
+        match = re.search(r"\bnorm_obs\b['\"]?\s*[:=]\s*(True|False)", written[:1000])
+        return match is None or match[1] == "True"
     if isinstance(written, dict):
         return bool(written.get("norm_obs", True))
     return bool(written)

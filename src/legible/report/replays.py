@@ -268,12 +268,12 @@ def _with_rules(
         side["holds"] = [[condition_changes(all_of, recording) for _, all_of in when] for _, when in parts]
     base, guided = (recording.actions for recording in pair)
     shared = min(len(base), len(guided))
-    apart = np.flatnonzero((base[:shared] != guided[:shared]).reshape(shared, -1).any(axis=1))
+    differing_steps = np.flatnonzero((base[:shared] != guided[:shared]).reshape(shared, -1).any(axis=1))
     return {
         "rules": [describe_rule(rules.rules[rule], space, "advice") for rule in used],
         "texts": [rules.rules[rule].text(space) for rule in used],
         "parts": [{"does": does, "when": [words for words, _ in when]} for does, when in parts],
-        "branches_at": int(apart[0]) if apart.size else shared,
+        "branches_at": int(differing_steps[0]) if differing_steps.size else shared,
         "traces": _traces(pair, [rules.rules[rule] for rule in used], space),
         "sides": sides,
     }

@@ -145,11 +145,11 @@ def _describe_count(condition: Condition, feature: Feature) -> str:
     """Return a condition on a count in words; counts are whole numbers from 0."""
     least = max(0, int(np.floor(condition.low)) + 1) if condition.low > -np.inf else 0
     most = int(np.floor(condition.high)) if condition.high < np.inf else None
-    things = feature.label.removeprefix(_COUNT)
+    counted_objects = feature.label.removeprefix(_COUNT)
     if most is None:
-        return f"there are {things}" if least == 1 else f"{feature.label} is at least {least}"
+        return f"there are {counted_objects}" if least == 1 else f"{feature.label} is at least {least}"
     if most <= 0:
-        return f"there are no {things}"
+        return f"there are no {counted_objects}"
     if least == most:
         return f"{feature.label} is {least}"
     return f"{feature.label} is at most {most}" if least == 0 else f"{feature.label} is {least} to {most}"

@@ -115,7 +115,7 @@ class StudySettings:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], where: str = "settings") -> StudySettings:
-        """Read settings from plain data; what is not said stays at its default."""
+        """Read settings from plain data; missing ones keep their defaults."""
         made: StudySettings = from_dict(cls, data, where)
         return made
 
@@ -200,7 +200,7 @@ class Setting(NamedTuple):
     kind
         ``int``, ``float``, ``bool``, ``str`` or a ``Literal``.
     default
-        Its value when nothing is said.
+        Its default.
     help
         What it is, in a sentence or two.
     """

@@ -409,10 +409,12 @@ def _seeds_matter(walks: list[_Walk], spec: EnvironmentSpec, seed: int, time_lim
             what = f"random actions in the episodes with seeds {seeds[0]} to {seeds[-1]}"
             walk = partial(_walks, actions=seed)
             others = run_within_limit(engine, walk, spec, seeds, len(seeds) * time_limit, what)
-    apart = [step for step in (_agree(walks[0], other) for other in others) if step is not None]
-    if apart:
+    differing_steps = [step for step in (_agree(walks[0], other) for other in others) if step is not None]
+    if differing_steps:
         return Finding(
-            question, "yes", f"episodes start in the same state and go different ways from step {min(apart)} on"
+            question,
+            "yes",
+            f"episodes start in the same state and go different ways from step {min(differing_steps)} on",
         )
     return Finding(
         question,

@@ -183,7 +183,7 @@ class StudyInputs:
     rules_from
         Other policies and studies whose rules are tested, as plain data.
     features
-        What rules see, if that is not the observation, as the user said it.
+        The features that rules see, if not the observation, as the user wrote it.
     """
 
     environment: EnvironmentSpec

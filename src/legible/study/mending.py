@@ -270,9 +270,12 @@ def _begun(place: Path, *, trust: bool) -> dict[str, Any]:
     if not (place / "mend.json").is_file() or not Study.is_in(place / "round-1"):
         raise LegibleError(f"{place}: holds no mending that was begun; give ENV and POLICY.")
     name, arguments = read_inputs(StudyFolder(place / "round-1"), policy=None, trust=trust, most_failed=None)
-    own = place / "round-1" / "policy.safetensors"
+    kept_policy = place / "round-1" / "policy.safetensors"
     # The study keeps a copy of the policy; a name such as zoo:NAME says more about its origin.
-    return {**arguments, "policy": name if name.startswith("zoo:") else own if own.exists() else arguments["policy"]}
+    return {
+        **arguments,
+        "policy": name if name.startswith("zoo:") else kept_policy if kept_policy.exists() else arguments["policy"],
+    }
 
 
 def _claim(place: Path, seed: int, distillation: DistillationSettings | None, rounds: int | None) -> int:

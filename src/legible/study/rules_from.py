@@ -94,7 +94,7 @@ def find_origins(
     Parameters
     ----------
     study
-        The study that asks.
+        The study that tests the rules.
     given
         Folders of studies, paths or addresses of policies, policies, or entries of ``study.json``.
     load
@@ -177,7 +177,7 @@ class OtherRules:
     Parameters
     ----------
     study
-        The study that asks.
+        The study that tests the rules.
     found
         Where rules come from.
     allow_code

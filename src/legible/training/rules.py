@@ -241,9 +241,9 @@ def margin_loss(scores: Tensor, allowed: Tensor, margin: float, starts: Sequence
     """
     losses = []
     for first, last in pairwise(starts):
-        own, free = scores[..., first:last], allowed[..., first:last]
-        forbidden = own.masked_fill(free, -torch.inf).max(dim=-1).values
-        best = own.masked_fill(~free, -torch.inf).max(dim=-1).values
+        group_scores, is_allowed = scores[..., first:last], allowed[..., first:last]
+        forbidden = group_scores.masked_fill(is_allowed, -torch.inf).max(dim=-1).values
+        best = group_scores.masked_fill(~is_allowed, -torch.inf).max(dim=-1).values
         losses.append((forbidden + margin - best).clamp(min=0.0))
     return torch.stack(losses).sum(dim=0)
 
@@ -299,18 +299,18 @@ def read_rules(
 
 def _check_names(theirs: FeatureSpace, env: Env, source: str, environment: str) -> None:
     """Raise for rules whose names belong to another environment."""
-    here = resolve_names(env)
-    own = here.space
-    groups = (tuple(group.name for group in each.groups) for each in (own, theirs))
-    actions = (own.action_names, theirs.action_names) if own.is_discrete else tuple(groups)
-    for what, ours, others in (("features", own.own.names, theirs.own.names), ("actions", *actions)):
+    named_space = resolve_names(env)
+    own_space = named_space.space
+    groups = (tuple(group.name for group in each.groups) for each in (own_space, theirs))
+    actions = (own_space.action_names, theirs.action_names) if own_space.is_discrete else tuple(groups)
+    for what, ours, others in (("features", own_space.own.names, theirs.own.names), ("actions", *actions)):
         if len(ours) != len(others):
             raise TrainingError(
                 f"{source}: its rules belong to another environment: they have {len(others)} {what}, but {environment} "
                 f"has {len(ours)}."
             )
         different = [(a, b) for a, b in zip(ours, others, strict=True) if a != b]
-        if different and here.is_named:
+        if different and named_space.is_named:
             raise TrainingError(
                 f"{source}: its rules belong to another environment: among their {what} is {different[0][1]!r} where "
                 f"{environment} has {different[0][0]!r}."

@@ -203,8 +203,10 @@ def train(
         if guidance is not None:
             guide_model(model, *guidance, plan.total_steps, seed)
         if start is not None and not start.has_critic:
-            share, own = round(_CRITIC_SHARE * plan.total_steps), plan.settings
-            waiting = max(share, own.rollout) if isinstance(own, PpoSettings) else own.learning_starts + share
+            share, planned = round(_CRITIC_SHARE * plan.total_steps), plan.settings
+            waiting = (
+                max(share, planned.rollout) if isinstance(planned, PpoSettings) else planned.learning_starts + share
+            )
             let_critic_learn_first(model, waiting)
         checkpoint.restore(model)
         remaining = plan.total_steps - model.num_timesteps

@@ -103,7 +103,7 @@ def measure_symmetry(
         played = step.episodes >= 0
         kept.append((np.asarray(step.observations[played], np.float32), np.asarray(step.actions[played])))
 
-    own = play_policy(policy, environment, seeds, on_step=keep).returns
+    returns = play_policy(policy, environment, seeds, on_step=keep).returns
     observations, actions = (np.concatenate(column) for column in zip(*kept, strict=True))
     if observations.ndim != 2 or observations.shape[1] != space.n_own:
         raise LegibleError("the symmetry of a policy is measured for flat observations only.")
@@ -124,7 +124,7 @@ def measure_symmetry(
             averaged = load_policy(
                 _Averaged(policy, first, related), output="values", n_features=space.n_own, n_actions=len(space.actions)
             )
-            effect = paired(play_policy(averaged, environment, seeds).returns, own)
+            effect = paired(play_policy(averaged, environment, seeds).returns, returns)
         share = float((taken == wanted[defined]).mean())
         scores.append(SymmetryScore(name, int(defined.sum()), share, episodes, effect))
     return scores
@@ -140,7 +140,7 @@ class _Averaged:
     def __call__(self, observations: Observations) -> NDArray[np.float64]:
         scores = np.asarray(self._policy.scores(observations), np.float64)
         images, defined = map_states(self._relation, observations)
-        there = np.asarray(self._policy.scores(images), np.float64)
+        image_scores = np.asarray(self._policy.scores(images), np.float64)
         mean = scores.copy()
-        mean[:, self._sources] = (scores[:, self._sources] + there[:, self._targets]) / 2
+        mean[:, self._sources] = (scores[:, self._sources] + image_scores[:, self._targets]) / 2
         return np.where(defined[:, None], mean, scores)

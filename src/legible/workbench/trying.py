@@ -324,8 +324,8 @@ def _forms(rules: Sequence[Rule], arena: Arena, *, related: bool) -> list[tuple[
 
 def _study_to_extend(folder: str | Path, arena: Arena, *, trust: bool) -> Study:
     study = Study.open(folder, trust=trust)
-    own = arena.fingerprint.partition(" ")[2] if arena.study is None else arena.fingerprint
-    if study.environment.name != arena.environment.name or not is_same_behaviour(study.fingerprint, own):
+    fingerprint = arena.fingerprint.partition(" ")[2] if arena.study is None else arena.fingerprint
+    if study.environment.name != arena.environment.name or not is_same_behaviour(study.fingerprint, fingerprint):
         raise LegibleError(f"{folder}: is the study of another policy or environment; nothing was added to it.")
     return study
 

@@ -46,24 +46,24 @@ def read(path: Path, options: LoadOptions) -> Policy:
     options.refuse("a file of CleanRL", "output", "activation", "encoding", "algorithm")
     raw = path.read_bytes()
     saved = read_saved(raw, path, "the file")
-    said: Mapping[str, Any] = {}
+    arguments: Mapping[str, Any] = {}
     if isinstance(saved, dict) and "model_weights" in saved:
-        said = saved["args"] if isinstance(saved.get("args"), dict) else {}
+        arguments = saved["args"] if isinstance(saved.get("args"), dict) else {}
         saved = saved["model_weights"]
     elif isinstance(saved, tuple | list) and saved:
         saved = saved[0]  # the actor; the others are critics
     state = checked_state(saved, raw, path, "the file")
     try:
         with naming(path):
-            policy = _policy_of(state, said, path)
+            policy = _policy_of(state, arguments, path)
     except (RuntimeError, ValueError, AssertionError, IndexError) as error:
         raise PolicyError(f"{path}: its tensors do not fit each other: {str(error)[:200]}") from error
     return normalised_file(policy, path, options, trained_normalised=False)
 
 
-def _policy_of(state: State, said: Mapping[str, Any], path: Path) -> NetworkPolicy | ActorPolicy:
-    metadata = {key: said[key] for key in ("env_id", "exp_name", "seed", "total_timesteps") if key in said}
-    env_id = said.get("env_id")
+def _policy_of(state: State, arguments: Mapping[str, Any], path: Path) -> NetworkPolicy | ActorPolicy:
+    metadata = {key: arguments[key] for key in ("env_id", "exp_name", "seed", "total_timesteps") if key in arguments}
+    env_id = arguments.get("env_id")
     named: dict[str, Any] = {
         "env_id": env_id if isinstance(env_id, str) else None,
         "metadata": {"library": "CleanRL", **metadata},

@@ -37,8 +37,8 @@ def read_model(model: Any, options: LoadOptions) -> Policy:
 
     what = "a model of Stable-Baselines3"
     options.refuse(what, "output", "activation", "encoding", "algorithm")
-    own = normalisation_of_model(model)
-    return normalised(policy_of_model(model), own, options, what)
+    own_statistics = normalisation_of_model(model)
+    return normalised(policy_of_model(model), own_statistics, options, what)
 
 
 def read_module(module: nn.Module, options: LoadOptions) -> Policy:

@@ -194,9 +194,9 @@ def _read_skrl(saved: Any, raw: bytes, path: Path, activation: Activation) -> tu
     tensors = _floats(saved["policy"], raw, path, "policy")
     _refuse_memory(tensors)
     # Shared models hold the layers of the value, too.
-    own = {name: each for name, each in tensors.items() if not name.startswith("value")}
-    names = [name.removesuffix(".weight") for name in own if name.endswith(".weight")]
-    layers = _chain(own, names, activation)
+    actor_tensors = {name: each for name, each in tensors.items() if not name.startswith("value")}
+    names = [name.removesuffix(".weight") for name in actor_tensors if name.endswith(".weight")]
+    layers = _chain(actor_tensors, names, activation)
     spread = tensors.get("log_std_parameter")
     policy = _categorical(layers, "skrl") if spread is None else _gaussian(layers, spread, np.inf, "skrl")
     if spread is None and any("std" in name for name in tensors):

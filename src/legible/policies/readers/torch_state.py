@@ -95,8 +95,8 @@ def read_architecture(path: Path) -> Architecture:
     """Read the description of a network."""
     if not path.is_file():
         raise PolicyError(f"{path}: no such file with a description of a network")
-    said = read_toml(path, PolicyError, _MOST_BYTES)
-    layers = said.pop("layers", None)
+    document = read_toml(path, PolicyError, _MOST_BYTES)
+    layers = document.pop("layers", None)
     if not isinstance(layers, list) or not layers or not all(isinstance(each, dict) for each in layers):
         raise PolicyError(f"{path}: layers are missing: write a [[layers]] table with a name for each, in order")
     return Architecture(
@@ -104,22 +104,22 @@ def read_architecture(path: Path) -> Architecture:
             LayerDescription(**_checked(each, _OF_A_LAYER, ("name",), f"{path}: layers.{number}"))
             for number, each in enumerate(layers)
         ),
-        **_checked(said, _OF_A_NETWORK, ("output",), str(path)),
+        **_checked(document, _OF_A_NETWORK, ("output",), str(path)),
     )
 
 
 def _checked(
-    said: Mapping[str, Any], known: Mapping[str, Callable[[Any], Any]], needed: tuple[str, ...], where: str
+    table: Mapping[str, Any], known: Mapping[str, Callable[[Any], Any]], needed: tuple[str, ...], where: str
 ) -> dict[str, Any]:
     """Return the parsed entries of a table; raise an error for missing, unknown and invalid ones."""
     for name in needed:
-        if name not in said:
+        if name not in table:
             raise PolicyError(f"{where}: {name} is missing")
-    for name in said:
+    for name in table:
         if name not in known:
             raise PolicyError(f"{where}: unknown entry {name!r}.{did_you_mean(name, known)}")
     read = {}
-    for name, value in said.items():
+    for name, value in table.items():
         read[name] = known[name](value)
         if read[name] is None:
             raise PolicyError(f"{where}: {name} cannot be {str(value)[:100]!r}")
@@ -158,22 +158,26 @@ _OF_A_NETWORK: Mapping[str, Callable[[Any], Any]] = {
 }
 
 
-def policy_of_state(state: Mapping[str, torch.Tensor], said: Architecture, path: Path) -> NetworkPolicy | ActorPolicy:
+def policy_of_state(
+    state: Mapping[str, torch.Tensor], description: Architecture, path: Path
+) -> NetworkPolicy | ActorPolicy:
     """Return the policy of tensors with a description."""
-    parts = [_part(state, layer, path) for layer in said.layers]
+    parts = [_part(state, layer, path) for layer in description.layers]
     last = next((part for part in reversed(parts) if isinstance(part, Layer)), None)
     if last is None or parts[-1] is not last:
         raise PolicyError(f"{path}: the last layer must be fully connected")
     dense = [part for part in parts if isinstance(part, Layer)]
-    if len(dense) == len(parts) and said.output != "actions" and said.divide_by == 1.0:
-        kind: Literal["values", "log-probabilities"] = "values" if said.output == "values" else "log-probabilities"
+    if len(dense) == len(parts) and description.output != "actions" and description.divide_by == 1.0:
+        kind: Literal["values", "log-probabilities"] = (
+            "values" if description.output == "values" else "log-probabilities"
+        )
         with naming(path):
             return NetworkPolicy(tuple(dense), kind, Plain(dense[0].n_inputs))
-    return _actor(parts, said, last.n_outputs, path)
+    return _actor(parts, description, last.n_outputs, path)
 
 
 def _actor(parts: list[Layer | nn.Module], description: Architecture, width: int, path: Path) -> ActorPolicy:
-    """Return the policy of layers, convolutions first; `description` is the TOML file, `width` is the number of outputs."""
+    """Return the policy of layers, convolutions first; `width` is the number of outputs."""
     first = parts[0]
     shape = description.observation_shape or ((first.n_inputs,) if isinstance(first, Layer) else None)
     if shape is None:

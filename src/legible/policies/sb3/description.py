@@ -107,16 +107,16 @@ _PARTIAL_TEXT = re.compile(r"functools\.partial\(<class 'torch\.nn\.modules\.act
 _FUNCTION_TEXT = re.compile(r"<function ([\w.<>]+)\.__init__ at 0x[0-9a-fA-F]+>")
 
 
-def checked_algorithm(said: str | None) -> Algorithm | None:
+def checked_algorithm(given: str | None) -> Algorithm | None:
     """Return the algorithm for a name in any spelling, or raise an error that lists the algorithms."""
-    if said is None:
+    if given is None:
         return None
-    plain = said.upper().replace("-", "").replace("_", "")
+    plain = given.upper().replace("-", "").replace("_", "")
     for name in ALGORITHMS:
         if name.upper() == plain:
             return name
     raise PolicyError(
-        f"unknown algorithm {said!r}.{did_you_mean(plain, ALGORITHMS)} "
+        f"unknown algorithm {given!r}.{did_you_mean(plain, ALGORITHMS)} "
         f"Policies of {', '.join(ALGORITHMS)} can be loaded"
     )
 

@@ -116,11 +116,10 @@ class DiscoveredRelation:
         exact = worst.method.startswith("exact")
         size = f" by up to {number(worst.deviation)} ({worst.deviation_of})" if worst.deviation_of else ""
         if self.verdict == "approximate" and exact:
-            apart = percent(1 - min(check.agreement for check in self.checks))
+            differing_share = percent(1 - min(check.agreement for check in self.checks))
             slight = next((part for part in worst.note.split("; ") if part.startswith("deviations are slight")), "")
-            return (
-                f"Approximate: up to {apart} of {n} held-out transitions disagree{f'; {slight}' if slight else size}."
-            )
+            extent = f"; {slight}" if slight else size
+            return f"Approximate: up to {differing_share} of {n} held-out transitions disagree{extent}."
         if self.verdict == "approximate":
             return (
                 f"Approximate: images are predicted nearly as well as {n} held-out transitions; the excess error is "
