@@ -72,6 +72,7 @@ _DIFFERENCES = {
 
 
 def _distil_once(choice: StudyChoice, learning: DistillationSettings | None, env: str | None, *, force: bool) -> None:
+    """Distil a study or a guided policy once, and print the comparison."""
     from legible.engines import make_engine  # noqa: PLC0415
     from legible.study.distilling import distil as distil_source  # noqa: PLC0415
 
@@ -141,6 +142,7 @@ def _print_distillation(found: Distillation, path: Path) -> None:
 def _distil_in_rounds(
     choice: StudyChoice, rounds: int | None, learning: DistillationSettings | None, *, reports: bool
 ) -> None:
+    """Distil and study in turn, and print the result of every round."""
     from legible.engines import make_engine  # noqa: PLC0415
     from legible.report import write_report  # noqa: PLC0415
     from legible.report.rounds import write_rounds  # noqa: PLC0415

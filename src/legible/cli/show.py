@@ -197,6 +197,7 @@ def _print_endings(study: Study) -> None:
 
 
 def _verdict_data(study: Study) -> dict[str, Any]:
+    """Return the verdict of a study and its figures as plain data."""
     from legible.study.sources import source_rows  # noqa: PLC0415
 
     conclusion, evaluation = study.conclusion, study.evaluation
@@ -357,6 +358,7 @@ def _print_rules(study: Study) -> None:
 
 
 def _rules_data(study: Study) -> dict[str, Any]:
+    """Return the mined rules with their related forms as plain data."""
     from legible.rules import describe_rule  # noqa: PLC0415
 
     mining, space = study.mining, study.space

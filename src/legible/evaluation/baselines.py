@@ -101,6 +101,11 @@ def _test_rows(
     guided_epsilon: float,
     sample: bool,
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return the choices in all rows, and the rows in which a random test triggered and in which it changed a choice.
+
+    Test t changes the policy in the regions ``regions[t]`` of the observation space: it enforces or blocks the choice
+    ``changed_actions[t, k]`` in the k-th one. Test -1 changes nothing.
+    """
     n, n_groups = scores.shape[0], starts.size - 1
     choices = np.empty((n, n_groups), np.int64)
     fired, changed = np.zeros(n, np.bool_), np.zeros(n, np.bool_)

@@ -262,6 +262,7 @@ def parse_constraints(text: str) -> tuple[Constraint, ...]:
 
 
 def _parse_constraint(text: str) -> Constraint:
+    """Return the constraint of a text such as "worst-tenth no lower than by 20"."""
     match = _CONSTRAINT.fullmatch(text)
     if match is None:
         raise SettingsError(

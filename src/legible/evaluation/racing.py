@@ -432,6 +432,7 @@ def changes_for_power(changed: int, difference: float, error: float, tests: int,
 
 
 def _make_verdicts(finished: Race, candidates: Sequence[int], alpha: float) -> list[Verdict]:
+    """Return a verdict on every rule set of the race; `candidates` are the places of suspected weaknesses."""
     chosen = set(candidates)
     entries = finished.entries
     helps = [finished.standing(entry) for entry in entries]

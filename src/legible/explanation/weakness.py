@@ -254,6 +254,7 @@ class WeaknessExplanation(Displayed):
         }
 
     def _effect_sentence(self) -> str:
+        """Return the effect of the rule set on held-out seeds, or in the race without them, in a sentence."""
         confirmation, words = self.verdict.confirmation, ObjectiveWords(self.objective)
         change = f"Guidance with this rule set changes the {words.words} by"
         if confirmation is None:

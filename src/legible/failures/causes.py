@@ -123,13 +123,13 @@ class GroupEvidence:
 
     @property
     def worth(self) -> float:
-        """How much the group explains, to compare groups."""
+        """The share of the loss that the group explains, to compare groups."""
         return self.added + self.corrected
 
 
 @dataclass(frozen=True)
 class Cause:
-    """Why a policy makes mistakes.
+    """A cause of a policy's mistakes.
 
     Parameters
     ----------
@@ -232,6 +232,7 @@ def find_cause(
     overall = float(scores.var(axis=0).sum()) or 1.0
 
     def examine(name: str, columns: NDArray[np.intp]) -> GroupEvidence:
+        """Return the figures of one group of features."""
         with_group = fits.recovered(columns)
         added, added_low = fits.bound(with_group - base)
         corrected, corrected_low = fits.bound(fits.corrected(columns) - shifted)

@@ -257,6 +257,7 @@ class GuidedPolicy(Displayed):
     def _explain_parts(
         self, batch: Observations, triggered: tuple[Rule, ...], wanted: NDArray[Any] | None
     ) -> JointIntervention:
+        """Return the intervention in an action of several parts; `wanted` is the unguided action, if known."""
         scored, groups = self._scored, self.space.groups
         assert isinstance(scored, AdaptedPolicy)
         scores, own_actions = scored.outputs(batch)

@@ -396,6 +396,10 @@ def _estimate_figures(
 def _find_proven(
     search: DecisionSearch, measure: Measure, futures: Futures, *, settings: MistakeSettings, alpha: float, seed: int
 ) -> Mistakes:
+    """Return the mistakes that rollouts prove, the largest gain first.
+
+    The first mistakes are measured again on other futures, because the ranking selected them.
+    """
     every = np.arange(len(search.decisions)) if search.numbers is None else search.numbers
 
     def measured(numbers: NDArray[np.intp], choices: NDArray[np.int64], first: int, count: int) -> NDArray[np.float64]:

@@ -139,6 +139,7 @@ def record_futures(setup: RolloutSetup, unit: RolloutUnit) -> list[Recording]:
 
 
 def _play(setup: RolloutSetup, unit: RolloutUnit, keep: Sequence[int]) -> tuple[Any, list[Recording]]:
+    """Play all rollouts of a unit; record the ones with the numbers `keep`."""
     decisions, choices = unit.choices.shape
     rollouts = unit.seeds.shape[1]
     state_of = np.repeat(np.arange(decisions), choices * rollouts)

@@ -94,6 +94,7 @@ def normalised(
 def _with_statistics(
     policy: NormalisablePolicy, statistics: Statistics, whose: str, frames: int = 1
 ) -> NormalisablePolicy:
+    """Return a policy that normalises its observations with these statistics, after a check of their widths."""
     if isinstance(statistics, Mapping) and set(_GOAL_ENTRIES) <= set(statistics):
         policy, statistics = _with_goal_entries(policy, statistics)
     statistics = _stacked(statistics, acting(policy).observation_space, frames)

@@ -117,6 +117,7 @@ def resolve_relations(
 def _chosen(
     environment: str | EnvironmentSpec | Env, space: FeatureSpace, relations: RelationsArgument
 ) -> ChosenRelations:
+    """Return the relations that an argument names, or the defaults of the domain if it is None."""
     if relations is None:
         fitting, left_out = [], []
         for file in shipped_relations(environment):

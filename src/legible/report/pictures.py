@@ -96,7 +96,7 @@ class StateMap:
 
 
 def state_map(study: Study, rule_set: RuleSet | None) -> StateMap | None:
-    """Return a map of the recorded states by the two most important features; None where there are no two.
+    """Return a map of the recorded states by the two most important numeric features; None with fewer than two.
 
     Features of the rule set come first, then those that matter most to the policy.
     """
@@ -108,11 +108,11 @@ def state_map(study: Study, rule_set: RuleSet | None) -> StateMap | None:
     for rule in () if rule_set is None else rule_set.rules:
         weights[list(rule.features)] += 1.0
     order = [i for i in np.argsort(-weights, kind="stable").tolist() if space[i].kind == "numeric"]
-    two = [i for i in order if len(np.unique(seen.observations[:2000, i])) >= MIN_MAP_VALUES][:2]
-    if len(two) < 2:
+    map_features = [i for i in order if len(np.unique(seen.observations[:2000, i])) >= MIN_MAP_VALUES][:2]
+    if len(map_features) < 2:
         return None
     scales, places = [], []
-    for feature, count in zip(two, MAP_CELLS, strict=True):
+    for feature, count in zip(map_features, MAP_CELLS, strict=True):
         low, high = (float(end) for end in np.quantile(seen.observations[:, feature], [_OUTLIERS, 1 - _OUTLIERS]))
         scales.append(Scale(low, high if high > low else low + 1.0))
         share = (seen.observations[:, feature] - scales[-1].low) / (scales[-1].high - scales[-1].low)
@@ -122,26 +122,26 @@ def state_map(study: Study, rule_set: RuleSet | None) -> StateMap | None:
     fails, rule_sets = _before_failure(study), [] if rule_set is None else [rule_set]
     fires = CompiledRules.compile(rule_sets).matches(seen.observations).any(axis=1)
     visits, failing, firing = (np.bincount(cells, weight, size) for weight in (None, fails, fires))
-    most = np.log1p(visits.max())
-    made = []
+    max_visits = np.log1p(visits.max())
+    map_cells = []
     for cell in np.flatnonzero(visits).tolist():
         column, row = divmod(cell, MAP_CELLS[1])
-        before, holds = (float(part[cell] / visits[cell]) for part in (failing, firing))
-        made.append(
+        failure_share, firing_share = (float(part[cell] / visits[cell]) for part in (failing, firing))
+        map_cells.append(
             Cell(
                 left=round(100 * column / MAP_CELLS[0], 2),
                 bottom=round(100 * row / MAP_CELLS[1], 2),
-                visits=round(float(np.log1p(visits[cell]) / most), 3),
-                fails=round(before, 2),
-                fires=round(holds, 2),
-                title=f"{int(visits[cell])} states; shortly before a failure: {percent(before)}; "
-                f"the rules hold: {percent(holds)}",
+                visits=round(float(np.log1p(visits[cell]) / max_visits), 3),
+                fails=round(failure_share, 2),
+                fires=round(firing_share, 2),
+                title=f"{int(visits[cell])} states; shortly before a failure: {percent(failure_share)}; "
+                f"the rules hold: {percent(firing_share)}",
             )
         )
     return StateMap(
-        words=(space[two[0]].label, space[two[1]].label),
+        words=(space[map_features[0]].label, space[map_features[1]].label),
         scales=(scales[0], scales[1]),
-        cells=tuple(made),
+        cells=tuple(map_cells),
         width=round(100 / MAP_CELLS[0], 3),
         height=round(100 / MAP_CELLS[1], 3),
         has_failures=bool(fails.any()),

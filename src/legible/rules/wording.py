@@ -209,11 +209,11 @@ def describe_conditions(conditions: Iterable[Condition], space: FeatureSpace) ->
     for condition in conditions:
         phrase = _describe_with_presence(condition, conditions, space)
         if phrase:
-            home = next((bundle for bundle in bundles if _merge_phrases([*bundle, phrase])), None)
-            if home is None:
+            matching_bundle = next((bundle for bundle in bundles if _merge_phrases([*bundle, phrase])), None)
+            if matching_bundle is None:
                 bundles.append([phrase])
             else:
-                home.append(phrase)
+                matching_bundle.append(phrase)
     return join_words([_merge_phrases(bundle) or bundle[0] for bundle in bundles])
 
 

@@ -123,6 +123,7 @@ def distillation_settings_for(
 def _source_of(
     source: Any, environment: str | EnvironmentSpec | None, *, trust: bool, engine: Engine | None, progress: Progress
 ) -> tuple[_Source, Engine | None]:
+    """Return the guided policy and its setting from a study, a file or an object, and the engine to use."""
     if isinstance(source, str | Path) and Path(source).is_dir():
         source = Study.open(source, trust=trust, engine=engine, progress=progress)
     if isinstance(source, Study):

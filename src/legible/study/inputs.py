@@ -108,6 +108,7 @@ def load_policy_for(
 def _loaded(
     environment: EnvironmentSpec, source: Any, *, allow_code: bool, trust: bool, options: dict[str, Any]
 ) -> Policy:
+    """Load a policy; if its file leaves something open, the spaces of the environment answer it."""
     from legible.policies import load_policy  # noqa: PLC0415 (it needs PyTorch)
     from legible.policies.torch_file import is_torchscript  # noqa: PLC0415 (it needs PyTorch)
 

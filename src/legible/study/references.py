@@ -52,7 +52,7 @@ def compare_with_references(study: Study) -> References:
             run=study.runner("references", of=of),
         )
     except LegibleError:
-        study.others.check_there()  # says better why episodes could not be played
+        study.others.check_there()  # its error explains better why episodes could not be played
         raise
 
 

@@ -312,7 +312,7 @@ class Study(Displayed):
         engine: Engine | None = None,
         progress: Progress | None = None,
     ) -> Self:
-        """Open the study that a folder holds. Policy and environment are loaded when something needs them.
+        """Open the study in a folder. Policy and environment are loaded when something needs them.
 
         Parameters
         ----------
@@ -334,7 +334,9 @@ class Study(Displayed):
         study.policy_name, study.named_environment = name, arguments["environment"]
         study._kept = study._folder.read()
         study._read_budgets()
-        study.__dict__["_waiting"] = arguments  # what `_prepare` takes, when something first needs it
+        study.__dict__["_waiting"] = (
+            arguments  # arguments of `_prepare`, which is called when something first needs them
+        )
         if most_failed is not None:
             study.policy  # noqa: B018 (loading it writes the new share)
         return study

@@ -318,6 +318,7 @@ def _check_names(theirs: FeatureSpace, env: Env, source: str, environment: str) 
 
 
 def _read_text(path: Path, env: Env, names: str | Path | FeatureSpace | None) -> TrainingRules:
+    """Return the rules of a text file."""
     space = resolve_names(env, names).space
     if not is_cut(space):
         raise TrainingError(

@@ -77,6 +77,7 @@ class _SpacesOnly(gymnasium.Env[Any, Any]):
 
 
 def _model_of(policy: Policy) -> Model:
+    """Return a Stable-Baselines3 model with the networks of a policy."""
     start = read_start(policy)
     policy = start.policy
     assert isinstance(policy, NetworkPolicy | ActorPolicy)

@@ -78,7 +78,7 @@ def measure_symmetry(
     episodes: int = 100,
     seed: int = 0,
 ) -> list[SymmetryScore]:
-    """Return a score for the relations of every name.
+    """Return, for the relations of every name, how symmetric the policy is under them.
 
     Parameters
     ----------
@@ -113,19 +113,22 @@ def measure_symmetry(
     for name, group in by_name(relations).items():
         first = group[0].of_first(space.n_own)
         images, defined = map_states(first, observations)
-        related = {relation.action: relation.image_action for relation in group}
-        wanted = np.array([related.get(int(action), -1) for action in actions])
-        defined &= wanted >= 0
+        action_images = {relation.action: relation.image_action for relation in group}
+        image_actions = np.array([action_images.get(int(action), -1) for action in actions])
+        defined &= image_actions >= 0
         if not defined.any():
             continue
-        taken = np.asarray(acting(policy).predict(images[defined], deterministic=True)[0])
+        actions_in_images = np.asarray(acting(policy).predict(images[defined], deterministic=True)[0])
         effect = None
         if policy.kind != "none":
             averaged = load_policy(
-                _Averaged(policy, first, related), output="values", n_features=space.n_own, n_actions=len(space.actions)
+                _Averaged(policy, first, action_images),
+                output="values",
+                n_features=space.n_own,
+                n_actions=len(space.actions),
             )
             effect = paired(play_policy(averaged, environment, seeds).returns, returns)
-        share = float((taken == wanted[defined]).mean())
+        share = float((actions_in_images == image_actions[defined]).mean())
         scores.append(SymmetryScore(name, int(defined.sum()), share, episodes, effect))
     return scores
 

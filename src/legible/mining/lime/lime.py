@@ -122,6 +122,7 @@ def lime_importance(
 def _check_data(
     background: ArrayLike, states: ArrayLike, intervals: Intervals, space: FeatureSpace
 ) -> tuple[Observations, Observations]:
+    """Return checked observations of the background and of the states to explain."""
     if len(intervals) != len(space):
         raise LimeError(f"there are intervals for {len(intervals)} features, but the space has {len(space)}.")
     checked = []

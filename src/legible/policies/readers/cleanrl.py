@@ -62,6 +62,7 @@ def read(path: Path, options: LoadOptions) -> Policy:
 
 
 def _policy_of(state: State, arguments: Mapping[str, Any], path: Path) -> NetworkPolicy | ActorPolicy:
+    """Return the policy of the tensors of a CleanRL file; their names show the algorithm."""
     metadata = {key: arguments[key] for key in ("env_id", "exp_name", "seed", "total_timesteps") if key in arguments}
     env_id = arguments.get("env_id")
     named: dict[str, Any] = {

@@ -187,6 +187,7 @@ class _Module:
 
 
 def _policy_of(folder: Path) -> NetworkPolicy | ActorPolicy:
+    """Return the policy of the folder of an RLlib module."""
     module = _Module(folder)
     shown, actions = module.space("observation_space"), module.space("action_space")
     if not isinstance(shown, spaces.Box):

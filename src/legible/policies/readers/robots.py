@@ -167,6 +167,7 @@ def _refuse_memory(tensors: Mapping[str, Any]) -> None:
 
 
 def _read_rsl_rl(saved: Any, raw: bytes, path: Path, activation: Activation) -> tuple[Any, Normalisation | None]:
+    """Return the policy of an rsl_rl checkpoint, and its observation statistics if it has any."""
     key = "actor_state_dict" if "actor_state_dict" in saved else "model_state_dict"
     tensors = _floats(saved[key], raw, path, key)
     _refuse_memory(tensors)

@@ -112,6 +112,7 @@ def space_of(contents: Contents, key: Literal["observation_space", "action_space
 
 
 def _encoding_in_space(contents: Contents) -> Encoding | None:
+    """Return the encoding that the observation space of a zip implies; None if the space cannot be read."""
     if contents.data.get("observation_space") is None:
         return None
     space = contents.text_of("observation_space")
