@@ -101,14 +101,19 @@ def _test_rows(
     guided_epsilon: float,
     sample: bool,
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return the choices in all rows, and the rows in which a random test triggered and in which it changed a choice.
+
+    Test t changes the policy in the regions ``regions[t]`` of the observation space: it enforces or blocks the choice
+    ``changed_actions[t, k]`` in the k-th one. Test -1 changes nothing.
+    """
     n, n_groups = scores.shape[0], starts.size - 1
     choices = np.empty((n, n_groups), np.int64)
     fired, changed = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
     for i in range(n):
         for g in range(n_groups):
             first, last = starts[g], starts[g + 1]
-            own = choose_row(scores[i, first:last], group_key(keys[i], g), steps[i], epsilon, sample)
-            choices[i, g] = first + own
+            unguided = choose_row(scores[i, first:last], group_key(keys[i], g), steps[i], epsilon, sample)
+            choices[i, g] = first + unguided
         t = tests[i]
         if t < 0:
             continue
@@ -125,8 +130,8 @@ def _test_rows(
                 elif scores[i, choice] != MASKED:
                     masked = scores[i, first:last].copy()
                     masked[choice - first] = -np.inf
-                    own = choose_row(masked, group_key(keys[i], g), steps[i], guided_epsilon, sample)
-                    choices[i, g] = first + own
+                    unguided = choose_row(masked, group_key(keys[i], g), steps[i], guided_epsilon, sample)
+                    choices[i, g] = first + unguided
                 changed[i] = choices[i, g] != wanted
     return choices, fired, changed
 
@@ -177,8 +182,8 @@ def random_rule_sets(
     """Draw random rule sets of the same shape as the mined rules.
 
     Each set has one polarity and one rule length, both drawn by their frequency among the mined rules, and as many
-    rules as a generalised set drawn at random. A rule's features are drawn without repetition from those of the mined
-    rules, their intervals from those that occur there; actions are uniform.
+    rules as a generalised set drawn at random. A rule's features are drawn without repetition from the features
+    of the mined rules, each with one of its intervals in the mined rules; actions are uniform.
     """
     if not mined or not generalised:
         raise LegibleError("random rules are modelled on mined and generalised rules, and there are none.")

@@ -1,6 +1,6 @@
 """Files that are written whole or not at all, and that tell when they are read whether they are what was written.
 
-- `write_whole`, `write_text`: whoever looks sees the old file or the new one, never half of it.
+- `write_whole`, `write_text`: readers see the old file or the new one, never an incomplete one.
 - `write_arrays`, `read_arrays`: numpy arrays in an ``.npz`` file, with a key that says what they belong to and a
   checksum of what they hold.
 - `write_json`, `read_json`: the same for plain data.
@@ -44,7 +44,7 @@ class DamagedFileError(LegibleError):
 def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     """Let `write` fill a file beside the path, and put it in place when it is complete and on disk.
 
-    Whoever looks sees the old file, or none, or the new one; never half of it, even if the power fails.
+    Readers see the old file, or none, or the new one; never an incomplete one, even if the power fails.
     """
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:

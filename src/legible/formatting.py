@@ -1,7 +1,7 @@
 """Values as people write them, the same in the terminal, in the report and in documents.
 
 - `number`, `signed`, `percent`, `p_value`: one number.
-- `with_error`, `confidence_interval`: a number with what it may be off by.
+- `with_error`, `confidence_interval`: a number with its uncertainty.
 - `duration`: a time.
 - `in_words`, `counted`: how many of something; `join_words`: a list of words.
 - `capitalise`, `quoted`, `unbroken`: the beginning of a sentence; a quotation; what must stay on one line.

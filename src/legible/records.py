@@ -64,14 +64,14 @@ class RecordFormat:
     def read(
         self, path: Path, key: str = "", makers: Mapping[type, Callable[..., Any]] | None = None, kind: Any = Any
     ) -> Any:
-        """Read what `write` wrote.
+        """Read a value that `write` wrote.
 
         Parameters
         ----------
         path, key
             The file, and the key that it must carry.
         makers
-            For each class of `made_again`, a function from what was kept, as arguments, to the object.
+            For each class of `made_again`, a function that makes the object; the kept values are its arguments.
         kind
             The type of the whole.
         """

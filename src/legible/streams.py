@@ -84,7 +84,7 @@ class RowGenerator:
         self._keys, self._steps, self._drawn = keys, steps, 0
 
     def random(self, shape: int | Sequence[int]) -> NDArray[np.float64]:
-        """Numbers in [0, 1); the first dimension is that of the rows."""
+        """Numbers in [0, 1); the first dimension is the row."""
         sizes = (shape,) if isinstance(shape, int) else tuple(shape)
         if sizes[0] != len(self._keys):
             raise LegibleError(f"random numbers for {len(self._keys)} rows were asked for {sizes[0]} rows.")

@@ -57,7 +57,7 @@ def assert_no_weakness(
     margin: float | None = None,
     **options: Any,
 ) -> Verification:
-    """Assert that guidance with each of some rules gains a policy less than a margin.
+    """Assert that guidance with each of the rules gains less than a margin.
 
     Parameters
     ----------

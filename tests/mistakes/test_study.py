@@ -70,7 +70,7 @@ def test_both_futures_are_shown_side_by_side(pacman: Study) -> None:
     assert len(shown) == len(section.cards)
     for card, replay in zip(shown, section.replays, strict=True):
         did, better = replay["sides"]
-        at = replay["parting"]
+        at = replay["branches_at"]
         assert replay["first"] + at == card.mistake.step
         assert did["actions"][:at] == better["actions"][:at]
         assert (did["actions"][at], better["actions"][at]) == (card.mistake.action, card.mistake.better)

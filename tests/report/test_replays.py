@@ -179,7 +179,7 @@ def test_marks_of_a_replay_are_the_steps_that_guidance_changed(pacman_study) -> 
             assert not spared
             assert speaking
             assert max(speaking) < len(replay["rules"])
-        parting = replay["parting"]
+        parting = replay["branches_at"]
         assert alone["actions"][:parting] == side["actions"][:parting]
         assert alone["actions"][parting] != side["actions"][parting]
         assert side["marks"][0][0] == parting

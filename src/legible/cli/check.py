@@ -173,11 +173,11 @@ def _describe(source: str, options: dict[str, str], *, trust: bool, as_json: boo
 
 
 def _lines(found: PolicyDescription) -> list[tuple[str, str]]:
-    """What is said about a policy, a name and a text a line; what its file does not say is left out."""
+    """Return the facts about a policy, each a name and a text, without facts that its file does not hold."""
     traits = ["remembers" if found.recurrent else "remembers nothing"]
     traits.append("actions can be drawn" if found.stochastic else "always the same action")
     version = f", Stable-Baselines3 {found.library_version}" if found.library_version else ""
-    said = {
+    facts = {
         "file": f"{found.source}, read as {found.format}",
         "algorithm": found.algorithm and found.algorithm + version,
         "observations": found.observation_space or "not said",
@@ -189,17 +189,17 @@ def _lines(found: PolicyDescription) -> list[tuple[str, str]]:
     }
     training = found.training
     if training is not None:
-        said["wrappers"] = ", ".join(map(str, training.wrappers))
-        said["arguments"] = ", ".join(f"{name}={value!r}" for name, value in training.env_arguments.items())
-        said["stacked frames"] = str(training.frame_stack) if training.frame_stack > 1 else None
-    return [(name, text) for name, text in said.items() if text]
+        facts["wrappers"] = ", ".join(map(str, training.wrappers))
+        facts["arguments"] = ", ".join(f"{name}={value!r}" for name, value in training.env_arguments.items())
+        facts["stacked frames"] = str(training.frame_stack) if training.frame_stack > 1 else None
+    return [(name, text) for name, text in facts.items() if text]
 
 
 def _environment(found: PolicyDescription) -> str:
     if found.env_id is None:
         return "not said"
-    told = f"{found.env_id}, says {found.env_id_from}"
+    recorded = f"{found.env_id}, says {found.env_id_from}"
     if found.todays_env_id is None:
-        return told
+        return recorded
     changes = "; ".join(found.env_changes) or "nothing that shows"
-    return f"{told}; today {found.todays_env_id}. What changed: {changes}"
+    return f"{recorded}; today {found.todays_env_id}. What changed: {changes}"

@@ -94,9 +94,10 @@ def main() -> None:
 
 @contextmanager
 def _stopping_in_time() -> Iterator[None]:
-    """Let Ctrl-C end the program even if what runs does not react, such as compiled code or an environment.
+    """End the program some seconds after Ctrl-C even if the running code does not react (compiled code, for instance).
 
-    Files are written whole or not at all, so it may end at any moment.
+    Signals are written to a socket that a thread reads. Files are written whole or not at all, so the program may end
+    at any moment.
     """
     reader, writer = socket.socketpair()
     writer.setblocking(False)
@@ -113,13 +114,13 @@ def _stopping_in_time() -> Iterator[None]:
         os._exit(STOPPED)
 
     ended = threading.Event()
-    before = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+    previous_fd = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
     threading.Thread(target=watch, daemon=True).start()
     try:
         yield
     finally:
         ended.set()
-        signal.set_wakeup_fd(before)
+        signal.set_wakeup_fd(previous_fd)
         writer.close()
 
 

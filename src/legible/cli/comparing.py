@@ -142,7 +142,7 @@ def _print_cross_play(found: CrossPlay, *, as_json: bool) -> None:
 
 
 def print_comparison(found: PolicyComparison) -> None:
-    """Print a comparison: the answer, the figures, how episodes end, where, and habits."""
+    """Print a comparison: verdict, figures, endings of episodes, situations with a difference, and habits."""
     console = out()
     tell(f"[bold]{escape(found.headline())}[/]", markup=True)
     if found.is_same:

@@ -20,7 +20,7 @@ from click.shell_completion import BashComplete, CompletionItem, add_completion_
 
 
 def complete_env(_context: Any, _parameter: Any, incomplete: str) -> list[CompletionItem]:
-    """Ids that Gymnasium knows, which includes those of legible."""
+    """Ids that Gymnasium knows, legible's included."""
     import gymnasium  # noqa: PLC0415
 
     return _items(gymnasium.registry, incomplete)
@@ -100,7 +100,7 @@ class ColonBashComplete(BashComplete):
     name = "bash"
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """Return the words before the one that is completed, and what there is of that one."""
+        """Return the words before the one that is completed, and the typed beginning of that word."""
         words, place = split_arg_string(os.environ["COMP_WORDS"]), int(os.environ["COMP_CWORD"])
         typed = [*words[1:place], words[place] if place < len(words) else ""]
         joined: list[str] = []

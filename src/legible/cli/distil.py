@@ -60,10 +60,19 @@ def distil(choice: StudyChoice, rounds: int | None, force: bool, env: str | None
         _distil_once(choice, learning, env, force=force)
 
 
+_DIFFERENCES = {
+    "guided": "Guided against the policy alone",
+    "distilled": "Distilled against the policy alone",
+    "distilled against guided": "Distilled against guided",
+}
+"""The differences of `legible.distillation.figures.DistillationComparison.effects`, in words."""
+
+
 # --- Once ------------------------------------------------------------------------------------------------------------
 
 
 def _distil_once(choice: StudyChoice, learning: DistillationSettings | None, env: str | None, *, force: bool) -> None:
+    """Distil a study or a guided policy once, and print the comparison."""
     from legible.engines import make_engine  # noqa: PLC0415
     from legible.study.distilling import distil as distil_source  # noqa: PLC0415
 
@@ -111,11 +120,11 @@ def _print_distillation(found: Distillation, path: Path) -> None:
     header, *lines = zip(columns, *rows, strict=True)
     console.print(f"[bold]{found.verdict()}[/]", soft_wrap=True)
     console.print(table(header, lines))
-    for name, effects in found.comparison.effects().items():
-        effect = effects["mean"]
-        against = "" if "against" in name else " against the policy alone"
+    differences = found.comparison.effects()
+    for name, words in _DIFFERENCES.items():
+        effect = differences[name]["mean"]
         interval = f"{signed(effect.mean)} (95 % CI {signed(effect.low)} to {signed(effect.high)})"
-        console.print(f"{name.capitalize()}{against}, same seeds: {interval}", markup=False)
+        console.print(f"{words}, same seeds: {interval}", markup=False)
     console.print(found.rules_sentence(), soft_wrap=True)
     for rule in found.still_broken[:MOST_BROKEN_RULES]:
         console.print(
@@ -133,6 +142,7 @@ def _print_distillation(found: Distillation, path: Path) -> None:
 def _distil_in_rounds(
     choice: StudyChoice, rounds: int | None, learning: DistillationSettings | None, *, reports: bool
 ) -> None:
+    """Distil and study in turn, and print the result of every round."""
     from legible.engines import make_engine  # noqa: PLC0415
     from legible.report import write_report  # noqa: PLC0415
     from legible.report.rounds import write_rounds  # noqa: PLC0415

@@ -72,12 +72,12 @@ def policy_argument(more_help: str = "", *, required: bool = False) -> Callable[
 
 
 def policy_options(command: Command) -> Command:
-    """``--normalisation``, ``--policy-output`` and others: facts that the file of a policy may not contain."""
+    """Add ``--normalisation``, ``--policy-output`` and other options for facts that a policy file may lack."""
     normalisation = advanced(
         "--normalisation",
         metavar="FILE|none",
         help="Observation statistics of the training: a .npz, .toml or VecNormalize .pkl file. "
-        "[default: those next to the policy]",
+        "[default: the file next to the policy]",
     )
     output = advanced(
         "--policy-output",
@@ -89,13 +89,13 @@ def policy_options(command: Command) -> Command:
     fallback = advanced(
         "--fallback",
         metavar="ACTION",
-        help="Action, by name or number, where rules block the one that a policy without scores returns; without it, "
-        "such rules are not tested.",
+        help="Action, by name or number, to take if rules block the action that a policy without scores returns; "
+        "without it, such rules are not tested.",
     )
     activation = advanced(
         "--activation",
         metavar="WORD",
-        help="Activation function between the layers of a network, where its file does not say: elu, relu, tanh, …",
+        help="Activation function between the layers of a network, if its file does not say: elu, relu, tanh, …",
     )
     return normalisation(output(fallback(activation(command))))
 

@@ -134,9 +134,9 @@ def check(
     wrap: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Check whether ENV agrees with relations; without FILE, with all that come with the package for it.
+    """Check whether relations hold in ENV; without FILE, all relations that come with the package for it.
 
-    Ends with exit code 1 when one of them does not hold.
+    Ends with exit code 1 if one of them does not hold.
     """
     from legible.relations.check import check_relations  # noqa: PLC0415
 
@@ -264,7 +264,7 @@ def symmetry(
 ) -> None:
     """Measure how far POLICY respects relations, and what its asymmetry costs; discrete actions only.
 
-    Without FILE, those that come with the package for ENV.
+    Without FILE, the relations that come with the package for ENV.
     """
     from legible.workbench import measure_symmetry  # noqa: PLC0415
 

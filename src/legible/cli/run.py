@@ -54,7 +54,7 @@ def working(choice: StudyChoice) -> Iterator[Study]:
         for left_out in (*study.relations_left_out, *study.other_rules.left_out):
             say(f"Not used: {escape(left_out)}.")
         if study.observations_outside is not None and not choice.is_folder:
-            say(f"Mind: {escape(study.observations_outside)}.")
+            say(f"Warning: {escape(study.observations_outside)}.")
         statistics = getattr(traits_of(study.policy).normalisation, "source", None)
         if statistics and not choice.is_folder and not choice.normalisation:
             say(f"Observations are normalised with {escape(str(statistics))} (--normalisation none switches it off).")
@@ -83,7 +83,7 @@ def run(choice: StudyChoice, until: str | None, minutes: float | None, other: tu
     """Study a policy: mine rules, find weaknesses, compose rules that help, and write a report.
 
     A run that was stopped continues with the same command, or with 'legible run STUDY'. 'legible run STUDY --minutes N'
-    tests what a finished study left undecided on new seeds.
+    tests the undecided rule sets of a finished study on new seeds.
     """
     started = time.monotonic()
     with working(choice) as study:
@@ -94,7 +94,7 @@ def run(choice: StudyChoice, until: str | None, minutes: float | None, other: tu
         if until is not None:
             _run_until(study, choice, until)
         else:
-            _announce(study, choice, started, seconds)
+            _play_and_plan(study, choice, started, seconds)
             if seconds is not None and study.has("summary"):
                 left = started + seconds - time.monotonic()
                 if study.continue_testing(fit_continuation(study, _measure(study), left)) is None:
@@ -126,17 +126,22 @@ def _run_until(study: Study, choice: StudyChoice, until: str) -> None:
         study.find_mistakes()
     else:
         later = ("explain", "mistakes") if until == "improve" else ("improve", "compare", "explain", "mistakes")
-        _announce(study, choice, time.monotonic(), without=later)
+        _play_and_plan(study, choice, time.monotonic(), steps_left_out=later)
         study.evaluate()
         if until == "improve":
             study.improve()
             study.play_references()
 
 
-def _announce(
-    study: Study, choice: StudyChoice, started: float, seconds: float | None = None, *, without: tuple[str, ...] = ()
+def _play_and_plan(
+    study: Study,
+    choice: StudyChoice,
+    started: float,
+    seconds: float | None = None,
+    *,
+    steps_left_out: tuple[str, ...] = (),
 ) -> None:
-    """Fit the budgets, play first episodes, mine and generalise; say what is known and how long the rest takes.
+    """Play first episodes, fit the budgets to the speed, mine and generalise; print estimates of the time.
 
     The speed of playing is measured before and after mining because the machine may become busier. The time that the
     experiences took is no measure: it includes starting workers and compiling.
@@ -164,11 +169,11 @@ def _announce(
                 part = f"1/{round(LADDER_FACTOR**rung)}"
                 speed = f"{number(rate.episodes)} episodes/s"
                 remark(f"Episodes are slow here ({speed}), so budgets are {part} of the preset's (see --minutes).")
-        guess = estimate(setup, study.settings, study.engine, rate=rate).without(*without)
-        _expect(guess)
-        if guess.seconds > MIN_ANNOUNCED_SECONDS and seconds is None:
+        whole = estimate(setup, study.settings, study.engine, rate=rate).without(*steps_left_out)
+        _expect(whole)
+        if whole.seconds > MIN_ANNOUNCED_SECONDS and seconds is None:
             remark(
-                f"This takes roughly {duration(guess.seconds)} at {number(rate.episodes * guess.workers)} episodes/s."
+                f"This takes roughly {duration(whole.seconds)} at {number(rate.episodes * whole.workers)} episodes/s."
             )
     for sentence in (*study.look_first().sentences(), *study.judge_own_rules().sentences()):
         remark(escape(sentence))
@@ -176,7 +181,7 @@ def _announce(
     rate, rule_sets = _measure(study), len(study.rule_sets)
     if seconds is not None:
         fit_to_minutes(study, rate, started + seconds - time.monotonic(), rule_sets)
-    left = estimate(setup, study.settings, study.engine, rule_sets, rate=rate).without(*without)
+    left = estimate(setup, study.settings, study.engine, rule_sets, rate=rate).without(*steps_left_out)
     _expect(left)
     if left.seconds > MIN_ANNOUNCED_SECONDS:
         raced = study.settings.evaluation.most_raced

@@ -198,6 +198,7 @@ def _print_endings(study: Study) -> None:
 
 
 def _verdict_data(study: Study) -> dict[str, Any]:
+    """Return the verdict of a study and its figures as plain data."""
     from legible.study.sources import source_rows  # noqa: PLC0415
 
     conclusion, evaluation = study.conclusion, study.evaluation
@@ -241,10 +242,10 @@ def _print_weaknesses(study: Study) -> None:
     )
     suspected = sorted((v for v in evaluation.weaknesses if not v.is_confirmed), key=lambda v: v.p)
     rows, shown = [], set()
-    actions = len(study.space.actions) if study.space.is_discrete else 0
+    n_actions = len(study.space.actions) if study.space.is_discrete else 0
     for verdict in (*evaluation.confirmed, *suspected):
-        key = verdict.rule_set.advice_key(actions)
-        if key in shown:
+        key = verdict.rule_set.advice_key(n_actions)
+        if key in shown:  # rule sets that give the same advice are listed once
             continue
         shown.add(key)
         confirmation = verdict.confirmation
@@ -255,8 +256,8 @@ def _print_weaknesses(study: Study) -> None:
             effect = f"{signed(found.mean)}\n({signed(found.low)} to {signed(found.high)})"
             tests = f"{p_value(verdict.p, 'p')}\n{p_value(confirmation.q, 'q')}"
         rare = confirmation is not None and confirmation.is_too_rare
-        no = "negligible" if evaluation.relevance(verdict) == "negligible" else "no"
-        confirmed = "yes" if verdict.is_confirmed else "too few changed episodes" if rare else no
+        rejection = "negligible" if evaluation.relevance(verdict) == "negligible" else "no"
+        confirmed = "yes" if verdict.is_confirmed else "too few changed episodes" if rare else rejection
         rows.append((_advice(study, verdict.rule_set), effect, tests, confirmed))
     if rows:
         columns = ("Guided by", "Effect (95 % CI)", "Tests", "Confirmed")
@@ -358,6 +359,7 @@ def _print_rules(study: Study) -> None:
 
 
 def _rules_data(study: Study) -> dict[str, Any]:
+    """Return the mined rules with their related forms as plain data."""
     from legible.rules import describe_rule  # noqa: PLC0415
 
     mining, space = study.mining, study.space
@@ -432,6 +434,7 @@ def _print_composition(study: Study) -> None:
 
 
 def _composition_data(study: Study) -> dict[str, Any]:
+    """Return the composition, its check and its figures as plain data."""
     from legible.explanation import imitated_reference, is_repair  # noqa: PLC0415
 
     improvement, space = study.improvement, study.space

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 @click.option(
     "--algo",
     type=click.Choice(["dqn", "ppo", "sac", "td3"]),
-    help="The algorithm. [default: dqn for Discrete, sac for Box, else ppo; with --from that of the policy]",
+    help="The algorithm. [default: dqn for Discrete, sac for Box, else ppo; with --from the policy's algorithm]",
 )
 @click.option("--steps", metavar="N", type=click.IntRange(min=1), help="Environment steps; by default the preset's.")
 @click.option("--long", is_flag=True, help="The preset's longer training, where it has one.")
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 @click.option(
     "--normalisation",
     metavar="FILE|none",
-    help="Statistics of observations of the policy to begin with. [default: those beside it]",
+    help="Statistics of observations of the policy to begin with. [default: the file next to it]",
 )
 @click.option(
     "--rules",
@@ -175,7 +175,7 @@ class _TrainingProgress:
         columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[steps]}"))
         self._bars = Progress(*columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal)
         self._bar = self._bars.add_task(what, total=None, steps="")
-        self._lines, self._told = not console.is_terminal, -1
+        self._lines, self._printed_tenths = not console.is_terminal, -1
 
     def __enter__(self) -> Self:
         self._bars.start()
@@ -188,8 +188,8 @@ class _TrainingProgress:
         """Show how far it is; when all steps are taken, the policy is measured."""
         steps = f"{number(done)} of {number(of)} steps" + (", now measuring it" if done >= of else "")
         self._bars.update(self._bar, completed=done, total=of, steps=steps)
-        if self._lines and 10 * done // of > self._told:
-            self._told = 10 * done // of
+        if self._lines and 10 * done // of > self._printed_tenths:
+            self._printed_tenths = 10 * done // of
             say(f"{self._what}: {steps}")
 
 
@@ -216,10 +216,10 @@ def zoo() -> None:
         table.add_column(column, justify="left" if column in {"Name", "Algorithm"} else "right", no_wrap=True)
     for name in zoo_names():
         policy = load_policy(zoo_path(name))
-        said = policy.metadata if isinstance(policy, NetworkPolicy) else {}
-        played = said.get("evaluation", {})
+        metadata = policy.metadata if isinstance(policy, NetworkPolicy) else {}
+        played = metadata.get("evaluation", {})
         result = with_error(played["mean_return"], played["standard_error"]) if played else ""
-        table.add_row(f"zoo:{name}", str(said.get("algorithm", "")), number(said.get("steps", 0)), result)
+        table.add_row(f"zoo:{name}", str(metadata.get("algorithm", "")), number(metadata.get("steps", 0)), result)
     Console().print(table)
 
 

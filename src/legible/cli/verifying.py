@@ -29,7 +29,7 @@ class _VerifyError(LegibleError):
 @click.argument("study", metavar="STUDY", type=PATH, help="Folder of the study.", shell_complete=complete_study)
 @click.argument("policy", metavar="NEW_POLICY", help="The new policy.", shell_complete=complete_policy)
 @click.option("--checks", metavar="FILE", type=PATH, help="File of checks. [default: weaknesses.toml of the study]")
-@margin_option("--margin", "Largest loss of the mean return. [default: that of the checks, or 2 % of the scale]")
+@margin_option("--margin", "Largest loss of the mean return. [default: the margin of the checks, or 2 % of the scale]")
 @click.option(
     "--seeds",
     metavar="N",

@@ -37,14 +37,14 @@ from legible.rules.wording import describe_rule
 
 
 def make_watchable(spec: EnvironmentSpec, *, window: bool, drawn: bool) -> gymnasium.Env[Any, Any]:
-    """Make an environment in the best render mode that works here; without one, it is made without drawing.
+    """Make an environment in the best render mode that works here, or without one if none works.
 
     Parameters
     ----------
     spec
         The environment.
     window
-        Whether a window is required; an error if there can be none.
+        Whether a window is required; raises an error if the environment has none.
     drawn
         Whether pictures can be shown while the episode is played.
     """
@@ -87,31 +87,31 @@ def watch(
     pause: float,
     log_file: Path | None,
 ) -> None:
-    """Play one episode and draw it; at its end, say how it went.
+    """Play one episode and draw it; at its end, print the outcome.
 
     Parameters
     ----------
     env
         The environment.
     player
-        Who plays; None plays at random.
+        The policy; None plays random actions.
     console
-        Where it is drawn.
+        Where to draw.
     seed
-        Of the episode and of random actions.
+        Seed of the episode and of random actions.
     pause
-        Seconds between two steps, where they are drawn.
+        Seconds between two drawn steps.
     log_file
-        Where what the rules changed is added, as JSON lines.
+        A file to which the interventions of rules are appended as JSON lines.
     """
-    slots, start = SpaceSlots([env]), np.zeros(1, np.int64)
+    slots, slot = SpaceSlots([env]), np.zeros(1, np.int64)
     choose = RandomChooser(slots, seed) if player is None else ActingChooser(player, slots, [seed])
     log = None if log_file is None else AuditLog(log_file)
-    slots.start(start, [seed])
+    slots.start(slot, [seed])
     total, steps, triggered, changed, over = 0.0, 0, 0, 0, False
-    outside: str | None = None
+    outside_bounds: str | None = None
     while not over:
-        actions, _ = choose(slots.observations, start, start + steps)
+        actions, _ = choose(slots.observations, slot, slot + steps)
         intervention = _explain(player, slots, actions[0]) if isinstance(player, GuidedPolicy) else None
         if intervention is not None:
             actions = np.array([intervention.action])
@@ -123,8 +123,8 @@ def watch(
         total += float(slots.rewards[0])
         steps += 1
         over = bool(slots.terminated[0] or slots.truncated[0])
-        if outside is None and isinstance(slots.observations, np.ndarray) and slots.observations.dtype != object:
-            outside = explain_outside(slots.observation_space, slots.observations.reshape(1, -1))
+        if outside_bounds is None and isinstance(slots.observations, np.ndarray) and slots.observations.dtype != object:
+            outside_bounds = explain_outside(slots.observation_space, slots.observations.reshape(1, -1))
         if console.is_terminal:
             status = f"step {steps}, return {total:g}, {action_words(env, actions[0])}"
             _draw(env, console, intervention, status, pause)
@@ -135,8 +135,8 @@ def watch(
     success = slots.success[0]
     outcome = "over" if np.isnan(success) else "won" if success else "not won"
     console.print(f"The episode is {outcome}; return {total:g} in {steps} steps.")
-    if outside is not None:
-        say(f"Mind: {escape(outside)}.")
+    if outside_bounds is not None:
+        say(f"Warning: {escape(outside_bounds)}.")
     if isinstance(player, GuidedPolicy):
         console.print(f"Rules triggered in {triggered} steps and changed the action in {changed}.")
 
@@ -184,7 +184,7 @@ def half_blocks(picture: NDArray[Any], width: int, height: int) -> Text:
     rows, columns = picture.shape[:2]
     scale = max(columns / width, rows / (2 * height))
     wide, high = max(1, int(columns / scale)), max(2, int(rows / scale) // 2 * 2)
-    # Every pixel of the small picture is the mean of those that it stands for.
+    # Every pixel of the small picture is the mean of the pixels that it stands for.
     sums = np.add.reduceat(picture.astype(np.float64), np.arange(high) * rows // high, axis=0)
     sums = np.add.reduceat(sums, np.arange(wide) * columns // wide, axis=1)
     sizes = np.diff([*(np.arange(high) * rows // high), rows])[:, None] * np.diff(

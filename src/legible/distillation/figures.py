@@ -37,7 +37,8 @@ class KeptShare(NamedTuple):
 def kept_share(base: NDArray[np.float64], guided: NDArray[np.float64], distilled: NDArray[np.float64]) -> KeptShare:
     """Return the share of a gain that is kept, from episode returns on the same seeds.
 
-    The confidence interval is a bootstrap over seeds; there is none where that of the guided policy's gain includes 0.
+    The confidence interval is a bootstrap over seeds. No interval is given if the confidence interval of the guided
+    policy's gain includes 0.
 
     >>> base, guided = np.array([0.0, 1.0, 0.0, 1.0]), np.array([10.0, 11.0, 10.0, 11.0])
     >>> kept_share(base, guided, base + 9.0)
@@ -46,9 +47,11 @@ def kept_share(base: NDArray[np.float64], guided: NDArray[np.float64], distilled
     KeptShare(share=None, low=None, high=None)
     """
     finite = np.isfinite(base) & np.isfinite(guided) & np.isfinite(distilled)
+    if not finite.any():
+        return KeptShare(None)
     gains = np.stack([distilled[finite] - base[finite], guided[finite] - base[finite]])
     kept, gain = gains.mean(axis=1)
-    if not finite.any() or gain <= 0.0:
+    if gain <= 0.0:
         return KeptShare(None)
     rng = np.random.default_rng(0)
     n = gains.shape[1]
@@ -88,11 +91,16 @@ def broken_rules(teacher: Teacher, recorded: RecordedEpisodes) -> tuple[BrokenRu
     guided, seen = teacher.guided, recorded.observations
     matched = CompiledRules.compile([guided.rules]).matches(seen)
     labels = teacher.label(seen).choices
-    own, unguided = (best_choices(scores, teacher.starts) for scores in (recorded.scores, teacher.own_scores(seen)))
+    network_choices, unguided_choices = (
+        best_choices(scores, teacher.starts) for scores in (recorded.scores, teacher.own_scores(seen))
+    )
     rules = []
     for number, rule in enumerate(guided.rules.rules):
         group = guided.space.group_of(rule.action)
-        follows = [(choices[:, group] == rule.action) == (rule.polarity == "+") for choices in (labels, own, unguided)]
+        follows = [
+            (choices[:, group] == rule.action) == (rule.polarity == "+")
+            for choices in (labels, network_choices, unguided_choices)
+        ]
         rows = matched[:, number] & follows[0]
         if rows.any():
             rules.append(BrokenRule(rule, int(rows.sum()), *(1.0 - float(each[rows].mean()) for each in follows[1:])))

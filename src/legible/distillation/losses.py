@@ -44,7 +44,7 @@ def values_loss(
     outputs
         ``float32[n, actions]``, the network's.
     own
-        ``float32[n, actions]``, those of the unguided policy; masked actions, which have no part in it, are `MASKED`.
+        ``float32[n, actions]``, the scores of the unguided policy; masked actions, which do not count, are `MASKED`.
     choices
         ``int64[n]``, the guided policy's.
     changed
@@ -76,7 +76,7 @@ def log_probabilities_loss(
     Parameters
     ----------
     outputs, targets
-        ``float32[n, choices]``, the network's and the guided policy's; those of several groups one after another.
+        ``float32[n, choices]``, the scores of the network and of the guided policy, group after group.
     choices
         ``int64[n, groups]``, the guided policy's.
     greedy

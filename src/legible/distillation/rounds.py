@@ -67,8 +67,8 @@ class Player:
     def setup(self, policy: Policy | None = None) -> Setup:
         """Return the set-up of units: a policy without rules, or the guided policy (None) as treatment 0."""
         rules = () if policy is not None else (self.guided.rules,)
-        own = self.guided.policy if policy is None else policy
-        player = adapt_policy(own, self.environment, self.guided.space)
+        recorded_policy = self.guided.policy if policy is None else policy
+        player = adapt_policy(recorded_policy, self.environment, self.guided.space)
         return Setup(player, self.environment, rules, self.play, usual_rows(self.play))
 
     def returns(
@@ -206,11 +206,11 @@ def learn_in_rounds(
     progress: Progress,
     on_round: Callable[[RoundCheck], None],
 ) -> list[SavedRound]:
-    """Let a network learn until it stops improving, and return a snapshot of it after every round.
+    """Let a network learn until it stops improving, and return its snapshot after every round.
 
     Rounds of the checkpoint are not learnt again, but their episodes are played again, because later rounds also learn
-    from their observations. `progress` is
-    called with the gradient steps taken, and `on_round` with the evaluation of each round.
+    from their observations. `progress` is called with the gradient steps taken, and `on_round` with the evaluation of
+    each round.
     """
     rounds: list[SavedRound] = []
     known = checkpoint.rounds()
@@ -239,8 +239,11 @@ def _collect_episodes(
 ) -> int:
     """Play the episodes of a round, add their states to the learner's data, and return the number of steps."""
     seeds = stage_seeds(seed, "distillation", (number - 1) * settings.episodes, settings.episodes)
-    own = 0 if number == 1 else round((1.0 - settings.guided_share) * settings.episodes)
-    parts: list[tuple[Policy | None, list[int]]] = [(learner.student.policy(), seeds[:own]), (None, seeds[own:])]
+    network_episodes = 0 if number == 1 else round((1.0 - settings.guided_share) * settings.episodes)
+    parts: list[tuple[Policy | None, list[int]]] = [
+        (learner.student.policy(), seeds[:network_episodes]),
+        (None, seeds[network_episodes:]),
+    ]
     steps = 0
     for policy, some in parts:
         if some:

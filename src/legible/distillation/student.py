@@ -57,7 +57,7 @@ class Student:
 
     @property
     def parameters(self) -> list[nn.Parameter]:
-        """The parameters that learn, without those of the spread of actions."""
+        """The parameters that learn, without the parameters for the spread of actions."""
         head = self._parts[-1]
         outputs = head.mean if isinstance(head, Gaussian) else head
         modules: list[nn.Module] = [*self._parts[:-1], outputs]

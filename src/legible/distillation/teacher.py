@@ -89,13 +89,13 @@ class Teacher:
         return Labels.concatenate([self._label(observations[i : i + _BATCH]) for i in starts])
 
     def _label(self, observations: Observations) -> Labels:
-        own, guided = self.own_scores(observations), self.guided.scores(observations)
-        before, choices = best_choices(own, self.starts), best_choices(guided, self.starts)
+        unguided, guided = self.own_scores(observations), self.guided.scores(observations)
+        before, choices = best_choices(unguided, self.starts), best_choices(guided, self.starts)
         moved = before != choices
         best = np.take_along_axis(guided, choices, axis=1)
         clear: NDArray[np.bool_] = np.all(np.isfinite(best), axis=1)
         student = self._untaught
-        targets = own if student.kind == "values" else guided
+        targets = unguided if student.kind == "values" else guided
         if student.kind == "actions":  # the policy's own outputs, except for the parts that rules move
             with torch.no_grad():
                 outputs = student.outputs(student.inputs(self.shown(observations))).numpy()

@@ -152,7 +152,7 @@ def _stream_key(seed: int) -> np.uint64:
 
 
 class ArrayEnv(Drawing, gymnasium.Env[NDArray[np.float32], np.int64], Generic[State]):
-    """The only episode of a batch; `render_mode` is one of `RENDER_MODES` or None, `caption` that of the window."""
+    """The only episode of a batch; `render_mode` is one of `RENDER_MODES` or None, `caption` the window's title."""
 
     metadata = {"render_modes": list(RENDER_MODES), "render_fps": 2}  # noqa: RUF012
 
@@ -289,7 +289,7 @@ class ArrayVectorEnv(Drawing, VectorEnv[NDArray[np.float32], NDArray[np.int64], 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.float32], dict[str, Any]]:
-        """Start all episodes, or those that ``options["reset_mask"]`` marks.
+        """Start all episodes, or only the ones that ``options["reset_mask"]`` marks.
 
         A single seed s stands for s, s + 1, …; a list has a seed (or None) for every episode.
         """

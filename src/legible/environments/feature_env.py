@@ -72,13 +72,15 @@ class FeatureEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def _show(self, observation: Any, info: dict[str, Any], *, fresh: bool, over: bool) -> NDArray[np.float32]:
         mapped, row = self._cached_map, self._row.copy()
-        own = mapped.space.n_own
+        n_own = mapped.space.n_own
         if not mapped.reader.holds_observation:
             row[mapped.shown] = flatten_observation(mapped.observation_space, observation)
         if not over or isinstance(mapped.reader, ObservationReader):
-            row[:own] = mapped.reader.read(observation, info, self.env)
+            row[:n_own] = mapped.reader.read(observation, info, self.env)
         if not over and self._memory is not None and mapped.space.derived is not None:
-            row[own : len(mapped.space)] = mapped.space.derived.compute(row[None, :own], self._memory, _ONE | fresh)[0]
+            row[n_own : len(mapped.space)] = mapped.space.derived.compute(
+                row[None, :n_own], self._memory, _ONE | fresh
+            )[0]
         if not over and mapped.masks is not None:
             row[mapped.masked] = mapped.masks.read(observation, info, self.env)
         self._row, self.shown = row, observation
@@ -113,7 +115,7 @@ class FeatureVectorEnv(VectorEnv[Any, Any, Any]):
     def reset(
         self, *, seed: Any = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.float32], dict[str, Any]]:
-        """Start all episodes, or those that ``options["reset_mask"]`` marks."""
+        """Start all episodes, or only the ones that ``options["reset_mask"]`` marks."""
         mask = (options or {}).get("reset_mask")
         begun = np.ones(self.num_envs, np.bool_) if mask is None else np.asarray(mask).copy()
         observations, infos = self._envs.reset(seed=seed, options=options)
@@ -128,10 +130,10 @@ class FeatureVectorEnv(VectorEnv[Any, Any, Any]):
         return self._rows, rewards, terminated, truncated, infos
 
     def _show(self, observations: Any, rows: NDArray[np.bool_], *, fresh: bool) -> None:
-        own = np.asarray(observations, np.float32).reshape(self.num_envs, self._own)
-        self._rows[:, : self._own] = own
+        own_features = np.asarray(observations, np.float32).reshape(self.num_envs, self._own)
+        self._rows[:, : self._own] = own_features
         memory = self._memory[rows]
-        self._rows[rows, self._own :] = self._derived.compute(own[rows], memory, np.full(len(memory), fresh))
+        self._rows[rows, self._own :] = self._derived.compute(own_features[rows], memory, np.full(len(memory), fresh))
         self._memory[rows] = memory
 
     @property

@@ -119,8 +119,8 @@ def map_features(
         Whether action masks of the environment hold.
     """
     if env.has_wrapper_attr("feature_map"):
-        own: FeatureMap = env.get_wrapper_attr("feature_map")
-        return own
+        wrapped_map: FeatureMap = env.get_wrapper_attr("feature_map")
+        return wrapped_map
     mask_reader = find_masks(env) if masks else None
     if features is None and not isinstance(env.observation_space, spaces.Dict):
         named = resolve_names(env, names)

@@ -117,7 +117,7 @@ class EntryReader(FeatureReader):
 
     @classmethod
     def of(cls, space: spaces.Space[Any], chosen: Sequence[str] = (), left_out: str = "") -> EntryReader:
-        """Return a reader of some entries of a space, by default of all but pictures and the one that is left out."""
+        """Return a reader of the chosen entries of a space, by default of all small ones but the entry `left_out`."""
         if not isinstance(space, spaces.Dict):
             raise UnfitEnvironmentError(
                 f"--features entries: observations are {space!s:.80}, which has no entries; leave --features out."

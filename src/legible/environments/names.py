@@ -75,7 +75,7 @@ def resolve_names(env: Env, names: str | Path | FeatureSpace | None = None) -> N
     """Return the names of an environment's features and actions.
 
     Names come from `names` (a feature space or a TOML file) where it is given, then from the environment's
-    ``feature_space``, or that of its outermost wrapper that has one, then from its domain. Otherwise features are
+    ``feature_space``, or from its outermost wrapper that has one, then from its domain. Otherwise features are
     ``f0, f1, …``, and actions have the environment's names (Atari's meanings, MiniGrid's ``actions``) or are
     ``action0, action1, …``. Unknown kinds are "numeric" for a box and "categorical" for discrete observations;
     `FeatureSpace.guess_kinds` derives them from data.
@@ -92,7 +92,7 @@ def resolve_names(env: Env, names: str | Path | FeatureSpace | None = None) -> N
     check_action_space(env.action_space)
     given, source = read_names(names)
     if given is not None and not given.n_own and len(given):
-        # It has derived features only; the others are named as without it.
+        # The user names derived features only; names of the others come from the environment or its domain.
         named = resolve_names(env)
         space = replace(named.space, features=(*named.space.features, *given.features))
         if given.actions:
@@ -100,11 +100,11 @@ def resolve_names(env: Env, names: str | Path | FeatureSpace | None = None) -> N
         return NamedSpace(space.with_derived_words(), named.source)
     if given is not None:
         return _checked(given, source, encoder, env)
-    own = _stacked(env, encoder.width)
-    if own is None and env.has_wrapper_attr("feature_space"):
-        own = env.get_wrapper_attr("feature_space")
-    if isinstance(own, FeatureSpace):
-        return _checked(own, ENVIRONMENT, encoder, env)
+    own_space = _stacked(env, encoder.width)
+    if own_space is None and env.has_wrapper_attr("feature_space"):
+        own_space = env.get_wrapper_attr("feature_space")
+    if isinstance(own_space, FeatureSpace):
+        return _checked(own_space, ENVIRONMENT, encoder, env)
     shipped = shipped_features(env)
     fitting = None if shipped is None or len(shipped) != encoder.width else _fitting(shipped, env)
     if fitting is not None:
@@ -224,7 +224,7 @@ def _own_choices(env: Env) -> dict[str, Any]:
 
 
 def _part_names(env: Env) -> Sequence[str] | None:
-    """Return the names of the parts of actions: the environment's ``action_names``, or those of Gymnasium's docs."""
+    """Return the names of the parts of actions: the environment's ``action_names``, or Gymnasium's documented ones."""
     names = env.get_wrapper_attr("action_names") if env.has_wrapper_attr("action_names") else None
     if names is None and env.spec is not None:
         names = _PARTS.get(env.spec.id.rpartition("-v")[0])

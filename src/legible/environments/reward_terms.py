@@ -77,7 +77,7 @@ def as_table(episodes: Sequence[Mapping[str, float]]) -> Terms:
 
 
 def join_tables(tables: Sequence[Terms]) -> list[Terms]:
-    """Return tables with the terms of all of them; those that a table lacks are 0."""
+    """Return tables that all have the same terms; a term that a table lacks is 0."""
     names = list(dict.fromkeys(name for table in tables for name in table.dtype.names or ()))
     if all(list(table.dtype.names or ()) == names for table in tables):
         return list(tables)

@@ -262,7 +262,7 @@ class _DrawnEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
                 return super().render()
         except CannotDrawError:
             raise
-        except Exception as error:  # whatever a machine without a screen or graphics makes of it
+        except Exception as error:  # rendering fails in many ways on a machine without a screen or graphics
             hint = (
                 " MuJoCo draws with OpenGL; without a screen, set MUJOCO_GL=egl (Debian's package libegl1) or "
                 "MUJOCO_GL=osmesa (libosmesa6)."

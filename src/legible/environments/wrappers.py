@@ -53,7 +53,7 @@ class _Wrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
         return observation
 
     def _rename(self, inner: FeatureSpace) -> FeatureSpace:
-        """Return the names of the wrapper's features from those of the environment's."""
+        """Return the names of the wrapper's features from the names of the environment's features."""
         return inner
 
     def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
@@ -170,7 +170,7 @@ def _channel_axis(box: spaces.Box, order: str | None) -> int:
 
 
 def stacked_names(space: FeatureSpace, n_stack: int) -> FeatureSpace:
-    """Return the names of stacked observations, oldest first, from those of a single one."""
+    """Return the names of stacked observations, oldest first, from the names of a single one."""
     earlier = []
     for ago in range(n_stack - 1, 0, -1):
         when = f"{ago} step{'s' if ago > 1 else ''} ago"

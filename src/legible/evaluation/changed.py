@@ -1,6 +1,6 @@
 """Test for paired differences that are mostly zero: whether the mean is above zero, or a smallest effect of interest.
 
-Guidance changes few episodes, and a rare large loss may not be among those that were seen. A t-test is then
+Guidance changes few episodes, and a rare large loss may not be among the episodes that were played. A t-test is then
 anti-conservative, and a bootstrap cannot contain values that were not seen. The test here computes the probability of a
 t-value as large as the observed one among changes that resemble the observed ones but have mean zero:
 
@@ -329,9 +329,11 @@ def _tail(
     spread: float,
     mean: float,
 ) -> float:
-    """Return the probability of a t-value of at least the observed one under the weights with this mean.
+    """Return the probability of a t-value of at least the observed one if the true mean is `mean`.
 
-    The observed mean is 0. Resamples are weighted by their likelihood ratio; the tail in which it is small is summed.
+    `support` are the observed values, shifted to a mean of 0; `means` and `spreads` belong to resamples of them. Each
+    resample is weighted by its likelihood ratio under weights that give the values this mean. The tail with small
+    ratios is summed.
     """
     theta, log_mean = _tilting(support - mean)
     total, upper = 0.0, theta <= 0.0

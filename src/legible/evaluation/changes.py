@@ -65,16 +65,18 @@ def first_changes(
         treatments = np.full(len(steps), treatment, np.int64)
         return chooser.choose(recorded.observations, recorded.scores, treatments, keys, steps)
 
-    own = choose(UNGUIDED)[0]
-    taken = own if played is None else choose(len(setup.treatments))[0]
+    unguided_choices = choose(UNGUIDED)[0]
+    recorded_choices = unguided_choices if played is None else choose(len(setup.treatments))[0]
     shape = (len(setup.treatments), len(seeds))
     changes = Changes(np.full(shape, NEVER, np.int64), np.zeros(shape, np.int64), np.zeros(shape, np.int64))
     if isinstance(chooser, GuidedChooser):
-        chooser.first_changes(recorded.observations, recorded.scores, keys, steps, own, taken, starts, changes)
+        chooser.first_changes(
+            recorded.observations, recorded.scores, keys, steps, unguided_choices, recorded_choices, starts, changes
+        )
     else:
         for treatment, rows in enumerate(zip(*changes, strict=True)):
             choices, fired, changed = choose(treatment)
-            _first_and_counts((choices != taken).any(axis=1), fired, changed, starts, *rows)
+            _first_and_counts((choices != recorded_choices).any(axis=1), fired, changed, starts, *rows)
     changes.first[:, recorded.failed] = 0
     return changes
 

@@ -48,7 +48,7 @@ class Expectation(NamedTuple):
     share
         Share of the episodes that the candidate changes.
     changes
-        Number of changed episodes that would show an effect as large as that of the race with a power of 80 %, even if
+        Number of changed episodes that would show an effect as large as in the race with a power of 80 %, even if
         no other candidate had an effect; 0 where that is not known.
     excluding
         Number of changed episodes that would exclude that rare losses cancel the effect, where that is asked for.
@@ -98,9 +98,9 @@ def confirm(
 
     - usually `confirmation_changes`; more if the race suggests a small effect, fewer if a large one;
     - if all seeds are expected to give fewer changes, the smallest number for which the test is valid;
-    - 0 if even that is not expected: it is only played on the seeds that are played anyway.
+    - 0 if not even that many are expected: it is only played on the seeds that are played anyway.
 
-    A candidate without a goal, or that misses it, is too rare to judge: its p is 1.
+    A candidate with goal 0, or one that misses its goal, is too rare to judge: its p is 1.
 
     Parameters
     ----------
@@ -122,32 +122,32 @@ def confirm(
     goals = [changes_to_confirm(one, settings) for one in expected]
     play.play_changes({number: goal for number, goal in zip(numbers, goals, strict=True) if goal})
     played_anyway = record.extend(FIRST_LOOK)
-    least = min(least_episodes(settings), settings.confirmation_seeds)
-    counts = [
-        max(least, play.seeds_for(number, goal)) if goal else played_anyway
+    min_seeds = min(least_episodes(settings), settings.confirmation_seeds)
+    seed_counts = [
+        max(min_seeds, play.seeds_for(number, goal)) if goal else played_anyway
         for number, goal in zip(numbers, goals, strict=True)
     ]
-    play.play_seeds(_largest_counts(numbers, counts))
+    play.play_seeds(_largest_counts(numbers, seed_counts))
     # Play their mined rules alone, for which the usual number of changes is enough.
     mined = [_add_mined_rule(play, number) for number in numbers]
     usual = settings.confirmation_changes
-    mined_counts = [
-        min(count, max(least, play.seeds_for(number, min(goal, usual)))) if goal else count
-        for number, count, goal in zip(numbers, counts, goals, strict=True)
+    mined_seed_counts = [
+        min(count, max(min_seeds, play.seeds_for(number, min(goal, usual)))) if goal else count
+        for number, count, goal in zip(numbers, seed_counts, goals, strict=True)
     ]
-    play.play_seeds(_largest_counts(mined, mined_counts))
+    play.play_seeds(_largest_counts(mined, mined_seed_counts))
     # Judge.
-    judged = [play.pairs(number, count) for number, count in zip(numbers, counts, strict=True)]
-    rare = [not goal or int(pairs.changed.sum()) < goal for pairs, goal in zip(judged, goals, strict=True)]
+    judged = [play.pairs(number, count) for number, count in zip(numbers, seed_counts, strict=True)]
+    is_rare = [not goal or int(pairs.changed.sum()) < goal for pairs, goal in zip(judged, goals, strict=True)]
     judge = Judge(play.results, judged, settings, seed, worst_loss)
-    effects, q = judge.effects(rare)
+    effects, q = judge.effects(is_rare)
     confirmations = []
     for k, rule in enumerate(mined):
         of_rule = of_generalisation = None
         if rule is not None:
-            rule_pairs = play.pairs(rule, mined_counts[k])
+            rule_pairs = play.pairs(rule, mined_seed_counts[k])
             of_rule = judge.effect(rule_pairs)
-            of_generalisation = judge.effect(play.pairs(numbers[k], mined_counts[k]).beyond(rule_pairs))
+            of_generalisation = judge.effect(play.pairs(numbers[k], mined_seed_counts[k]).beyond(rule_pairs))
         confirmations.append(
             Confirmation(
                 effect=effects[k],
@@ -155,8 +155,8 @@ def confirm(
                 of_rule=of_rule,
                 of_generalisation=of_generalisation,
                 failed=int(judged[k].guided.failed.sum()),
-                failed_unguided=int(record.result.failed[: counts[k]].sum()),
-                is_too_rare=rare[k],
+                failed_unguided=int(record.result.failed[: seed_counts[k]].sum()),
+                is_too_rare=is_rare[k],
                 constraints=judge.constraints(judged[k]),
                 rare_losses=judge.rare_losses(judged[k], effects[k]),
             )
@@ -165,7 +165,7 @@ def confirm(
         play.steps(number) + (play.steps(rule) if rule not in (None, number) else 0)
         for number, rule in zip(numbers, mined, strict=True)
     ]
-    largest = _largest_counts([*mined, *numbers], [*mined_counts, *counts])
+    largest = _largest_counts([*mined, *numbers], [*mined_seed_counts, *seed_counts])
     guided = [play.pairs(number, largest[number]).guided for number in range(len(play.treatments))]
     base = record.result
     blocks = PlayedBlocks(play.setup, tuple(record.seeds[: len(base)].tolist()), (base, *guided))
@@ -260,7 +260,7 @@ class Judge:
     def rare_losses(self, pairs: Pairs, effect: Effect) -> RareLosses | None:
         """Return what rare losses would do to an effect; None for objectives that are no means.
 
-        It is a gain, unless rare losses cancel it, if it is significant with losses no worse than those of its sample.
+        It is a gain, unless rare losses cancel it, if it is significant with losses no worse than in its sample.
         """
         if self._objective.ranks is not None or self._objective.is_binary:
             return None

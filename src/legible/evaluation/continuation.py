@@ -4,7 +4,7 @@ The k-th continuation tests at the level alpha / 2^k, so that all continuations 
 something that is not there with a probability of at most alpha, in addition to that of the study itself. What is
 confirmed stays confirmed.
 
-- `continue_evaluation`: one continuation. `Continuation`: what it tested and found.
+- `continue_evaluation`: one continuation. `Continuation`: its numbers of tested and confirmed rule sets.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ def continue_evaluation(
     run: Runner = run_units,
     on_episodes: Callable[[int], None] | None = None,
 ) -> Evaluation:
-    """Test rule sets that are not confirmed on new seeds; return the evaluation with what they showed.
+    """Test undecided rule sets on new seeds; return the evaluation with the new verdicts.
 
-    Where no undecided rule set changes enough episodes for a test, the evaluation stays as it is.
+    If no undecided rule set changes enough episodes for a test, the evaluation is returned unchanged.
 
     Parameters
     ----------
     setup, evaluation
-        Policy and environment, and what is known so far.
+        Policy and environment, and the verdicts so far.
     seed
         Seed of the study.
     episodes
-        How many episodes may be played. The most promising rule sets are tested, as many as these suffice for.
+        Maximum number of episodes. The most promising rule sets are tested, as many as these episodes suffice for.
     run, on_episodes
         As in `legible.evaluation.evaluate`.
     """
@@ -52,7 +52,7 @@ def continue_evaluation(
     chosen, seeds = choose_undecided(evaluation, episodes)
     if not chosen:
         return evaluation
-    level = settings.alpha / 2**number
+    level = settings.alpha / 2**number  # levels of all continuations together stay below alpha
     seed = seed_of_round(seed, number)
     repetition = find_repetition(setup, seed, "racing confirmation", run)
     played = confirm(
@@ -70,16 +70,18 @@ def continue_evaluation(
     verdicts, confirmed = list(evaluation.verdicts), 0
     for i, confirmation, steps in zip(chosen, played.confirmations, played.steps, strict=True):
         # q is multiplied so that it compares with alpha like all others.
-        now = replace(confirmation, q=min(1.0, 2**number * confirmation.q))
-        is_confirmed = now.is_passed(settings.alpha)
-        before = verdicts[i]
+        new_confirmation = replace(confirmation, q=min(1.0, 2**number * confirmation.q))
+        is_confirmed = new_confirmation.is_passed(settings.alpha)
+        old_verdict = verdicts[i]
         verdicts[i] = replace(
-            before,
-            confirmation=before.confirmation if now.is_too_rare and before.confirmation is not None else now,
+            old_verdict,
+            confirmation=old_verdict.confirmation
+            if new_confirmation.is_too_rare and old_verdict.confirmation is not None
+            else new_confirmation,
             is_confirmed=is_confirmed,
-            is_weakness=before.is_weakness or is_confirmed,
-            is_set_aside=before.is_set_aside and not is_confirmed,
-            steps=before.steps + steps,
+            is_weakness=old_verdict.is_weakness or is_confirmed,
+            is_set_aside=old_verdict.is_set_aside and not is_confirmed,
+            steps=old_verdict.steps + steps,
         )
         confirmed += is_confirmed
     return replace(
@@ -92,10 +94,10 @@ def continue_evaluation(
 
 
 def choose_undecided(evaluation: Evaluation, episodes: int) -> tuple[list[int], int]:
-    """Return the places of the rule sets that a number of episodes can test, and the seeds for each of them.
+    """Return the places of the rule sets that a number of episodes can test, and the number of seeds for each of them.
 
-    The most promising come first. One more joins as long as every rule set still gets the changed episodes that a test
-    needs. The unguided policy plays all seeds; a rule set, and the mined rule behind it, those that it changes.
+    The most promising come first. One more is added as long as every rule set gets the changed episodes that a test
+    needs. The unguided policy plays all seeds; a rule set, and the mined rule behind it, play those that they change.
     """
 
     def promise(i: int) -> tuple[bool, float]:
@@ -111,14 +113,16 @@ def choose_undecided(evaluation: Evaluation, episodes: int) -> tuple[list[int], 
         and evaluation.relevance(verdict) != "negligible"
     ]
     chosen: list[int] = []
-    seeds = cost = rarest = 0.0
+    seeds = guided_per_seed = 0.0
+    smallest_share = 1.0
     for i in sorted(undecided, key=promise):
         share = _changed_share(evaluation.verdicts[i])
-        with_it = min(rarest or 1.0, share), cost + 2.0 * share
-        more = episodes / (1.0 + with_it[1])
-        if with_it[0] * more >= OVERSAMPLING**2 * FEWEST_CHANGES:
+        new_smallest = min(smallest_share, share)
+        new_guided = guided_per_seed + 2.0 * share  # the rule set, and the mined rule behind it
+        new_seeds = episodes / (1.0 + new_guided)
+        if new_smallest * new_seeds >= OVERSAMPLING**2 * FEWEST_CHANGES:
             chosen.append(i)
-            (rarest, cost), seeds = with_it, more
+            smallest_share, guided_per_seed, seeds = new_smallest, new_guided, new_seeds
     return chosen, int(seeds)
 
 

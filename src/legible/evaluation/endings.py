@@ -89,12 +89,12 @@ def share_endings(
     shares = []
     for text in sorted({*np.concatenate(named).tolist()}):
         kind, words = Ending.parse(text)
-        with_it = [texts == text for texts in named]
-        figures = [share_figure(int(mask.sum()), len(mask)) for mask in with_it]
+        has_ending = [texts == text for texts in named]
+        figures = [share_figure(int(mask.sum()), len(mask)) for mask in has_ending]
         if guided is None:
             shares.append(EndingShare(kind, words, figures[0]))
             continue
-        effect = mcnemar_test(with_it[1].astype(np.float64) - with_it[0], len(with_it[0]))
+        effect = mcnemar_test(has_ending[1].astype(np.float64) - has_ending[0], len(has_ending[0]))
         difference = Figure(effect.mean, effect.low, effect.high)
         shares.append(EndingShare(kind, words, figures[0], figures[1], difference))
     return tuple(sorted(shares, key=lambda share: (share.words == Ending.parse(_REST).words, -share.largest)))
@@ -123,9 +123,9 @@ def name_endings(
         odd = space[int(feature)]
         words = odd.values[float(side)] if odd.is_flag else f"{odd.label} is unusually {('low', 'high')[int(side)]}"
         for i, texts in enumerate(named):
-            mine = unknown[i] & unusual[i][side, :, feature]
-            texts[mine] = [f"{text} while {words}" for text in texts[mine]]
-            unknown[i] &= ~mine
+            matches = unknown[i] & unusual[i][side, :, feature]
+            texts[matches] = [f"{text} while {words}" for text in texts[matches]]
+            unknown[i] &= ~matches
     return [texts.astype(np.str_) for texts in named]
 
 

@@ -54,7 +54,7 @@ def evaluate(
     confirm
         Whether to confirm candidates on held-out seeds.
     sources
-        Sources of hypotheses by name. Their rule sets are tested after those of the setup.
+        Sources of hypotheses by name. Their rule sets are tested after the treatments of the setup.
     run
         Runs units: see `legible.evaluation.units.run_units`.
     on_episodes

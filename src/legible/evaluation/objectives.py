@@ -101,7 +101,7 @@ class Objective:
     def test(
         self, guided: UnitResult, base: UnitResult, changed: NDArray[np.bool_], comparison: ComparisonOptions
     ) -> Effect:
-        """Test whether the guided episodes are better, on those that guidance changed."""
+        """Test on the episodes that guidance changed whether they are better."""
         if self.ranks is not None:
             return rank_test(self.values(guided), self.values(base), changed, self.ranks, **comparison._asdict())
         differences = self.differences(guided, base)[changed]
@@ -262,6 +262,7 @@ def parse_constraints(text: str) -> tuple[Constraint, ...]:
 
 
 def _parse_constraint(text: str) -> Constraint:
+    """Return the constraint of a text such as "worst-tenth no lower than by 20"."""
     match = _CONSTRAINT.fullmatch(text)
     if match is None:
         raise SettingsError(

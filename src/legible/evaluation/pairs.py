@@ -100,7 +100,7 @@ class PairedPlay:
     Attributes
     ----------
     compared, differed
-        Number of episodes whose unguided first steps were played again, and of those that were not as recorded.
+        Number of episodes whose unguided first steps were played again, and number that differed from the recording.
     """
 
     def __init__(

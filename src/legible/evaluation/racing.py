@@ -210,12 +210,15 @@ class Race:
 
     def evidence(self, entry: _Entry) -> Standing:
         """Return the standing of a rule set in the race combined with search trials; decides what is confirmed."""
-        here, shown = self.standing(entry), entry.shown
-        if shown is None or not shown.error > 0.0 or not here.error > 0.0:
-            return here
-        there = 1.0 / (SELECTION_ERROR_FACTOR * shown.error) ** 2
-        race = 1.0 / here.error**2
-        mean, error = (there * shown.mean + race * here.difference) / (there + race), 1.0 / math.sqrt(there + race)
+        in_race, shown = self.standing(entry), entry.shown
+        if shown is None or not shown.error > 0.0 or not in_race.error > 0.0:
+            return in_race
+        trial_weight = 1.0 / (SELECTION_ERROR_FACTOR * shown.error) ** 2
+        race_weight = 1.0 / in_race.error**2
+        mean, error = (
+            (trial_weight * shown.mean + race_weight * in_race.difference) / (trial_weight + race_weight),
+            1.0 / math.sqrt(trial_weight + race_weight),
+        )
         return Standing(mean, error, mean / error, float(ndtr(-(mean / error))))
 
     def measure(self, named: Sequence[Named]) -> list[MeasuredEffect]:
@@ -321,27 +324,31 @@ def race(
     """Race every treatment of the setup and every rule set of the sources; parameters as for `evaluate`."""
 
     @cache
-    def begin() -> tuple[Race, Repetition]:
-        """Begin the race, after all searches."""
+    def open_race_once() -> tuple[Race, Repetition]:
+        """Open the race when it is first needed, after all searches."""
         opened, repetition = _open_race(setup, seed, "racing", settings, run, on_episodes)
         opened.enter(setup.treatments)
         return opened, repetition
 
+    def measure(named: Sequence[Named]) -> list[MeasuredEffect]:
+        return open_race_once()[0].measure(named)
+
+    def add_loss(loss: float) -> None:
+        worst.add([-loss])  # a difference, guided minus unguided
+
     worst = WorstLoss(settings.worst_loss)
-    explore = make_explore(setup, seed, settings, run, on_episodes)
-    # The race begins only when it is needed.
-    run_sources(sources or {}, lambda named: begin()[0].measure(named), explore, lambda loss: worst.add([-loss]))  # noqa: PLW0108
-    finished, repetition = begin()
-    finished.record.extend(1)  # the unguided policy is measured even if there is nothing to compare it with
-    repetition = finished.counted(repetition)
-    worst.add([-finished.worst_loss(entry) for entry in finished.entries])
-    candidates = _find_candidates(finished, settings)
-    verdicts = _make_verdicts(finished, candidates, settings.alpha)
+    run_sources(sources or {}, measure, make_explore(setup, seed, settings, run, on_episodes), add_loss)
+    current, repetition = open_race_once()
+    current.record.extend(1)  # the unguided policy is measured even if there is nothing to compare it with
+    repetition = current.counted(repetition)
+    worst.add([-current.worst_loss(entry) for entry in current.entries])
+    candidates = _find_candidates(current, settings)
+    verdicts = _make_verdicts(current, candidates, settings.alpha)
     evaluation = Evaluation(
-        Sample.of(finished.record.result),
+        Sample.of(current.record.result),
         tuple(verdicts),
         settings,
-        unguided_steps=repetition.steps + int(finished.record.result.lengths.sum()),
+        unguided_steps=repetition.steps + int(current.record.result.lengths.sum()),
         repetition=repetition,
         worst_loss=worst.size,
     )
@@ -349,18 +356,10 @@ def race(
         return evaluation
     if on_candidates is not None:
         on_candidates([verdicts[i] for i in candidates])
-    expected = []
-    for i in candidates:
-        entry = finished.entries[i]
-        difference = finished.evidence(entry).difference - settings.smallest_effect
-        error = finished.standing(entry).error
-        needed = changes_for_power(
-            verdicts[i].changed_episodes or 0, difference, error, len(candidates), settings.alpha
-        )
-        excluding = finished.changes_to_exclude(entry, worst, len(candidates)) if settings.until_excluded else 0
-        expected.append(Expectation(finished.share(entry), needed, excluding))
-    most = max((math.ceil(OVERSAMPLING * one.excluding / one.share) for one in expected if one.excluding), default=0)
-    seeds = max(settings.confirmation_seeds, min(most, settings.most_excluding_seeds))
+    expected = _expectations(current, candidates, worst, settings)
+    # Seeds that exclude, for every candidate, losses too rare to have been seen and large enough to cancel its gain.
+    excluding_seeds = [math.ceil(OVERSAMPLING * one.excluding / one.share) for one in expected if one.excluding]
+    seeds = max(settings.confirmation_seeds, min(max(excluding_seeds, default=0), settings.most_excluding_seeds))
     played = confirm(
         replace(setup, treatments=(), rows=repetition.rows),
         repetition,
@@ -374,7 +373,7 @@ def race(
     )
     for block in range(len(played.blocks.results) - 1):
         guided, base = reversed(played.blocks.pair(block))
-        worst.add(finished.objective.differences(guided, base))
+        worst.add(current.objective.differences(guided, base))
     for i, confirmation, steps in zip(candidates, played.confirmations, played.steps, strict=True):
         verdicts[i] = replace(
             verdicts[i],
@@ -407,6 +406,20 @@ def _find_candidates(finished: Race, settings: EvaluationSettings) -> list[int]:
     return [passed[k] for k in chosen]
 
 
+def _expectations(
+    finished: Race, candidates: Sequence[int], worst: WorstLoss, settings: EvaluationSettings
+) -> list[Expectation]:
+    """Return the expected results of the candidates on held-out seeds, estimated from the race."""
+    expected = []
+    for entry in (finished.entries[i] for i in candidates):
+        difference = finished.evidence(entry).difference - settings.smallest_effect
+        changed, error = int(finished.pairs(entry).changed.sum()), finished.standing(entry).error
+        needed = changes_for_power(changed, difference, error, len(candidates), settings.alpha)
+        excluding = finished.changes_to_exclude(entry, worst, len(candidates)) if settings.until_excluded else 0
+        expected.append(Expectation(finished.share(entry), needed, excluding))
+    return expected
+
+
 def changes_for_power(changed: int, difference: float, error: float, tests: int, alpha: float) -> int:
     """Return how many changed episodes show a difference with a power of 80 % if no other test finds an effect.
 
@@ -419,6 +432,7 @@ def changes_for_power(changed: int, difference: float, error: float, tests: int,
 
 
 def _make_verdicts(finished: Race, candidates: Sequence[int], alpha: float) -> list[Verdict]:
+    """Return a verdict on every rule set of the race; `candidates` are the places of suspected weaknesses."""
     chosen = set(candidates)
     entries = finished.entries
     helps = [finished.standing(entry) for entry in entries]

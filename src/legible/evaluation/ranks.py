@@ -142,6 +142,10 @@ def _resampled_figures(
 def _figures_of_resamples(
     columns: NDArray[np.float64], order: NDArray[np.int64], first: int, last: int, resamples: int, key: np.uint64
 ) -> NDArray[np.float64]:
+    """Return, for each bootstrap resample and column, the mean of the values with ranks `first` to `last`.
+
+    `order` holds the rows of each column in ascending order.
+    """
     n, width = columns.shape
     figures, times = np.empty((resamples, width)), np.empty(n, np.int64)
     size, count = np.uint64(n), np.uint64(key)

@@ -43,7 +43,7 @@ class RareLosses:
     is_known
         Whether `size` is a bound that the user gave, instead of the worst loss seen.
     is_gain_otherwise
-        Whether the gain is not confirmed, but would be if no loss were worse than those of its own sample: a gain,
+        Whether the gain is not confirmed, but would be if no loss were worse than the losses in its own sample: a gain,
         unless rare losses cancel it.
     """
 

@@ -180,7 +180,7 @@ class Repetition:
     steps
         Environment steps of the check.
     compared, differed
-        Number of episodes whose first steps were played again with the same seed later, and of those that differed.
+        Number of episodes whose first steps were played again with the same seed later, and number that differed.
     """
 
     rows: int
@@ -211,8 +211,8 @@ def find_repetition(setup: Setup, seed: int, stage: str, run: Runner, *, progres
     """Play seeds of a stage twice, in other rows and units, and compare the episodes bit by bit.
 
     If they differ, the shape of the batch may be the reason: then the policy is asked about one state at a time. If the
-    episodes still differ, the environment or the policy draws random numbers that do not come from the seed. The name
-    of the episodes in progress is that of the stage, unless another is given.
+    episodes still differ, the environment or the policy draws random numbers that do not come from the seed. Progress
+    shows the name of the stage, unless another is given.
     """
     seeds = stage_seeds(seed, stage, 0, REPEATED_EPISODES)
     wide = usual_rows(setup.play)
@@ -222,8 +222,8 @@ def find_repetition(setup: Setup, seed: int, stage: str, run: Runner, *, progres
     for rows in (wide, 1):
         once = replace(setup, treatments=(), rows=rows)
         first = run(once, [Unit((UNGUIDED,) * len(seeds), tuple(seeds))], kept=STEPS, stage=progress_name or stage)
-        back = Unit((UNGUIDED,) * len(seeds), tuple(reversed(seeds)))
-        second = run(replace(once, play=fewer), [back], kept=STEPS, stage=progress_name or stage)
+        reversed_unit = Unit((UNGUIDED,) * len(seeds), tuple(reversed(seeds)))
+        second = run(replace(once, play=fewer), [reversed_unit], kept=STEPS, stage=progress_name or stage)
         steps += int(first.starts[-1] + second.starts[-1])
         if _is_same_reversed(first, second):
             return Repetition(rows, holds=True, steps=steps)
@@ -346,7 +346,7 @@ class EpisodeRecord:
     def starts_at(
         self, places: NDArray[np.int64], steps: NDArray[np.int64], fired: NDArray[np.int64], changed: NDArray[np.int64]
     ) -> UnitStarts | None:
-        """Return the states in which episodes part from recorded ones; None where states could not be kept.
+        """Return the states from which episodes differ from the recorded ones; None if states could not be kept.
 
         Parameters
         ----------
@@ -371,13 +371,15 @@ class EpisodeRecord:
                 for c in (part.rewards, part.step_costs)
             )
             # Episodes that start from the beginning get an arbitrary row, which is not used.
-            states = part.states[np.where(known > 0, rows - 1, 0)]
-            seen = part.observations[np.where(known > 0, rows, 0)]
-            order.append(mine)
-            found.append(UnitStarts(known, returns, costs, fired[mine], changed[mine], states, seen))
-        back = np.argsort(np.concatenate(order))
+            states = part.states[np.where(recorded_steps > 0, rows - 1, 0)]
+            observations = part.observations[np.where(recorded_steps > 0, rows, 0)]
+            order.append(in_unit)
+            found.append(
+                UnitStarts(recorded_steps, returns, costs, fired[in_unit], changed[in_unit], states, observations)
+            )
+        original_order = np.argsort(np.concatenate(order))
         names = [f.name for f in fields(UnitStarts)]
-        return UnitStarts(*(np.concatenate([getattr(part, name) for part in found])[back] for name in names))
+        return UnitStarts(*(np.concatenate([getattr(part, name) for part in found])[original_order] for name in names))
 
     def known_part(self, places: NDArray[np.int64], steps: NDArray[np.int64]) -> KnownPart:
         """Return what is recorded of the first steps of episodes."""

@@ -145,7 +145,7 @@ class ReferenceChooser(CountingChooser):
         steps: NDArray[np.int64],
     ) -> tuple[NDArray[np.int64], NDArray[Any]]:
         """Return the choices and the actions of a baseline in all rows."""
-        if reference.kind == "way":
+        if reference.kind == "way":  # the policy itself, played in another way: sampled, greedy or exploring
             is_drawn = reference.way == "sampled"
             scores, wanted = query_policy(self._policy, observations, keys, steps, is_drawn)
             epsilon = EXPLORING if reference.way == "exploring" else 0.0
@@ -156,11 +156,11 @@ class ReferenceChooser(CountingChooser):
             choices = np.tile(np.array(reference.choices, np.int64), (len(steps), 1))
             # Where the mask forbids the constant choice, a random allowed one is taken.
             is_random = reference.kind != "constant"
-            unfit = is_random or np.take_along_axis(scores, choices, axis=1) == MASKED
-            if np.any(unfit):
-                free = np.where(scores == MASKED, scores, np.zeros_like(scores))
-                random = choose_choices(free, self._starts, keys, steps, epsilon=1.0)
-                choices = random if is_random else np.where(unfit, random, choices)
+            is_forbidden = is_random or np.take_along_axis(scores, choices, axis=1) == MASKED
+            if np.any(is_forbidden):
+                equal_scores = np.where(scores == MASKED, scores, np.zeros_like(scores))
+                random = choose_choices(equal_scores, self._starts, keys, steps, epsilon=1.0)
+                choices = random if is_random else np.where(is_forbidden, random, choices)
             return choices, typical_actions(self._policy, choices)
         policy = reference.policy
         if policy is None:
@@ -402,25 +402,27 @@ def compare_references(
     """
     settings = settings or ReferenceSettings()
     blocks = _ReferenceBlocks(replace(setup, treatments=tuple(references)), most_failed, run, on_episodes)
-    tried = blocks.play_selection(seed, settings)
-    base = tried.pop(UNGUIDED)
+    selection_results = blocks.play_selection(seed, settings)
+    base = selection_results.pop(UNGUIDED)
     by = find_objective(objective)
-    worst = WorstCase((base, *tried.values()), by.value)
-    effects = [_compare(by, worst, result, base) for result in tried.values()]
+    worst = WorstCase((base, *selection_results.values()), by.value)
+    effects = [_compare(by, worst, result, base) for result in selection_results.values()]
     corrected = holm([effect.p for effect in effects]).tolist()
     results = {
-        number: ReferenceResult(references[number], Sample.of(tried[number]), effect, p)
-        for number, effect, p in zip(tried, effects, corrected, strict=True)
+        number: ReferenceResult(references[number], Sample.of(selection_results[number]), effect, p)
+        for number, effect, p in zip(selection_results, effects, corrected, strict=True)
     }
-    ranked = sorted(tried, key=lambda number: -by.value(tried[number].played))
+    ranked = sorted(selection_results, key=lambda number: -by.value(selection_results[number].played))
     worse_constants = [number for number in ranked if references[number].kind == "constant"][settings.quoted :]
     played = blocks.play([number for number in ranked if number not in worse_constants], final.seeds)
     worst = WorstCase((*final.results, *played.values()), by.value)
     quoted = []
     for number, result in played.items():
         over_policy, over_guided = (_compare(by, worst, result, other) for other in (final.base, final.results[-1]))
-        beats = results[number].p_holm < alpha and over_policy.low > 0.0
-        quoted.append(QuotedReference(references[number], result, Sample.of(result), over_policy, over_guided, beats))
+        beats_policy = results[number].p_holm < alpha and over_policy.low > 0.0
+        quoted.append(
+            QuotedReference(references[number], result, Sample.of(result), over_policy, over_guided, beats_policy)
+        )
     return References(Sample.of(base), tuple(results.values()), tuple(quoted), (*notes, *blocks.left_out))
 
 

@@ -35,8 +35,8 @@ def parse_relevant(setting: str) -> tuple[float, bool]:
 def relevant_effect(values: ArrayLike, random_mean: float, setting: str = "2 %") -> float:
     """Return the smallest effect of interest; 0 where a share is asked for and nothing varies.
 
-    A share refers to the larger of two lengths: the distance between the policy's mean and that of random play, and the
-    standard deviation of the values.
+    A share refers to the larger of two lengths: the distance between the mean of the policy and the mean of random
+    play, and the standard deviation of the values.
 
     Parameters
     ----------

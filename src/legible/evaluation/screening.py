@@ -90,9 +90,9 @@ class _Screening:
 
     def _play(self, treatments: Sequence[RuleSet | Treatment], numbers: Sequence[int]) -> None:
         n, done = self._episodes, len(self._results)
-        this = replace(self._setup, treatments=tuple(treatments))
+        screened_setup = replace(self._setup, treatments=tuple(treatments))
         plan = [(number, stage_seeds(self._seed, self._stage, (done + i) * n, n)) for i, number in enumerate(numbers)]
-        self._results += play_blocks(this, plan, self._run, self._on_episodes)
+        self._results += play_blocks(screened_setup, plan, self._run, self._on_episodes)
 
     def measure(self, named: Sequence[Named]) -> list[MeasuredEffect]:
         """Play rule sets of sources, and return the effect of each on the mean return."""
@@ -112,6 +112,7 @@ class _Screening:
 def _make_verdicts(
     treatments: Sequence[RuleSet | Treatment], base: UnitResult, others: Sequence[UnitResult], alpha: float
 ) -> list[Verdict]:
+    """Return a verdict on each treatment; `others` are its episodes."""
     worst = WorstCase((base, *others))
     helps = [worst.of(other, base) for other in others]
     p = [welch(guided.returns, alone.returns) for guided, alone in helps]

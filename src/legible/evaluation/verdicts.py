@@ -118,8 +118,8 @@ class Verdict:
     sample
         Its episodes in the race, or in screening.
     difference
-        Mean return minus that of the unguided policy, with the worst case of failed episodes. Too optimistic for rule
-        sets that were selected by it; report the effect of the confirmation.
+        Mean return minus the mean return of the unguided policy, with the worst case of failed episodes. Too optimistic
+        for rule sets that were selected by it; report the effect of the confirmation.
     p, q
         One-sided p-value of a greater mean (race: t-test on the episodes that guidance changed, for choosing only;
         paper: Welch's test), and Benjamini-Hochberg over all rule sets.
@@ -144,7 +144,7 @@ class Verdict:
         Smallest effect that the race would have shown with a power of 80 %. None where nothing was changed, and in the
         paper's method.
     steps
-        Environment steps played with it, including those of the confirmation and of its mined rule alone.
+        Environment steps played with it, including the confirmation and its mined rule alone.
     is_set_aside
         Whether it passed the race but went to no confirmation: it is too rare for the seeds that it needs, or others
         of its source did better, or the same (see `legible.evaluation.candidates`).
@@ -196,7 +196,7 @@ class Continuation:
     confirmed: int
 
     def sentence(self) -> str:
-        """Return what it tested and found."""
+        """Return the numbers of tested and confirmed rule sets in a sentence."""
         found = f"{self.confirmed} of them confirmed" if self.confirmed else "none of them confirmed"
         tested = f"{counted(self.tested, 'undecided rule set')} tested again on {number(self.seeds)} new seeds"
         return f"Continued: {tested} (level {number(self.level)}), {found}."
@@ -243,7 +243,7 @@ class Evaluation(Displayed):
         return self.unguided_steps + sum(verdict.steps for verdict in self.verdicts)
 
     def steps_by_source(self) -> dict[str, int]:
-        """Return the environment steps by source, without those of the unguided policy."""
+        """Return the environment steps by source, without the steps of the unguided policy."""
         steps: dict[str, int] = {}
         for verdict in self.verdicts:
             steps[verdict.found_by] = steps.get(verdict.found_by, 0) + verdict.steps
@@ -258,7 +258,7 @@ class Evaluation(Displayed):
     def confirmed(self) -> tuple[Verdict, ...]:
         """The weaknesses that held-out seeds confirm, the largest effect in the race first.
 
-        The race has other seeds than the effects that are quoted, so none is overstated because it comes first.
+        The race has other seeds than the effects that are quoted, so the first one is not overstated by this order.
         """
         return tuple(sorted((v for v in self.verdicts if v.is_confirmed), key=lambda v: -v.difference))
 
@@ -326,6 +326,7 @@ def _is_gain_otherwise(found: Confirmation | None) -> bool:
 
 
 def _make_row(verdict: Verdict, space: FeatureSpace) -> dict[str, Any]:
+    """Return a verdict as a row; figures of the confirmation are left out if there was none."""
     rule_set = verdict.treatment if isinstance(verdict.treatment, RuleSet) else None
     row: dict[str, Any] = {
         "rule": rule_set.short_text(space) if rule_set is not None else None,
@@ -354,6 +355,7 @@ def _make_row(verdict: Verdict, space: FeatureSpace) -> dict[str, Any]:
         effect = verdict.confirmation.effect
         row |= {"effect": effect.mean, "low": effect.low, "high": effect.high, "q_confirmed": verdict.confirmation.q}
         if effect.detectable is not None:
+            # What held-out seeds could have shown replaces what the race could have shown.
             row |= {"detectable": effect.detectable, "changed_on_fresh_seeds": effect.changed, "seeds": effect.seeds}
         row["too_rare"] = verdict.confirmation.is_too_rare
         if verdict.confirmation.rare_losses is not None:

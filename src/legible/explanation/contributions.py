@@ -49,8 +49,10 @@ def leave_one_out(
     """
     rules = rule_set.rules
     rests = [RuleSet(tuple(other for other in rules if other != rule)) for rule in rules]
-    this = replace(setup, treatments=(rule_set, *rests))
-    whole, *without = play_blocks(this, [(i, seeds) for i in range(len(this.treatments))], run, on_episodes)
+    contribution_setup = replace(setup, treatments=(rule_set, *rests))
+    whole, *without = play_blocks(
+        contribution_setup, [(i, seeds) for i in range(len(contribution_setup.treatments))], run, on_episodes
+    )
     worst = WorstCase((whole, *without))
     pairs = [worst.of(whole, rest) for rest in without]
     effects = [paired(guided.returns, rest.returns) for guided, rest in pairs]

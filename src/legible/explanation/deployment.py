@@ -202,6 +202,7 @@ def summarise_deployment(
     """
     base, guided = improvement.final_blocks.base, improvement.final_blocks.results[-1]
     is_guided = bool(len(improvement.composition))
+    # Failed episodes have no return (NaN): they count as unchanged here.
     differences = np.nan_to_num(guided.returns - base.returns)
     worst = np.argsort(differences, kind="stable")[:MAX_LOSSES]
     return Deployment(

@@ -60,6 +60,7 @@ def group_weaknesses(evaluation: Evaluation, experiences: Experiences | None = N
     suspected = sorted((v for v in evaluation.weaknesses if not v.is_confirmed), key=lambda v: v.p)
     verdicts = [
         *evaluation.confirmed,
+        # An effect that could not be measured is NaN, and stays.
         *(v for v in suspected if v.confirmation is None or not v.confirmation.effect.mean <= 0.0),
     ]
     states = None if experiences is None else [changed_states(v.rule_set, experiences) for v in verdicts]

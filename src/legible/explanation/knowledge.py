@@ -77,7 +77,7 @@ def knowledge_of(
     experiences
         Recorded steps of the unguided policy.
     min_kept
-        Smallest share of a known rule; mining uses the same threshold.
+        Smallest share of states in which the policy follows a rule that it knows; mining uses the same threshold.
     """
     rules = list(rule_set.rules if isinstance(rule_set, RuleSet) else rule_set)
     if not rules:
@@ -97,8 +97,8 @@ def knowledge_of(
 def _share_error(kept: NDArray[np.bool_], episodes: NDArray[np.int64]) -> float:
     """Return the standard error of a share of states, clustered by episode.
 
-    It is at least that of independent states with one more success and one more failure, so that shares of 0 and 1 have
-    an error, too.
+    It is at least the error of independent states with one more success and one more failure, so that shares of 0 and
+    1 have an error, too.
     """
     n = len(kept)
     if not n:
@@ -121,9 +121,9 @@ def summarise_knowledge(
         return ""
     by_action = {action: _pooled([k for k in knowledge if k.rule.action == action]) for action in names}
     # The others are compared with the mined rule, else with the action that is followed most often.
-    own = [k for k in knowledge if k.rule == representative_rule(rule_set) and k.status != "unseen"]
+    of_rule = [k for k in knowledge if k.rule == representative_rule(rule_set) and k.status != "unseen"]
     seen = [k for k in by_action.values() if k.status != "unseen"]
-    usual = own[0] if own else max(seen, key=lambda k: k.kept, default=None)
+    usual = of_rule[0] if of_rule else max(seen, key=lambda k: k.kept, default=None)
     if usual is None:
         return ""
     grades = _grades(by_action, usual, alpha)

@@ -95,10 +95,11 @@ def suggest_next_steps(
     if evaluation.confirmed:
         more = "Play more episodes (--set improvement.episodes=N): together the weaknesses give no gain yet."
         return NextSteps((), tuple(train or [more]))
-    is_constant = detectable_effect(evaluation, 0.9) == 0.0
+    # An effect of 0 is detectable if the changed episodes of a rule set all have the same difference.
+    has_no_variation = detectable_effect(evaluation, 0.9) == 0.0
     evaluated, default = settings.evaluation, EvaluationSettings()
     steps = []
-    if is_constant:
+    if has_no_variation:
         harder = "longer episodes or other start states (--arg), or random actions (--set play.epsilon=0.05)"
         steps.append(f"Make the task harder: {harder}.")
     elif evaluated.method == "racing" and evaluated.race_seeds < default.race_seeds:
@@ -108,13 +109,13 @@ def suggest_next_steps(
         steps.append(f"Play more episodes to detect smaller effects: {options}.")
     if "searched" not in settings.sources:
         steps.append(f"Search for rules that the policy does not follow: --set sources={settings.sources},searched.")
-    elif not is_constant:
+    elif not has_no_variation:
         steps.append("Search longer: --set search.budget=N.")
     relations = "Add relations to test rules in more" if has_relations else "Write relations to test rules in related"
     steps.append(f"{relations} situations: --relations FILE.")
     if not has_mistakes:
         steps.append(f"Look for mistakes, single costly decisions: legible run {folder} --until mistakes.")
-    if evaluated.objective == "mean" and not is_constant:
+    if evaluated.objective == "mean" and not has_no_variation:
         others = "worst-tenth, median or success" if np.isfinite(evaluation.base.success) else "worst-tenth or median"
         steps.append(f"Choose another objective than the mean return: --objective {others}.")
     steps.append("Test a rule of your own: --rule RULE.")

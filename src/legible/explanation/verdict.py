@@ -176,8 +176,8 @@ def _other_way(improvement: Improvement | None, references: References | None) -
     if way.over_policy.mean <= improvement.evaluation_settings.smallest_effect:
         return []
     words, (what, option) = _words_of(improvement), _HOW_TO_PLAY[way.reference.way]
-    own, other = words.of(improvement.final_blocks.base), words.of(way.result)
-    gain = f"{other} instead of {own} ({words.interval(way.over_policy)})"
+    own_figure, other_figure = words.of(improvement.final_blocks.base), words.of(way.result)
+    gain = f"{other_figure} instead of {own_figure} ({words.interval(way.over_policy)})"
     return [f"{what} suit this policy better: it {words.has} {gain}. To study it like that, {option}."]
 
 
@@ -186,20 +186,21 @@ def _baseline_problems(improvement: Improvement | None, references: References |
     if improvement is None or references is None:
         return []
     words, blocks = _words_of(improvement), improvement.final_blocks
+    # The policy itself, played the other way (sampled instead of greedy, for instance), has its own sentence.
     others = [reference for reference in references.quoted if reference.reference.kind != "way"]
     best = others[0] if others else None
-    own, guided = words.of(blocks.base), words.of(blocks.results[-1])
+    unguided_figure, guided_figure = words.of(blocks.base), words.of(blocks.results[-1])
     better = next((reference for reference in others if reference.beats_policy), None)
     if better is not None:
-        text = f"The policy {words.has} {own}, worse than {better.words} ({words.of(better.result)})"
+        text = f"The policy {words.has} {unguided_figure}, worse than {better.words} ({words.of(better.result)})"
         if is_repair(improvement, references):
-            text += f"; guided, it {words.has_again} {guided}"
+            text += f"; guided, it {words.has_again} {guided_figure}"
         elif len(improvement.composition):
             text += ", and guidance does not repair it"
         return [f"{text}."]
     if len(improvement.composition) and best is not None and best.over_guided.low > 0.0:
-        worse = f"the policy {words.has} {guided}, worse than {best.words} ({words.of(best.result)})"
-        return [f"Guided, {worse}; unguided, it {words.has_again} {own}."]
+        worse = f"the policy {words.has} {guided_figure}, worse than {best.words} ({words.of(best.result)})"
+        return [f"Guided, {worse}; unguided, it {words.has_again} {unguided_figure}."]
     simple = [reference for reference in (references.random_play, references.best_plain) if reference is not None]
     no_worse = [reference for reference in simple if reference.over_policy.mean >= 0.0]
     uncertain = [reference for reference in simple if reference.over_policy.high >= 0.0]
@@ -207,12 +208,13 @@ def _baseline_problems(improvement: Improvement | None, references: References |
         return []
     reference = (no_worse or uncertain)[0]
     name, other, over = reference.words, words.of(reference.result), reference.over_policy
-    if own == other:
-        text = f"The policy is no better than {name}: {words.both_have} {own}"
+    if unguided_figure == other:
+        text = f"The policy is no better than {name}: {words.both_have} {unguided_figure}"
     elif over.mean >= 0.0:
-        text = f"The policy {words.has} {own}, no better than {name} ({other})"
+        text = f"The policy {words.has} {unguided_figure}, no better than {name} ({other})"
     else:
-        text = f"The policy may be no better than {name}: it {words.has} {own}, {name} {other} ({words.lead(over)})"
+        scores = f"it {words.has} {unguided_figure}, {name} {other} ({words.lead(over)})"
+        text = f"The policy may be no better than {name}: {scores}"
     return [f"{text}."]
 
 
@@ -283,7 +285,7 @@ def _findings_sentence(
     is_bad: bool,
     solved: float | None = None,
 ) -> str:
-    """Say what was found; "no weakness" is not said of a policy that is bad anyway."""
+    """Return the findings in a sentence; "no weakness" is left out for a policy that is bad anyway."""
     tested, suspected = len(evaluation.verdicts), evaluation.weaknesses
     if not tested:
         return "No rules were mined, so nothing could be tested."
@@ -326,13 +328,13 @@ def _with_absolute_score(finding: str, improvement: Improvement | None, solved: 
     """
     if improvement is None:
         return finding
-    own, played = number(improvement.base.mean), improvement.final_blocks.base.played
+    mean, played = number(improvement.base.mean), improvement.final_blocks.base.played
     is_solved = solved is not None and figure_of(find_objective("mean"), played).low >= solved
     if np.ptp(played.returns) == 0.0:
         threshold = f" (solved is {number(solved)})" if is_solved else ""
-        return f"the policy scores {own} in every episode{threshold}, and {finding}"
+        return f"the policy scores {mean} in every episode{threshold}, and {finding}"
     if is_solved:
-        return f"the policy solves the environment (mean return {own}, solved is {number(solved)}), and {finding}"
+        return f"the policy solves the environment (mean return {mean}, solved is {number(solved)}), and {finding}"
     return finding
 
 

@@ -144,10 +144,10 @@ class WeaknessExplanation(Displayed):
     @property
     def amounts_to(self) -> str:
         """Return the action of a rule set whose conditions nearly always hold: "always going slower"; else empty."""
-        said = {(rule.polarity, rule.action) for rule in self.rule_set.rules}
-        if len(said) != 1 or self.verdict.sample.fired < NEARLY_ALWAYS_SHARE:
+        heads = {(rule.polarity, rule.action) for rule in self.rule_set.rules}
+        if len(heads) != 1 or self.verdict.sample.fired < NEARLY_ALWAYS_SHARE:
             return ""
-        polarity, action = said.pop()
+        polarity, action = heads.pop()
         return f"{'always' if polarity == '+' else 'never'} {gerund(self.space.actions[action].label)}"
 
     @property
@@ -254,6 +254,7 @@ class WeaknessExplanation(Displayed):
         }
 
     def _effect_sentence(self) -> str:
+        """Return the effect of the rule set on held-out seeds, or in the race without them, in a sentence."""
         confirmation, words = self.verdict.confirmation, ObjectiveWords(self.objective)
         change = f"Guidance with this rule set changes the {words.words} by"
         if confirmation is None:

@@ -123,13 +123,13 @@ class GroupEvidence:
 
     @property
     def worth(self) -> float:
-        """How much the group explains, to compare groups."""
+        """The share of the loss that the group explains, to compare groups."""
         return self.added + self.corrected
 
 
 @dataclass(frozen=True)
 class Cause:
-    """Why a policy makes mistakes.
+    """A cause of a policy's mistakes.
 
     Parameters
     ----------
@@ -219,7 +219,7 @@ def find_cause(
     count = len(mistakes)
     mean, low = fits.bound(recoverable)
     if low <= 0.0 or count < FEWEST_MISTAKES:
-        why = "the features do not tell where another choice is better"
+        why = "the features do not show where another choice is better"
         return Cause("cannot tell", why=why, decisions=n, mistakes=count)
     nothing = np.zeros(0, np.intp)
     base, shifted = fits.recovered(nothing), fits.corrected(nothing)
@@ -232,6 +232,7 @@ def find_cause(
     overall = float(scores.var(axis=0).sum()) or 1.0
 
     def examine(name: str, columns: NDArray[np.intp]) -> GroupEvidence:
+        """Return the figures of one group of features."""
         with_group = fits.recovered(columns)
         added, added_low = fits.bound(with_group - base)
         corrected, corrected_low = fits.bound(fits.corrected(columns) - shifted)
@@ -411,7 +412,7 @@ def _centred(scores: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _difference(values: NDArray[np.float64], both: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the value of the second column named in each row minus that of the first."""
+    """Return, for each row, the value of its second named column minus the value of its first."""
     pairs = np.take_along_axis(values, both, axis=1)
     difference: NDArray[np.float64] = pairs[:, 1] - pairs[:, 0]
     return difference

@@ -144,7 +144,7 @@ def find_modes(
     seed: int,
     avoid: Callable[[NDArray[np.int64], int], Avoidable | None] | None = None,
 ) -> tuple[FailureMode, ...]:
-    """Return the failure modes, at most three, those that are worth most first.
+    """Return the failure modes, at most three, the most useful first.
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ def find_modes(
 
 
 def _select(candidates: list[_Judged], recorded: Experiences, failures: int) -> list[_Judged]:
-    """Return rules that cover different failures: each is worth most for those that the ones before do not cover."""
+    """Return rules that cover different failures: each is worth most for failures that earlier rules leave."""
     left = list(candidates)
     selected: list[_Judged] = []
     known: set[int] = set()
@@ -290,12 +290,12 @@ def _judge(
     """Return the figures of a rule: an episode counts once, by the first step at which the rule holds."""
     holds = CompiledRules.compile([[Rule("+", 0, conditions)]]).matches(experiences.observations)[:, 0]
     steps, soon = steps_of(experiences), _fails_soon(experiences, within)
-    here = experiences.of_episodes(episodes)
+    chosen = experiences.of_episodes(episodes)
     if within == 0:
-        here &= steps == 0
+        chosen &= steps == 0
     fails = mark_failed(experiences)
-    first = _first_rows(holds & here, experiences)
-    before_end = _first_rows(holds & here & soon, experiences)
+    first = _first_rows(holds & chosen, experiences)
+    before_end = _first_rows(holds & chosen & soon, experiences)
     failing = int(fails[episodes].sum())
     left = experiences.lengths[experiences.episode_ids] - steps
     nothing = Figure(0.0, 0.0, 1.0)
@@ -304,7 +304,7 @@ def _judge(
         within,
         covered=share_figure(len(before_end), failing) if failing else nothing,
         precision=share_figure(int(soon[first].sum()), len(first)) if len(first) else nothing,
-        by_chance=float(soon[here].mean()) if here.any() else 1.0,
+        by_chance=float(soon[chosen].mean()) if chosen.any() else 1.0,
         rows=before_end,
         notice=float(np.median(left[before_end])) if len(before_end) else 0.0,
     )

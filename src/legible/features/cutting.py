@@ -175,7 +175,7 @@ def _cut_family(family: _Family, values: Values) -> tuple[Regions, list[int]]:
     kept = [i for i in range(len(cuts) + 1) if i == 0 or i == len(cuts) or cuts[i - 1] < cuts[i]]
     centre = family.twice_centre / 2 if family.symmetric else values.mean(dtype=np.float64) if values.size else 0.0
     spread = float(np.sqrt(np.mean((values.astype(np.float64) - centre) ** 2))) if values.size else 0.0
-    if not spread > 0:
+    if not spread > 0:  # also if it is NaN
         width = family.bounds.high - family.bounds.low
         spread = width / family.count if np.isfinite(width) else 1.0
     regions = replace(family.bounds, cuts=tuple(sorted(set(cuts))), typical=(), spread=spread)

@@ -187,7 +187,7 @@ class _Reader:
         self.memory = first
 
     def read(self, tree: ast.expr) -> Evaluate:
-        """Return a function that evaluates the expression for a batch of steps; note the features that it uses."""
+        """Return a function that evaluates the expression for a batch of steps; `names` collects the features used."""
         name = _name_of(tree)
         if name is not None:
             if name not in self.constants:
@@ -210,21 +210,24 @@ class _Reader:
         raise _WrongExpressionError(f"{ast.unparse(tree)!r} is not supported")
 
     def _binary(self, left: ast.expr, op: ast.operator, right: ast.expr) -> Evaluate:
+        """Return a function that applies an operator to the values of two expressions."""
         first, second = self.read(left), self.read(right)
         if type(op) in _ARITHMETIC:
             function = _ARITHMETIC[type(op)]
             return lambda step: function(first(step), second(step))
-        written = ast.unparse(right)
         if isinstance(op, (ast.Div, ast.Mod)):
+            divisor_text = ast.unparse(right)
             if isinstance(right, ast.Constant) and right.value == 0:
                 raise _WrongExpressionError("it divides by zero")
             divide: Callable[[Values, Values], Values] = np.divide if isinstance(op, ast.Div) else np.mod
 
             def divided(step: StepValues) -> Values:
-                value, by = first(step), second(step)
-                if (by == 0.0).any():
-                    raise FeatureError(f"divides by zero: {written} is 0; prevent that, for example with max(1, …)")
-                return divide(value, by)
+                value, divisor = first(step), second(step)
+                if (divisor == 0.0).any():
+                    raise FeatureError(
+                        f"divides by zero: {divisor_text} is 0; prevent that, for example with max(1, …)"
+                    )
+                return divide(value, divisor)
 
             return divided
         if isinstance(op, ast.Pow):

@@ -87,7 +87,7 @@ class Regions:
     def scores(self, values: ArrayLike) -> NDArray[np.float64]:
         """Return ``float64[n, regions]``: the depth of each value in each region in spreads, negative outside.
 
-        Only the inner bound of the outer regions counts. The highest score, the first of equals, is that of the region
+        Only the inner bound of the outer regions counts. The highest score, the first of equals, belongs to the region
         of a value.
         """
         column = np.asarray(values, np.float32).astype(np.float64)[:, None]
@@ -202,7 +202,7 @@ def move_to(
 
 
 def write_groups(groups: Sequence[ActionGroup], names: Sequence[str]) -> dict[str, Any]:
-    """Return groups as plain data by name; `names` are those of all choices."""
+    """Return groups as plain data by name; `names` are the names of all choices."""
     written: dict[str, Any] = {}
     for group in groups:
         entry: dict[str, Any] = {"choices": [name.removeprefix(f"{group.name}.") for name in names[group.choices]]}

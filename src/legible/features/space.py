@@ -207,8 +207,8 @@ class FeatureSpace:
             return None
         expressions = {feature.name: feature.expression for feature in self.features[self.n_own :]}
         parts = {f"{LAST_ACTION}.{g.name}": NO_ACTION if g.regions is None else 0.0 for g in self.groups}
-        own = self.names[: self.n_own]
-        return DerivedFeatures.of(own, expressions, self.action_names, None if self.is_discrete else parts)
+        own_names = self.names[: self.n_own]
+        return DerivedFeatures.of(own_names, expressions, self.action_names, None if self.is_discrete else parts)
 
     @property
     def is_discrete(self) -> bool:
@@ -319,17 +319,17 @@ class FeatureSpace:
         if "groups" not in data:
             return cls(features, actions)
         named = read_groups(data["groups"], f"{where}: groups")
-        made = {
+        plain_choices = {
             f"{group.name}.{choice}": Action(f"{group.name}.{choice}", f"{group.name} {choice}")
             for group, choices in named
             for choice in choices
         }
-        worded = {action.name: action for action in actions}
-        for name in worded:
-            if name not in made:
-                hint = suggest_names(name, made, "choices")
+        described_choices = {action.name: action for action in actions}
+        for name in described_choices:
+            if name not in plain_choices:
+                hint = suggest_names(name, plain_choices, "choices")
                 raise FeatureError(f"{where}: actions: there is no choice {name!r} in the groups.{hint}")
-        return cls(features, tuple((made | worded).values()), tuple(group for group, _ in named))
+        return cls(features, tuple((plain_choices | described_choices).values()), tuple(group for group, _ in named))
 
     @classmethod
     def from_toml(cls, path: str | Path) -> FeatureSpace:

@@ -67,6 +67,7 @@ class AuditLog:
 
 
 def _to_dict(intervention: Intervention | JointIntervention) -> dict[str, Any]:
+    """Return an intervention as plain data for the log."""
     space = intervention.space
     if isinstance(intervention, JointIntervention):
         names = [group.name for group in space.groups]

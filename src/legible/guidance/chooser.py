@@ -120,7 +120,7 @@ class CountingChooser(ABC):
         keys: NDArray[np.uint64],
         steps: NDArray[np.int64],
     ) -> GuidedActions:
-        """Return the actions; the parameters are those of `choose`."""
+        """Return the actions; for the parameters see `choose`."""
         scores, wanted = query_policy(self._policy, observations, keys, steps, self._sample)
         choices, fired, changed = self.choose(observations, scores, treatments, keys, steps)
         return GuidedActions(
@@ -227,7 +227,7 @@ class GuidedChooser(CountingChooser):
     ) -> None:
         """Find the first step in which each rule set would make another choice; see `kernel.first_guided_changes`.
 
-        The choices are those of `choose`, without the rows after the first change.
+        The choices equal the result of `choose`, without the rows after the first change.
         """
         first_guided_changes(
             self._rules,

@@ -43,9 +43,9 @@ def rows_of(
             "legible.GuidedEnv instead."
         )
     single, parts = _observations(features.observation_space, observation)
-    own = np.stack([features.reader.read(part, {}, None) for part in parts])
+    own_features = np.stack([features.reader.read(part, {}, None) for part in parts])
     rows = np.zeros((len(parts), features.width), np.float32)
-    rows[:, : own.shape[1]] = own
+    rows[:, : own_features.shape[1]] = own_features
     if not features.reader.holds_observation:
         rows[:, features.shown] = [flatten_observation(features.observation_space, part) for part in parts]
     if features.masks is not None:
@@ -65,7 +65,7 @@ def rows_of(
     begun = np.ones(len(parts), np.bool_)
     if state is not None:
         begun = np.zeros(len(parts), np.bool_) if episode_start is None else np.asarray(episode_start, np.bool_).ravel()
-    rows[:, own.shape[1] : len(features.space)] = derived.compute(own, memory, begun)
+    rows[:, own_features.shape[1] : len(features.space)] = derived.compute(own_features, memory, begun)
     return rows, single, memory
 
 

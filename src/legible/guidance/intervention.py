@@ -116,7 +116,19 @@ def intervene(
     negative_first: bool,
     allowed: Collection[int] | None = None,
 ) -> Intervention:
-    """Return the intervention of the triggered rules of one group; `allowed` are its choices that are not masked."""
+    """Return the intervention of the triggered rules of one group of choices.
+
+    Parameters
+    ----------
+    action, wanted
+        The choice that is taken, and the choice of the unguided policy.
+    triggered, space
+        The rules that triggered, and the names of features and actions.
+    negative_first
+        Whether negative rules precede positive ones.
+    allowed
+        The choices that are not masked; None: all.
+    """
     group = space.groups[space.group_of(wanted)]
     allowed = range(group.first, group.first + group.count) if allowed is None else allowed
     positive = {rule.action for rule in triggered if rule.polarity == "+"}

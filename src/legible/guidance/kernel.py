@@ -149,14 +149,14 @@ def choose_guided(
         for g in range(n_groups):
             first, last = starts[g], starts[g + 1]
             key = group_key(keys[i], g)
-            own = scores[i, first:last]
-            wanted = choose_row(own, key, steps[i], epsilon, sample)
+            own_scores = scores[i, first:last]
+            wanted = choose_row(own_scores, key, steps[i], epsilon, sample)
             chosen = wanted
             if fired[i] and (n_groups == 1 or _is_marked(marks, first, last)):
-                left = guided[first:last]
-                left[:] = own
-                overruled[i] |= block_choices(marks[0, first:last], marks[1, first:last], negative_first, left)
-                chosen = choose_row(left, key, steps[i], guided_epsilon, sample)
+                guided_scores = guided[first:last]
+                guided_scores[:] = own_scores
+                overruled[i] |= block_choices(marks[0, first:last], marks[1, first:last], negative_first, guided_scores)
+                chosen = choose_row(guided_scores, key, steps[i], guided_epsilon, sample)
                 changed[i] |= chosen != wanted
             choices[i, g] = first + chosen
     return choices, fired, changed, overruled
@@ -200,7 +200,7 @@ def first_guided_changes(
     unguided policy, `taken` the recorded ones, and `strays` the rows in which these differ. For every rule set and
     episode, `first` is set to the first step that differs (unchanged if there is none), and `fired` and `changed` to
     the numbers of steps before it in which a rule triggered, and in which that changed the unguided policy's choice.
-    The choices are those of `choose_guided`.
+    The choices equal the result of `choose_guided`.
     """
     n_groups = starts.size - 1
     marks = np.empty((2, scores.shape[1]), np.bool_)

@@ -121,7 +121,7 @@ class GuidedPolicy(Displayed):
         self.n_features: int | None = self._width
         self.n_actions = self._scored.n_actions
         self.kind: ScoreKind = policy.kind if space.is_discrete else "none"
-        self.recurrent = space.derived is not None
+        self.recurrent = space.derived is not None  # derived features may depend on earlier steps
         self.stochastic = acting(self._scored).stochastic
         self._compiled = CompiledRules.compile([self.rules])
         self._rng = np.random.default_rng(seed)
@@ -156,11 +156,11 @@ class GuidedPolicy(Displayed):
         If everything is blocked, all scores are −∞ and any action may be taken. This applies to each group of choices.
         """
         batch = as_observations(observations, self._width)
-        own = np.ascontiguousarray(self._scored.scores(batch))
-        guided = self._guide(batch, own)
+        own_scores = np.ascontiguousarray(self._scored.scores(batch))
+        guided = self._guide(batch, own_scores)
         if self._scored.kind != "log-probabilities":
             return guided
-        parts = [_renormalised(guided[:, group.choices], own[:, group.choices]) for group in self.space.groups]
+        parts = [_renormalised(guided[:, group.choices], own_scores[:, group.choices]) for group in self.space.groups]
         return np.concatenate(parts, axis=1)
 
     def _guide(self, batch: Observations, own: Scores) -> Scores:
@@ -230,8 +230,8 @@ class GuidedPolicy(Displayed):
         triggered = tuple(rule for rule, yes in zip(self.rules.rules, matched, strict=True) if yes)
         if not self.space.is_discrete:
             return self._explain_parts(batch, triggered, None)
-        own = self._scored.scores(batch)[0]
-        wanted, allowed = int(np.argmax(own)), np.flatnonzero(own != MASKED).tolist()
+        own_scores = self._scored.scores(batch)[0]
+        wanted, allowed = int(np.argmax(own_scores)), np.flatnonzero(own_scores != MASKED).tolist()
         action, negative_first = int(self.predict(batch)[0][0]), self.precedence == "negative"
         return intervene(action, wanted, triggered, self.space, negative_first=negative_first, allowed=allowed)
 
@@ -249,18 +249,21 @@ class GuidedPolicy(Displayed):
         advised = self.explain(batch)
         if isinstance(advised, JointIntervention):
             return self._explain_parts(batch, advised.triggered, np.asarray(wanted).reshape(1, -1))
-        own = int(np.asarray(wanted))
-        return replace(advised, wanted=own, action=_allowed(advised, own, self.n_actions, advised.action))
+        wanted_choice = int(np.asarray(wanted))
+        return replace(
+            advised, wanted=wanted_choice, action=_allowed(advised, wanted_choice, self.n_actions, advised.action)
+        )
 
     def _explain_parts(
         self, batch: Observations, triggered: tuple[Rule, ...], wanted: NDArray[Any] | None
     ) -> JointIntervention:
+        """Return the intervention in an action of several parts; `wanted` is the unguided action, if known."""
         scored, groups = self._scored, self.space.groups
         assert isinstance(scored, AdaptedPolicy)
-        scores, own = scored.outputs(batch)
+        scores, own_actions = scored.outputs(batch)
         if wanted is None:
             best = [[group.first + int(scores[0, group.choices].argmax()) for group in groups]]
-            wanted = choices_to_actions(scored, np.array(best), own)
+            wanted = choices_to_actions(scored, np.array(best), own_actions)
         elif not any(group.regions is None for group in groups):
             scores = scores_of(groups, wanted)
         outputs = choices_of(groups, wanted)[0].tolist()
@@ -300,14 +303,14 @@ class GuidedPolicy(Displayed):
         """Return the rules as plain data: one entry per layer of guidance, the innermost first."""
         inner = self.policy._documents() if isinstance(self.policy, GuidedPolicy) else []
         rules, space = self.rules.to_dict(), self.space.to_dict()
-        own: dict[str, Any] = {"rules": rules, "space": space, "precedence": self.precedence}
+        guidance: dict[str, Any] = {"rules": rules, "space": space, "precedence": self.precedence}
         if not self.space.is_discrete:
-            own["enforce"] = self.enforce
+            guidance["enforce"] = self.enforce
         if self.features is not None and not isinstance(self.features.reader, ObservationReader):
-            own["features"] = features_to_dict(self.features)
+            guidance["features"] = features_to_dict(self.features)
         if self.features is not None and self.features.masks is not None:
-            own["masks"] = {"source": self.features.masks.source, "sizes": list(self.features.masks.sizes)}
-        return [*inner, own]
+            guidance["masks"] = {"source": self.features.masks.source, "sizes": list(self.features.masks.sizes)}
+        return [*inner, guidance]
 
     @classmethod
     def load(cls, path: str | Path, *, seed: int = 0, observation_shape: tuple[int, ...] | None = None) -> GuidedPolicy:

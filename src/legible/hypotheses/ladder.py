@@ -118,9 +118,9 @@ class Ladder:
         """
         most_share, doubt = (1.0, LOSS_Z) if is_spare else (MOST_CLIMBING, 0.0)
         below = [one for one in self.tested if one.rung == rung - 1]
-        there = [one for one in self.tested if one.rung >= rung]
-        most = min(most, int(most_share * (len(below) + len(there)) + 1e-9) - len(there))
-        return different(self._ranked([one for one in below if self._is_of_use(one.effect, doubt)], 1.0), most, there)
+        reached = [one for one in self.tested if one.rung >= rung]
+        most = min(most, int(most_share * (len(below) + len(reached)) + 1e-9) - len(reached))
+        return different(self._ranked([one for one in below if self._is_of_use(one.effect, doubt)], 1.0), most, reached)
 
     def best(self, most: int, *, luck: float = 0.0, rung: int = 0) -> list[Tested]:
         """Return the best candidates on a rung or above, without any two that are nearly equal."""
@@ -206,7 +206,7 @@ class SeenStates:
 
 
 def overlaps(rows: NDArray[np.uint8], changed: NDArray[np.uint8]) -> NDArray[np.float64]:
-    """Return for each row of packed states the share of states that both change among those that either changes.
+    """Return, for each row of packed states, the states that both change as a share of the states that either changes.
 
     >>> rows = np.packbits(np.array([[1, 1, 0, 0], [1, 0, 1, 0]], np.bool_), axis=1)
     >>> overlaps(rows, rows[0]).round(2).tolist()

@@ -91,6 +91,7 @@ def _respond(
     digests: NDArray[np.uint64],
     losses: NDArray[np.float64],
 ) -> None:
+    """Fill, for each rule set, the states that it changes, a digest of the new choices, and the mean loss of scores."""
     guided = np.empty(scores.shape[1], scores.dtype)
     marks = np.empty((2, scores.shape[1]), np.bool_)
     of_rules = np.empty((known.most_rules, known.words.shape[1]), np.uint64)

@@ -36,8 +36,8 @@ def compose_as_in_paper(
     value = find_objective(evaluation.settings.objective).value
 
     def play(rules: RuleSet | None) -> UnitResult:
-        this = replace(setup, treatments=() if rules is None else (rules,))
-        return play_blocks(this, [(UNGUIDED if rules is None else 0, seeds)], run, on_episodes)[0]
+        guided_setup = replace(setup, treatments=() if rules is None else (rules,))
+        return play_blocks(guided_setup, [(UNGUIDED if rules is None else 0, seeds)], run, on_episodes)[0]
 
     unguided = best = play(None)
     played = [unguided]

@@ -47,26 +47,26 @@ def check_composition(how: Play, composition: RuleSet, others: Sequence[RuleSet]
         Minimum number of seeds.
     """
     settings, seed = how.settings, how.seed
-    least = max(episodes, least_episodes(settings))
-    most = max(least, settings.confirmation_seeds)
-    play = how.against("composition check", most)
+    min_seeds = max(episodes, least_episodes(settings))
+    max_seeds = max(min_seeds, settings.confirmation_seeds)
+    play = how.against("composition check", max_seeds)
     numbers = [play.add(rules) for rules in (composition, *others)]
-    play.play_seeds({numbers[0]: least})
+    play.play_seeds({numbers[0]: min_seeds})
     play.play_changes({numbers[0]: FEWEST_CHANGES})
-    seeds = max(least, play.seeds_for(numbers[0], FEWEST_CHANGES))
+    seeds = max(min_seeds, play.seeds_for(numbers[0], FEWEST_CHANGES))
     play.play_seeds(dict.fromkeys(numbers, seeds))
     pairs = [play.pairs(number, seeds) for number in numbers]
     judge = Judge(play.results, pairs, settings, seed, how.worst_loss)
     effects = [judge.effect(one) for one in pairs]
     constraints = judge.constraints(pairs[0])
-    rare = int(pairs[0].changed.sum()) < FEWEST_CHANGES
+    is_too_rare = int(pairs[0].changed.sum()) < FEWEST_CHANGES
     check = CompositionCheck(
         composition=composition,
         effect=effects[0],
         changed=share_changed(pairs[0].guided),
-        is_too_rare=rare,
+        is_too_rare=is_too_rare,
         constraints=constraints,
-        is_passed=not rare and effects[0].p <= settings.alpha and all(one.is_kept for one in constraints),
+        is_passed=not is_too_rare and effects[0].p <= settings.alpha and all(one.is_kept for one in constraints),
     )
     points = [
         FrontPoint(rules, effect, share_changed(one.guided), is_chosen=rules is composition)

@@ -58,7 +58,7 @@ class CompositionJudge:
         return self._second.environment_steps + sum(trials.environment_steps for trials in self._trials)
 
     def both(self, first: UnitResult, rules: RuleSet) -> UnitResult:
-        """Return the episodes of a composition on both halves, given those of the first."""
+        """Return the episodes of a composition on both halves, given the episodes of the first half."""
         return UnitResult.concatenate([first, self._second.result(rules)])
 
     def test(self, rules: RuleSet, others: RuleSet) -> Effect:

@@ -29,7 +29,7 @@ from legible.rules import Rule, RuleSet
 from legible.settings import ImprovementSettings
 
 RESERVE_FACTOR = 3
-"""Total candidates per active candidate: the others take the places of those that are spent."""
+"""Total candidates per active candidate: the others replace candidates that are spent."""
 
 
 def compose_by_selection(

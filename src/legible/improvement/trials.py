@@ -55,9 +55,9 @@ class Play(NamedTuple):
 
     def against(self, stage: str, seeds: int, *, first: int = 0, rules: RuleSet | None = None) -> PairedPlay:
         """Return play compared with the policy, guided by rules or unguided, on seeds of a stage from `first` on."""
-        this = replace(self.setup, treatments=(), rows=self.repetition.rows)
-        record = EpisodeRecord(this, self.seed, stage, seeds, self.run, self.on_episodes, rules, first)
-        return PairedPlay(this, self.repetition, record, self.run, self.on_episodes)
+        unguided_setup = replace(self.setup, treatments=(), rows=self.repetition.rows)
+        record = EpisodeRecord(unguided_setup, self.seed, stage, seeds, self.run, self.on_episodes, rules, first)
+        return PairedPlay(unguided_setup, self.repetition, record, self.run, self.on_episodes)
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class CompositionTrial:
     rules
         Its rules.
     pairs
-        Its episodes, and those of the current composition.
+        Its episodes, and the episodes of the current composition.
     standing
         Estimate of how much better it is by the objective.
     is_whole
@@ -130,7 +130,7 @@ class Trials:
         return int(self.result.lengths.sum()) + sum(self._play.steps(n) for n in self._numbers.values())
 
     def play(self, compositions: Sequence[RuleSet]) -> list[CompositionTrial]:
-        """Try compositions, and stop those that look worse than the current one on the first seeds."""
+        """Try compositions, and stop a composition that looks worse than the current one on the first seeds."""
         first = max(self._seeds // FIRST_PART, min(self._objective.rung_episodes, self._seeds), 2)
         trials = self._on_seeds(compositions, first)
         good = [i for i, trial in enumerate(trials) if trial.standing.z > 0.0 or first == self._seeds]

@@ -140,13 +140,13 @@ def _lime(
     if not reads_features(policy):
         return surrogate_importance(experiences, rows, rng)
     space = experiences.space.own
-    own = experiences.observations[:, : len(space)]
+    own_columns = experiences.observations[:, : len(space)]
     chosen = rng.choice(rows, min(settings.lime_states, rows.size), replace=False)
     counted = [f for f in space.features if f.kind == "numeric" or not settings.kernel_counts_numeric]
     found = lime_importance(
         policy,
-        own[rows],
-        own[chosen],
+        own_columns[rows],
+        own_columns[chosen],
         intervals if len(intervals) == len(space) else intervals.first(len(space)),
         space,
         samples=settings.lime_samples,
@@ -165,9 +165,9 @@ def _with_derived(
     Two surrogates, one of the observed and one of the derived features, measure how well each group predicts the
     action. The largest importance of LIME sets the scale.
     """
-    own, every = experiences.space.n_own, len(experiences.space)
-    seen = surrogate_importance(experiences, rows, rng, range(own))
-    derived = surrogate_importance(experiences, rows, rng, range(own, every))
+    n_own, n_features = experiences.space.n_own, len(experiences.space)
+    seen = surrogate_importance(experiences, rows, rng, range(n_own))
+    derived = surrogate_importance(experiences, rows, rng, range(n_own, n_features))
     lines = []
     for of_lime, of_seen, of_derived, sign in (
         (lime.positive, seen.positive, derived.positive, 1.0),
@@ -176,8 +176,8 @@ def _with_derived(
         greatest = np.maximum(of_seen.max(axis=1), of_derived.max(axis=1))
         scale = np.divide(of_lime.max(axis=1), greatest, out=np.zeros_like(greatest), where=greatest > 0.0)
         lines.append(sign * scale[:, None] * of_derived)
-    wide = np.zeros((*lime.weights.shape[:2], every))
-    wide[:, :, :own] = lime.weights
+    wide = np.zeros((*lime.weights.shape[:2], n_features))
+    wide[:, :, :n_own] = lime.weights
     weights = np.concatenate([wide, np.stack(lines)])
     intercepts = np.concatenate([lime.intercepts, np.zeros((2, lime.intercepts.shape[1]))])
     return Importance(weights, intercepts, "lime and surrogate", derived.fidelity)

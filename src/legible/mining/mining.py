@@ -51,7 +51,7 @@ class MinedRule:
     coverage
         Share of all states that trigger the rule.
     purity
-        Included ÷ (included + excluded) states among those that trigger it; NaN if there are none of either.
+        Included ÷ (included + excluded) states among the states that trigger it; NaN if there are none of either.
     triggered
         Number of states that trigger the rule.
     """
@@ -283,16 +283,16 @@ def _learn(
     seed: np.random.SeedSequence,
     report: Callable[[str, int, int], None],
 ) -> list[Rule]:
-    """Learn rules for every action and polarity."""
+    """Learn rules for every action and polarity from the rows `learning`."""
     n_actions = len(experiences.space.actions)
     heads = [(action, polarity) for action in range(n_actions) for polarity in POLARITIES]
-    seen = np.zeros(len(experiences), np.bool_)
-    seen[learning] = True
+    is_learning_row = np.zeros(len(experiences), np.bool_)
+    is_learning_row[learning] = True
     rules: list[Rule] = []
     for done, ((action, polarity), state) in enumerate(zip(heads, seed.generate_state(len(heads)), strict=True)):
         report("rules", done, len(heads))
-        include = inclusion(experiences, action, polarity) & seen
-        exclude = exclusion(experiences, action, polarity) & seen
+        include = inclusion(experiences, action, polarity) & is_learning_row
+        exclude = exclusion(experiences, action, polarity) & is_learning_row
         rows = np.flatnonzero(include | exclude)
         importances = None if importance is None else importance.of(polarity, action)
         bodies = learn(codes[rows], include[rows], importances=importances, seed=int(state))

@@ -51,31 +51,31 @@ def surrogate_importance(
     from sklearn.ensemble import RandomForestClassifier  # noqa: PLC0415 (slow to import)
 
     space = experiences.space
-    seen = np.arange(len(space)) if columns is None else np.asarray(columns)
-    learned, judged = _split(experiences, rows, rng)
+    seen_columns = np.arange(len(space)) if columns is None else np.asarray(columns)
+    learning_rows, held_out_rows = _split(experiences, rows, rng)
     positive, negative = np.zeros((2, len(space.actions), len(space)))
-    agreed = []
+    agrees = []
     for number, group in enumerate(space.groups):
         chosen = experiences.actions if space.is_discrete else experiences.actions[:, number]
         model = RandomForestClassifier(
             TREES, min_samples_leaf=MIN_LEAF, random_state=int(rng.integers(2**31)), n_jobs=1
-        ).fit(experiences.observations[np.ix_(learned, seen)], chosen[learned])
-        states = experiences.observations[np.ix_(judged, seen)]
-        before = _probabilities(model, states, group)
-        agreed.append(before.argmax(axis=1) + group.first == chosen[judged])
-        for place, feature in enumerate(seen.tolist()):
-            total = np.zeros_like(before)
+        ).fit(experiences.observations[np.ix_(learning_rows, seen_columns)], chosen[learning_rows])
+        states = experiences.observations[np.ix_(held_out_rows, seen_columns)]
+        unshuffled = _probabilities(model, states, group)
+        agrees.append(unshuffled.argmax(axis=1) + group.first == chosen[held_out_rows])
+        for place, feature in enumerate(seen_columns.tolist()):
+            total = np.zeros_like(unshuffled)
             for _ in range(SHUFFLES):
                 shuffled = states.copy()
                 shuffled[:, place] = rng.permutation(shuffled[:, place])
                 total += _probabilities(model, shuffled, group)
-            loss = before - total / SHUFFLES
+            loss = unshuffled - total / SHUFFLES
             for action in range(group.first, group.first + group.count):
                 column = loss[:, action - group.first]
-                positive[action, feature] = _mean(column, experiences.taken(action)[judged])
-                negative[action, feature] = _mean(-column, inclusion(experiences, action, "-")[judged])
+                positive[action, feature] = _mean(column, experiences.taken(action)[held_out_rows])
+                negative[action, feature] = _mean(-column, inclusion(experiences, action, "-")[held_out_rows])
     weights = np.stack([positive, -negative])
-    fidelity = float(np.all(agreed, axis=0).mean())
+    fidelity = float(np.all(agrees, axis=0).mean())
     return Importance(weights, np.zeros(weights.shape[:2]), "surrogate", fidelity)
 
 

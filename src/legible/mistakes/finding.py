@@ -61,13 +61,13 @@ class Mistake:
     action, better
         The choice that was taken, and the better one.
     gain
-        Additional return of the better choice, following the policy afterwards; from held-out rollouts. Those of the
-        first mistakes are played after the ranking, so that none is overstated because it is first.
+        Additional return of the better choice, following the policy afterwards; from held-out rollouts. Rollouts of
+        the first mistakes are played after the ranking, so the first gains are not overstated.
     low, high
-        Confidence interval of the gain; of later mistakes adjusted for their selection. Both equal the gain where
-        nothing is random, and are None where the gain is only known for this episode.
+        Confidence interval of the gain, adjusted for selection in the case of later mistakes. Both equal the gain if
+        nothing is random, and are None if the gain is only known for this episode.
     future
-        Seed of a future in which the difference is close to the gain; the seed of the episode where it cannot differ.
+        Seed of a future in which the difference is close to the gain; the seed of the episode if futures cannot differ.
     """
 
     row: int
@@ -269,14 +269,16 @@ class DecisionSearch:
         """Return the gains of other choices at all decisions that did not fail, from the first rollouts of each."""
         returns = measure(np.arange(len(self.decisions)), self.choices, 0, count)
         differences = returns[:, 1:] - returns[:, :1]
-        well = ~np.isnan(differences).any(axis=(1, 2))
-        seen, rows = self.experiences, self.decisions.rows[well]
-        spread = differences[well].std(axis=2, ddof=1) if count > 1 else np.zeros(differences[well].shape[:2])
+        is_complete = ~np.isnan(differences).any(axis=(1, 2))
+        seen, rows = self.experiences, self.decisions.rows[is_complete]
+        spread = (
+            differences[is_complete].std(axis=2, ddof=1) if count > 1 else np.zeros(differences[is_complete].shape[:2])
+        )
         return DecisionGains(
             observations=seen.observations[rows],
             taken=seen.actions[rows].reshape(len(rows), len(seen.space.groups)),
-            choices=self.choices[well, 1:],
-            gains=differences[well].mean(axis=2),
+            choices=self.choices[is_complete, 1:],
+            gains=differences[is_complete].mean(axis=2),
             errors=spread / np.sqrt(count),
             scores=seen.scores[rows],
             episodes=seen.episode_ids[rows],
@@ -394,6 +396,10 @@ def _estimate_figures(
 def _find_proven(
     search: DecisionSearch, measure: Measure, futures: Futures, *, settings: MistakeSettings, alpha: float, seed: int
 ) -> Mistakes:
+    """Return the mistakes that rollouts prove, the largest gain first.
+
+    The first mistakes are measured again on other futures, because the ranking selected them.
+    """
     every = np.arange(len(search.decisions)) if search.numbers is None else search.numbers
 
     def measured(numbers: NDArray[np.intp], choices: NDArray[np.int64], first: int, count: int) -> NDArray[np.float64]:

@@ -87,8 +87,8 @@ def race_decisions(measure: Measure, choices: NDArray[np.int64], settings: Mista
     numbers = promising[kept]
     last = measure(numbers, np.stack([some[kept, 0], better], axis=1), FINAL_FUTURES, settings.final_rollouts)
     differences = last[:, 1] - last[:, 0]
-    well = ~np.isnan(differences).any(axis=1)
-    return DecisionRace(first, numbers[well], better[well], differences[well])
+    is_complete = ~np.isnan(differences).any(axis=1)
+    return DecisionRace(first, numbers[is_complete], better[is_complete], differences[is_complete])
 
 
 def _standing(gains: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -50,7 +50,7 @@ class RolloutSetup:
     way
         How decisions are reached again (`legible.play.find_branching_method`).
     future
-        "new" for futures determined by the seeds; "same" for that of the recorded episode.
+        "new": random numbers from the seeds of the futures; "same": the random numbers of the recorded episode.
     """
 
     policy: Policy

@@ -58,7 +58,7 @@ class RolloutRunner:
     Attributes
     ----------
     steps_played
-        Steps of all rollouts, including those that lead to the decisions.
+        Steps of all rollouts, including the steps up to the decisions.
     """
 
     def __init__(

@@ -5,7 +5,7 @@ RIPPER separates decisions in which another choice is better from the others, we
 both polarities, which are extended by relations and judged on held-out decisions.
 
 - `mistakes`: the source.
-- `learn_from_decisions`: learns the rule sets; `as_conditions`: conditions of RIPPER as those of rules.
+- `learn_from_decisions`: learns the rule sets; `as_conditions`: converts conditions of RIPPER to conditions of rules.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def _examples(decisions: DecisionGains, space: FeatureSpace, choice: int, polari
 def _with_images(
     decisions: DecisionGains, space: FeatureSpace, relations: Sequence[MetamorphicRelation], choice: int, polarity: str
 ) -> _Examples:
-    """The examples of a choice, and the images of those of other choices."""
+    """The examples of a choice, and the images of examples of other choices."""
     parts = [_examples(decisions, space, choice, polarity)]
     for relation in relations:
         if relation.image_action == choice:

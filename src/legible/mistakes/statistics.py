@@ -65,7 +65,7 @@ def gain_of(differences: NDArray[np.float64]) -> Gain:
 def false_coverage(
     p_values: NDArray[np.float64], alpha: float, choose: Callable[[NDArray[np.intp]], NDArray[np.intp]]
 ) -> tuple[NDArray[np.intp], NDArray[np.intp], float]:
-    """Find which of many effects are significant, and the level of intervals for those of them that are listed.
+    """Find which of many effects are significant, and the level of intervals for the listed ones.
 
     Benjamini and Hochberg's procedure keeps the false discovery rate below `alpha`. At most the same share of intervals
     at the returned level miss (the false coverage rate), although the effects were selected. Listing fewer effects is a
@@ -82,7 +82,7 @@ def false_coverage(
 
     Returns
     -------
-    The numbers of all significant effects, of those that are listed, and the level.
+    The numbers of all significant effects, the numbers of the listed ones, and the level.
     """
     m = len(p_values)
     proven = np.flatnonzero(benjamini_hochberg(p_values) <= alpha)

@@ -43,9 +43,9 @@ class Unusual:
     def words(self, space: FeatureSpace) -> str:
         """Return a description such as "the gap is 2 (low: 3 % of the states)"."""
         feature = space[self.feature]
-        said = feature.values.get(self.value) or f"{feature.label} is {number(self.value)}"
+        text = feature.values.get(self.value) or f"{feature.label} is {number(self.value)}"
         side = f"{self.side}: " if self.side else ""
-        return f"{said} ({side}{percent(self.share)} of the states)"
+        return f"{text} ({side}{percent(self.share)} of the states)"
 
 
 def unusual_features(experiences: Experiences, row: int) -> tuple[Unusual, ...]:
@@ -83,12 +83,12 @@ def describe_mistakes(mistakes: Mistakes) -> list[str]:
     """Return a summary of all mistakes, in sentences."""
     if not mistakes.decisions:
         return [_sentence(mistakes.problem)] if mistakes.problem else []
-    looked = (
+    examined = (
         f"Examined {mistakes.decisions} decisions by trying every choice there ({number(mistakes.steps_played)} steps)."
     )
     if mistakes.problem:
-        return [looked, _sentence(mistakes.problem)]
-    lines = [looked]
+        return [examined, _sentence(mistakes.problem)]
+    lines = [examined]
     if mistakes.is_exact:
         lines.append("Nothing is random after the start of an episode, so gains are exact.")
     if mistakes.share is not None:
@@ -98,14 +98,14 @@ def describe_mistakes(mistakes: Mistakes) -> list[str]:
             f"{percent(share.high)})."
         )
     if mistakes.headroom is not None:
-        room = mistakes.headroom
-        is_rough = room.low <= 0.0 or room.high - room.low > 2 * room.mean
+        headroom = mistakes.headroom
+        is_rough = headroom.low <= 0.0 or headroom.high - headroom.low > 2 * headroom.mean
         lines.append(
             "The total gain of correcting all mistakes could not be estimated: too few decisions were examined "
             "(--set mistakes.steps=N examines more)."
             if is_rough
-            else f"Correcting likely mistakes one at a time would gain about {number(room.mean)} per episode (95 % CI "
-            f"{number(room.low)} to {number(room.high)})."
+            else f"Correcting likely mistakes one at a time would gain about {number(headroom.mean)} per episode (95 % "
+            f"CI {number(headroom.low)} to {number(headroom.high)})."
         )
     if not mistakes.listed:
         lines.append("No mistakes were found: no other choice is significantly better.")

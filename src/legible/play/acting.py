@@ -108,6 +108,7 @@ class ActingChooser:
         return np.where(stuck, anything, actions), allowed
 
     def _predict(self, observations: Any, episodes: NDArray[np.int64], steps: NDArray[np.int64]) -> NDArray[Any]:
+        """Return the policy's actions; sampled ones depend only on the episode's seed and the step."""
         options: dict[str, Any] = {} if self._slots.masks is None else {"action_masks": self._slots.masks}
         arguments = (observations, self._state, steps == 0, self._deterministic)
         predict: Callable[..., tuple[NDArray[Any], Any]] = self._policy.predict
@@ -180,27 +181,42 @@ class RandomChooser:
 
 
 def check_spaces_fit(policy: Policy, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> None:
-    """Raise unless a policy's observation and action spaces fit those of an environment."""
+    """Raise unless a policy's observation and action spaces fit an environment's."""
     check_is_policy(policy)
     check_policy_spaces(observation_space, action_space)
     actor = acting(policy)
-    read, taken = actor.observation_space, actor.action_space
+    taken = actor.action_space
+    if (
+        isinstance(taken, spaces.Discrete)
+        and isinstance(action_space, spaces.Discrete)
+        and not _is_dict(actor.observation_space, observation_space)
+    ):
+        check_counts(policy, _width(observation_space), int(action_space.n))
+    else:
+        _check_observations_fit(actor.observation_space, observation_space)
+    if choice_sizes(taken) != choice_sizes(action_space) or taken.shape != action_space.shape:
+        raise LegibleError(f"the policy's actions are {taken}, the environment's {action_space}: {MISMATCH}.")
+
+
+def _is_dict(*observation_spaces: spaces.Space[Any] | None) -> bool:
+    return any(isinstance(space, spaces.Dict) for space in observation_spaces)
+
+
+def _check_observations_fit(read: spaces.Space[Any] | None, observation_space: spaces.Space[Any]) -> None:
+    """Raise unless the observations that a policy reads fit; None stands for flat ones of any width."""
     if isinstance(read, spaces.Dict) and isinstance(observation_space, spaces.Dict):
         for key, part in read.spaces.items():
             if key not in observation_space.spaces or _width(part) != _width(observation_space[key]):
                 raise LegibleError(
                     f"the policy reads the entry {key!r}, {part}, which the environment does not show: {MISMATCH}."
                 )
-    elif isinstance(read, spaces.Dict) or isinstance(observation_space, spaces.Dict):
-        raise LegibleError(f"the policy reads {read}, the environment shows {observation_space}: {MISMATCH}.")
-    elif isinstance(taken, spaces.Discrete) and isinstance(action_space, spaces.Discrete):
-        check_counts(policy, _width(observation_space), int(action_space.n))
+    elif _is_dict(read, observation_space):
+        reads = "one array of numbers" if read is None else read
+        raise LegibleError(f"the policy reads {reads}, the environment shows {observation_space}: {MISMATCH}.")
     elif read is not None and _width(read) != _width(observation_space):
         raise LegibleError(
             f"the policy reads {_width(read)} features, the environment shows {_width(observation_space)}: {MISMATCH}."
         )
-    if choice_sizes(taken) != choice_sizes(action_space) or taken.shape != action_space.shape:
-        raise LegibleError(f"the policy's actions are {taken}, the environment's {action_space}: {MISMATCH}.")
 
 
 def check_can_be_studied(policy: Policy, env: Env, features: FeatureMap | None = None) -> None:

@@ -60,7 +60,7 @@ class PolicyOutput(NamedTuple):
 class AdaptedPolicy:
     """A policy as it plays in an environment.
 
-    Scores of continuous parts of an action are those of `legible.features.Regions.scores`. Scores of other parts are
+    Scores of continuous parts of an action come from `legible.features.Regions.scores`. Scores of other parts are
     the policy's log-probabilities, or without them 1 for the chosen value, `FALLBACK_SCORE` for the policy's fallback
     and 0 for the others. Choices that the environment's action mask forbids have the score `MASKED`.
 
@@ -145,7 +145,7 @@ class AdaptedPolicy:
         return next(size for size in equal_sizes(cast("Hashable", self.policy), self.rows, method) if size >= n)
 
     def scores(self, observations: Observations) -> Scores:
-        """Return the scores ``float[n, actions]``, or those of all choices by the deterministic policy."""
+        """Return the scores ``float[n, actions]``, or the scores of all choices by the deterministic policy."""
         if self.space is not None:
             return self.outputs(observations).scores
         n, rows = len(observations), self.rows
@@ -189,7 +189,7 @@ class AdaptedPolicy:
     def predict(
         self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True, **options: Any
     ) -> tuple[NDArray[Any], Any]:
-        """Return the action of one observation, or those of a batch, as Stable-Baselines3's ``predict`` does."""
+        """Return the action for one observation, or the actions for a batch, like Stable-Baselines3's ``predict``."""
         if self.features is None:
             return self._actor.predict(observation, state, episode_start, deterministic, **options)
         rows = np.asarray(observation, np.float32)
@@ -219,12 +219,13 @@ class AdaptedPolicy:
         if masks is None:
             return np.asarray(getattr(self._actor, method)(shown))
         options = {"action_masks": masks} if self._traits.takes_masks else {}
-        own = np.asarray(getattr(self._actor, method)(shown, **options))
-        return np.where(masks, own, own.dtype.type(MASKED))
+        own_scores = np.asarray(getattr(self._actor, method)(shown, **options))
+        return np.where(masks, own_scores, own_scores.dtype.type(MASKED))
 
     def _compute(
         self, observations: Observations, keys: NDArray[np.uint64] | None, steps: NDArray[np.int64] | None
     ) -> PolicyOutput:
+        """Return scores and actions: sampled with the keys if they are given and the policy is stochastic."""
         assert self.space is not None
         n, groups = len(observations), self.space.groups
         if self._traits.has_part_scores:
@@ -265,7 +266,7 @@ class AdaptedPolicy:
         return np.stack(actions)
 
     def _clip_rounding(self, actions: NDArray[Any]) -> NDArray[Any]:
-        """Return actions clipped to their bounds; raise an error for those that exceed them by more than rounding."""
+        """Return actions clipped to their bounds; raise an error if one exceeds them by more than rounding."""
         assert self.space is not None
         groups = self.space.groups
         if actions.shape[1] != len(groups):

@@ -244,7 +244,7 @@ class _Play:
         return actions, scores
 
     def advance(self, step_limit: int) -> int:
-        """Book the last step; return the number of episodes that ended with it."""
+        """Count the last step of the slots in their episodes; return the number of episodes that ended with it."""
         slots, rows = self.slots, self.rows
         playing, rewards = self.episodes[rows], slots.rewards[rows]
         if not np.isfinite(rewards).all():
@@ -256,19 +256,19 @@ class _Play:
             self.costs[playing] += slots.cost[rows]
         self.steps[rows] += 1
         ends = slots.terminated[rows] | slots.truncated[rows] | (self.steps[rows] >= step_limit)
-        over = rows[ends]
-        if over.size:
-            ended = self.episodes[over]
-            self.lengths[ended] = self.steps[over]
-            self.truncated[ended] = ~slots.terminated[over]
-            self.success[ended] = slots.success[over]
-            for row, episode in zip(over.tolist(), ended.tolist(), strict=True):
+        ended_rows = rows[ends]
+        if ended_rows.size:
+            ended = self.episodes[ended_rows]
+            self.lengths[ended] = self.steps[ended_rows]
+            self.truncated[ended] = ~slots.terminated[ended_rows]
+            self.success[ended] = slots.success[ended_rows]
+            for row, episode in zip(ended_rows.tolist(), ended.tolist(), strict=True):
                 self.endings[episode] = slots.ending(row)
                 self.terms[episode] = slots.terms(row, float(self.returns[episode]), int(self.steps[row]))
                 if Ending.parse(self.endings[episode]).kind == "other":
                     self._keep_last(episode, slots.seen, row)
-            self._refill(over)
-        return int(over.size)
+            self._refill(ended_rows)
+        return int(ended_rows.size)
 
     def _keep_last(self, episode: int, seen: Any, row: int) -> None:
         """Keep the last observation of an episode, by which unknown endings are grouped."""

@@ -94,12 +94,12 @@ class Experiences(Displayed):
             object.__setattr__(self, "endings", np.zeros(episodes, np.str_))
         if self.numbers is None:
             object.__setattr__(self, _NUMBERS, np.zeros((n, 0), np.int64))
-        parts = 0 if self.space.is_discrete else len(self.space.groups)
+        n_groups = 0 if self.space.is_discrete else len(self.space.groups)
         shapes = {
-            "actions": (n, parts) if parts else (n,),
+            "actions": (n, n_groups) if n_groups else (n,),
             "scores": (n, len(self.space.actions)),
             "episode_ids": (n,),
-            _NUMBERS: (n, parts),
+            _NUMBERS: (n, n_groups),
             "lengths": (episodes,),
             "seeds": (episodes,),
             "success": (episodes,),
@@ -239,7 +239,7 @@ def collect(
     seed
         Decides the seeds of all episodes.
     names
-        Feature names: a feature space or a TOML file. By default those of the environment or of its domain, or
+        Feature names: a feature space or a TOML file. By default the names of the environment or of its domain, or
         ``f0, f1, …`` with kinds guessed from the observations.
     features
         The features that rules see, if not the observation; see `legible.environments.feature_readers.reader_of`.
@@ -262,13 +262,13 @@ def collect(
         environment = with_features(environment, mapped)
     elif not is_flat(mapped):
         environment = FeatureEnv(environment, mapped)
-    space, guess = _space_to_guess(mapped.names)
+    space, has_guessed_kinds = _space_to_guess(mapped.names)
     # The regions of continuous actions are chosen again once the policy's actions are known.
     player = adapt_policy(policy, environment, cut_choices(space))
     setup = ExperienceSetup(player, environment, epsilon, sample, batch, step_limit)
-    part = collect_unit(setup, stage_seeds(seed, "experiences", 0, episodes), on_episode)
-    experiences = join_experiences([part], space)
-    experiences = experiences.with_guessed_kinds() if guess else experiences
+    columns = collect_unit(setup, stage_seeds(seed, "experiences", 0, episodes), on_episode)
+    experiences = join_experiences([columns], space)
+    experiences = experiences.with_guessed_kinds() if has_guessed_kinds else experiences
     if is_cut(space):
         return experiences
     return experiences.with_choices(cut_choices(experiences.space, experiences.numbers))

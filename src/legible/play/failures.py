@@ -8,6 +8,7 @@ An episode fails if its environment raises an error, gives a reward that is not 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from legible.engines import Failed, UnitFailedError
@@ -68,11 +69,17 @@ class FailureLimit:
                 more = ", …" if len(seeds) > SHOWN_SEEDS else ""
                 shown = f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds[:SHOWN_SEEDS]))}{more}"
                 reasons.append(f"{side}: {shown} ({of_side[0].error})")
+        # Twice the present share, in tenths, because more episodes can fail later; the setting stays below 1.
+        share = len(self.found) / max(self.episodes, 1)
+        enough = min(0.9, math.ceil(20 * share) / 10)
+        allow = (
+            f"To continue in this folder, allow more failures (--set most_failed={enough:g}); failed episodes then "
+            "count as the worst ones. Or repair"
+        )
         raise TooManyFailuresError(
             f"{len(self.found)} of the {self.episodes} episodes{where} failed, more than the allowed share of "
-            f"{self.most_failed:g}: {'; '.join(reasons)}. To continue in this folder, allow more failures "
-            "(--set most_failed=0.1); failed episodes then count as the worst ones. Or repair the environment, or give "
-            "slow episodes more time (--set time_limit=60), and use a new folder."
+            f"{self.most_failed:g}: {'; '.join(reasons)}. {allow if share < enough else 'Repair'} the environment, or "
+            "give slow episodes more time (--set time_limit=60), and use a new folder."
         )
 
 

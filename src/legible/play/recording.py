@@ -89,7 +89,7 @@ class Recorder:
         return Steps(episodes[order], *map_arrays(lambda column: column[order], tuple(columns)))
 
     def recordings(self, seeds: Sequence[int]) -> list[Recording]:
-        """Return the recorded episodes in order; `seeds` are those of all episodes that were played."""
+        """Return the recorded episodes in order; `seeds` are the seeds of all played episodes."""
         if not self._parts:
             return []
         steps = self.steps()

@@ -120,7 +120,7 @@ def evaluate_policy(
 ) -> PolicyReturn:
     """Return the mean return of a policy over the episodes of some seeds, as Stable-Baselines3's ``evaluate_policy``.
 
-    The parameters are those of `play_policy`.
+    It has the parameters of `play_policy`.
     """
     if not len(seeds):
         raise LegibleError("a mean return needs at least one seed.")

@@ -35,7 +35,7 @@ def run_units_or_pieces(
     failures: FailureLimit,
     problem: str,
 ) -> Iterator[tuple[int, list[R | None]]]:
-    """Play units; play those that fail because of an episode again in pieces.
+    """Play units; play a unit that fails because of an episode again in pieces.
 
     Parameters
     ----------

@@ -326,8 +326,8 @@ class SpaceSlots(_EnvironmentSlots):
     """Slots of single environments of any spaces.
 
     `observations` are arrays in the type of the space with one row per slot, or dictionaries and tuples of them.
-    Actions are those of Gymnasium, with discrete values counted from 0. `masks` mark the allowed values of each part of
-    an action if the environment masks actions (`legible.environments.find_masks`); otherwise they are None.
+    Actions have Gymnasium's format, with discrete values counted from 0. `masks` mark the allowed values of each part
+    of an action if the environment masks actions (`legible.environments.find_masks`); otherwise they are None.
     """
 
     def __init__(self, envs: Sequence[Env], cost_name: str = "") -> None:
@@ -395,7 +395,7 @@ def make_slots(
     with ExitStack() as opened:
         slots = BatchSlots(opened.enter_context(closing(batch)), cost_name)
         slots.ending_reader, slots.term_reader = EndingReader(environment.name, endings), TermReader(environment.name)
-        opened.pop_all()  # they fit, so they stay open
+        opened.pop_all()  # the readers fit, so the environments stay open
     return slots
 
 

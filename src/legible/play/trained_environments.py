@@ -106,9 +106,9 @@ def _known_or_given(name: str, arguments: Mapping[str, Any], given: list[str]) -
         module, _, plain = name.rpartition(".")
         option = wrapper_text(f"{module or 'MODULE'}:{plain}", {})
         raise UnfitEnvironmentError(
-            f"the policy was trained behind the wrapper {name}, which legible does not know. Code that a policy file "
-            f"names is never imported for that reason alone. If you trust it, pass --wrap {option} (its arguments are "
-            f"taken from the file), or leave out all wrappers of the file (--wrap {NO_WRAPPERS}). Known wrappers: "
-            f"{', '.join(KNOWN_WRAPPERS)}."
+            f"the policy was trained behind the wrapper {name}, which legible does not know. legible does not import "
+            f"code merely because a policy file names it. If you trust this wrapper, pass --wrap {option} (its "
+            "arguments are taken from the file); to run without any of the file's wrappers, pass "
+            f"--wrap {NO_WRAPPERS}. Known wrappers: {', '.join(KNOWN_WRAPPERS)}."
         )
     return wrapper_text(known, arguments)

@@ -190,6 +190,7 @@ class _Machine:
         raise ValueError("it ends too early")
 
     def _do(self, operation: str, argument: Any) -> None:  # noqa: C901, PLR0912, PLR0915 (one case an operation)
+        """Apply an operation to the stack. Nothing is imported or called: a call becomes a `Record`."""
         stack = self._stack
         match operation:
             case "PROTO" | "FRAME":

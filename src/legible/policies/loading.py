@@ -91,8 +91,8 @@ def load_policy(
     algorithm
         ``"DQN"``, ``"PPO"`` and so on, if the file does not say.
     n_features, n_actions
-        The required widths, such as those of the environment. For functions pass `n_actions`, or `n_features` to try
-        the function out.
+        The required numbers, such as the environment's. For functions pass `n_actions`, or `n_features` to try the
+        function out.
     architecture
         TOML description of the network in a plain PyTorch file (`legible.policies.readers.torch_state`); by default the
         one of the same name next to it.

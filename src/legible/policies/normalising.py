@@ -58,7 +58,7 @@ def normalised_file(
     trained_normalised
         Whether the policy was trained on normalised observations; None if the file does not say.
     frames
-        Number of observations stacked into one input. Statistics may be those of a single observation.
+        Number of observations stacked into one input. Statistics may cover a single observation.
     """
     if policy.normalisation is not None or options.normalisation is not None:
         return normalised(policy, policy.normalisation, options, str(path), frames)
@@ -94,6 +94,7 @@ def normalised(
 def _with_statistics(
     policy: NormalisablePolicy, statistics: Statistics, whose: str, frames: int = 1
 ) -> NormalisablePolicy:
+    """Return a policy that normalises its observations with these statistics, after a check of their widths."""
     if isinstance(statistics, Mapping) and set(_GOAL_ENTRIES) <= set(statistics):
         policy, statistics = _with_goal_entries(policy, statistics)
     statistics = _stacked(statistics, acting(policy).observation_space, frames)
@@ -132,7 +133,7 @@ def _with_goal_entries(
     if not (is_flat or is_plain) or policy.n_features != width:
         return policy, statistics
     space = spaces.Dict()
-    # Assigned afterwards: the constructor would sort the keys, and their order is that of the array.
+    # Assigned afterwards: the constructor would sort the keys, but they have the order of the array.
     space.spaces = {key: spaces.Box(-np.inf, np.inf, (part.n_features,), np.float32) for key, part in by_entry.items()}
     extractor = Combined({key: Flatten() for key in by_entry})
     if isinstance(policy, ActorPolicy):

@@ -176,6 +176,7 @@ def _checksum(tensors: Mapping[str, npt.NDArray[Any]], document: Mapping[str, An
 
 
 def _read(path: Path) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
+    """Return the tensors and the description of a policy file, after checks of its format and checksum."""
     if not path.is_file():
         raise PolicyError(f"{path}: no such file")
     try:

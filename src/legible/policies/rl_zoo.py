@@ -30,7 +30,7 @@ the padding before the first observation, None for zeros.
 _MOST_BYTES = 2**15  # such files have a few thousand bytes, and YAML is slow to read
 _MOST_VALUES, _MOST_BRACKETS = 10_000, 1_000
 _FILES = ("args.yml", "config.yml", "env_kwargs.yml")
-# These settings distinguish a config.yml of the zoo from those of other programs.
+# These settings distinguish a config.yml of the zoo from the config.yml of other programs.
 _OF_THE_ZOO = re.compile(r"\b(n_timesteps|env_wrapper|vec_env_wrapper|frame_stack)\b")
 
 
@@ -107,9 +107,9 @@ def find_training(policy_path: Path, *, anywhere: bool = False) -> Training | No
     folder = _files_folder(policy_path.parent) if anywhere else _own_files_folder(policy_path)
     if folder is None:
         return None
-    said = {name: _read_yaml(folder / name) for name in _FILES if (folder / name).is_file()}
-    args, config = said.get("args.yml", {}), said.get("config.yml", {})
-    arguments = said.get("env_kwargs.yml") or args.get("env_kwargs") or {}
+    documents = {name: _read_yaml(folder / name) for name in _FILES if (folder / name).is_file()}
+    args, config = documents.get("args.yml", {}), documents.get("config.yml", {})
+    arguments = documents.get("env_kwargs.yml") or args.get("env_kwargs") or {}
     if not isinstance(arguments, dict):
         raise PolicyError(f"{folder}: env_kwargs must be a table")
     calls = [*_wrapper_calls(config.get("env_wrapper")), *_wrapper_calls(config.get("vec_env_wrapper"))]
@@ -176,7 +176,7 @@ def _read_yaml(path: Path) -> dict[str, Any]:
         raise PolicyError(f"{path}: it names Python objects, which are not read: {error.problem}") from error
     except (yaml.YAMLError, UnicodeDecodeError, ValueError, TypeError, RecursionError, OSError) as error:
         raise PolicyError(f"{path}: cannot be read as YAML ({type(error).__name__})") from error
-    # `_plain` takes one per value and fails when none is left: aliases can multiply values.
+    # `_plain` takes one number per value and fails if none is left, because aliases can multiply values.
     budget = iter(range(_MOST_VALUES))
     plain = _plain(loaded, path, budget)
     return plain if isinstance(plain, dict) else {}
@@ -207,8 +207,8 @@ def _wrapper_calls(written: Any) -> list[WrapperCall]:
 def _is_normalised(written: Any) -> bool:
     """Return whether observations are normalised, from a flag or the arguments of ``VecNormalize``."""
     if isinstance(written, str):
-        said = re.search(r"\bnorm_obs\b['\"]?\s*[:=]\s*(True|False)", written[:1000])
-        return said is None or said[1] == "True"
+        match = re.search(r"\bnorm_obs\b['\"]?\s*[:=]\s*(True|False)", written[:1000])
+        return match is None or match[1] == "True"
     if isinstance(written, dict):
         return bool(written.get("norm_obs", True))
     return bool(written)

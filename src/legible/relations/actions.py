@@ -22,7 +22,7 @@ from legible.relations.values import RelationError
 
 
 def whole_groups(images: Mapping[int, int], space: FeatureSpace) -> list[GroupLink]:
-    """Return the groups whose choices are all mapped to those of one group, in order or reversed.
+    """Return the groups whose choices are all mapped to the choices of one group, in order or reversed.
 
     >>> from legible.features import Action
     >>> names = [Action(f"steer.{name}") for name in ("left", "straight", "right")]

@@ -131,6 +131,7 @@ class _Generaliser:
         self._reaches: dict[int, _Reach] = {}
 
     def __call__(self, rule: Rule) -> Generalisation:
+        """Return a rule with its images under the relations, their images, and so on."""
         reach = self._reach(rule.action)
         start = _strip(rule, reach.ignored)
         if not reach.rounding.keys().isdisjoint(start.features):
@@ -143,7 +144,7 @@ class _Generaliser:
         found = {start: None}
         dropped: list[Dropped] = []
         waiting = [start]
-        for current in waiting:
+        for current in waiting:  # new images are appended while it runs
             for relation in self.relations.get(current.action, ()):
                 for image in self._images(current, relation, reach, dropped):
                     if image not in found:
@@ -202,6 +203,7 @@ def _strip(rule: Rule, features: frozenset[int]) -> Rule:
 
 
 def _settle(condition: Condition, maps: Sequence[Affine]) -> Condition:
+    """Return a condition with bounds that have exact images under the maps."""
     if condition.value is not None:
         return condition
     for affine in maps:

@@ -156,6 +156,7 @@ class _RelationReader:
         }
 
     def read(self) -> tuple[MetamorphicRelation, ...]:
+        """Return the relations of a table, one for each pair of actions."""
         known = (*_ABOUT_PEOPLE, *self.statements)
         for key in self.data:
             if key not in known:
@@ -359,6 +360,7 @@ def _table_of_values(value: Any, place: Place) -> ValueTable:
 
 
 def _relation_of_pair(table: Mapping[str, Any], place: Place) -> ValueRelation:
+    """Return the relation between the values of a pair of features; by default they are equal."""
     ways = [key for key in ("negate", "about", "values", "any") if key in table]
     if "times" in table or "plus" in table:
         ways.append("times" if "times" in table else "plus")

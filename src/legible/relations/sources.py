@@ -1,6 +1,6 @@
 """Choice of relations files.
 
-- `resolve_relations`: returns the `ChosenRelations`: those of the user, or those of the environment's domain.
+- `resolve_relations`: returns the `ChosenRelations`: the user's, or the defaults of the environment's domain.
 - `RelationsText`: the text of one relations file.
 - `DISCOVER`: stands for relations that are discovered in the environment (`legible.relations.discovery`).
 """
@@ -117,6 +117,7 @@ def resolve_relations(
 def _chosen(
     environment: str | EnvironmentSpec | Env, space: FeatureSpace, relations: RelationsArgument
 ) -> ChosenRelations:
+    """Return the relations that an argument names, or the defaults of the domain if it is None."""
     if relations is None:
         fitting, left_out = [], []
         for file in shipped_relations(environment):

@@ -213,7 +213,11 @@ def _float32(value: float) -> float:
 
 @lru_cache(maxsize=1 << 16)
 def _pull_cut(affine: Affine, cut: float, *, through_undo: bool) -> float:
-    """Return the cut d with ``y <= d`` exactly if y comes from the side of `cut` that maps to low values."""
+    """Return the cut d for which ``y <= d`` holds exactly if the source of y is low.
+
+    The source of y is ``undo(y)`` with `through_undo`, ``apply(y)`` without. It is low if it is at most `cut` (for a
+    rising map) or above it (for a falling one).
+    """
     rising = affine.scale > 0
     if not math.isfinite(cut):
         return cut if rising else -cut
@@ -241,7 +245,7 @@ def _pull_cut(affine: Affine, cut: float, *, through_undo: bool) -> float:
 
 
 def _ordinal(value: float) -> int:
-    """Return the rank of a float32 value; that of zero is 0."""
+    """Return the rank of a float32 value; zero has rank 0."""
     size = int(np.float32(abs(value)).view(np.int32))
     return size if value >= 0 else -size
 

@@ -36,6 +36,7 @@ def dump_relations(relations: Iterable[MetamorphicRelation], space: FeatureSpace
 
 
 def _dump_group(group: Sequence[MetamorphicRelation], space: FeatureSpace) -> str:
+    """Return the TOML text of the relations of one name."""
     first, names = group[0], space.action_names
     lines = ["[[relation]]", f"name = {_quote(first.name)}"]
     if first.words:

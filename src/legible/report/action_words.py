@@ -26,7 +26,7 @@ class ActionWords:
         self._numbers: dict[str, int] = {}
 
     def number(self, action: Any, groups: NDArray[np.intp] | None = None) -> int:
-        """Return the position of an action in the list of words.
+        """Return the position of an action in the list of words; new words are appended.
 
         Parameters
         ----------

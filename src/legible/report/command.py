@@ -17,14 +17,14 @@ def rerun_command(study: Study) -> str:
 
     It is empty for a policy that was not loaded from a file.
     """
-    own = study.folder / "policy.safetensors"
+    own_policy = study.folder / "policy.safetensors"
     policy = study.policy_name
-    if not policy.startswith("zoo:") and own.exists():
-        policy = own.name
+    if not policy.startswith("zoo:") and own_policy.exists():
+        policy = own_policy.name
     if not policy:
         return ""
     kept = json.loads((study.folder / "study.json").read_text(encoding="utf-8"))
-    loading = {} if policy == own.name else kept["about"].get("policy options", {})
+    loading = {} if policy == own_policy.name else kept["about"].get("policy options", {})
     options = [("--seed", str(study.seed))]
     options += [("--policy-output" if name == "output" else f"--{name}", value) for name, value in loading.items()]
     options += [("--arg", f"{name}={json.dumps(value)}") for name, value in kept["arguments"].items()]
@@ -37,7 +37,8 @@ def rerun_command(study: Study) -> str:
     if names.exists():
         env = study.environment.make()
         own_names = FeatureSpace.from_dict(json.loads(names.read_text(encoding="utf-8")), str(names))
-        options += [("--names", "names.toml")] * (own_names != feature_space_of(env))
+        if own_names != feature_space_of(env):
+            options.append(("--names", "names.toml"))
         env.close()
     options += [("--features", kept["features"])] if "features" in kept else []
     options += [("--rule", rule) for rule in kept["rules"]] + [("--veto", rule) for rule in kept["veto"]]

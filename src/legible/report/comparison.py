@@ -50,9 +50,11 @@ def _replay(comparison: PolicyComparison, episode: int) -> dict[str, Any] | None
         env.close()
     if None in sides:
         return None
-    one, two = (recording.actions for recording in recordings)
-    shared = min(len(one), len(two))
-    apart = np.flatnonzero((one[:shared] != two[:shared]).reshape(shared, -1).any(axis=1))
+    first_actions, second_actions = (recording.actions for recording in recordings)
+    shared = min(len(first_actions), len(second_actions))
+    differing_steps = np.flatnonzero(
+        (first_actions[:shared] != second_actions[:shared]).reshape(shared, -1).any(axis=1)
+    )
     gap = float(results[1].returns - results[0].returns)
     return {
         "seed": seed,
@@ -63,6 +65,6 @@ def _replay(comparison: PolicyComparison, episode: int) -> dict[str, Any] | None
         "names": comparison.names,
         "tracks": comparison.names,
         "rules": [],
-        "parting": int(apart[0]) if apart.size else shared,
+        "branches_at": int(differing_steps[0]) if differing_steps.size else shared,
         "sides": sides,
     }

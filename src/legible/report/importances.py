@@ -88,11 +88,11 @@ def weighed_words(feature: Feature, values: NDArray[np.float32]) -> str:
     """
     if not feature.is_flag:
         return f"the size of {feature.label}" if feature.kind == "numeric" else f"the value of {feature.label}"
-    yes = float((values == 1.0).mean())
-    usual, share = (1.0, yes) if yes >= 0.5 else (0.0, 1.0 - yes)
+    share_of_ones = float((values == 1.0).mean())
+    usual, share = (1.0, share_of_ones) if share_of_ones >= 0.5 else (0.0, 1.0 - share_of_ones)
     if share >= NEARLY_ALWAYS_SHARE:
         return f"{feature.values[usual]} (in {percent(share)} of the states)"
-    return f"{feature.question} (it is in {percent(yes)} of the states)"
+    return f"{feature.question} (it is in {percent(share_of_ones)} of the states)"
 
 
 def _weights(values: NDArray[np.float64], words: Sequence[str]) -> tuple[Weight, ...]:

@@ -1,7 +1,7 @@
 """Mistakes in the report.
 
 - `MistakeSection`, `gather_mistakes`: summary, and groups of similar mistakes.
-- `MistakeCard`: the worst mistake of a group, with both futures side by side.
+- `MistakeCard`: the worst mistake of a group, with the episode after the action taken and after the better one.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def gather_mistakes(study: Study, first: int, room: int) -> MistakeSection | Non
     first
         Number of the first replay.
     room
-        Maximum bytes for the replays.
+        Maximum number of bytes of all replays together.
     """
     if not study.has("mistakes"):
         return None
@@ -88,11 +88,11 @@ def gather_mistakes(study: Study, first: int, room: int) -> MistakeSection | Non
     cards: list[MistakeCard] = []
     kept: list[Any] = []
     for place, group in enumerate(groups):
-        replay = shown[place] if place < len(shown) else None
-        size = len(json.dumps(replay, separators=(",", ":")))
+        replay = replays[place] if place < len(replays) else None
+        replay_bytes = len(json.dumps(replay, separators=(",", ":")))
         number = None
-        if replay is not None and size <= room:
-            room -= size
+        if replay is not None and replay_bytes <= room:
+            room -= replay_bytes
             number = first + len(kept)
             kept.append(replay)
         others = tuple(describe_mistake(other, seen) for other in group[1:])
@@ -105,7 +105,10 @@ def gather_mistakes(study: Study, first: int, room: int) -> MistakeSection | Non
 
 
 def _replays(study: Study, mistakes: Sequence[Mistake], picture_budget: int) -> list[dict[str, Any] | None]:
-    """Return both futures of each mistake as plain data for the player; None if they cannot be repeated."""
+    """Return what followed the action taken and the better one, for each mistake, as plain data for the player.
+
+    An entry is None if the episodes cannot be repeated.
+    """
     if not mistakes:
         return []
     seen = study.decisions
@@ -120,11 +123,12 @@ def _replays(study: Study, mistakes: Sequence[Mistake], picture_budget: int) -> 
     pairs = zip(recordings[::2], recordings[1::2], strict=True)
     features = [[one.feature for one in unusual_features(seen, mistake.row)] for mistake in mistakes]
     made: list[dict[str, Any] | None] = []
-    for mistake, point, pair, chosen in zip(mistakes, points, pairs, features, strict=True):
-        env, scene = scene_of(study.environment, seen.space, chosen or range(min(8, len(seen.space))), picture_budget)
-        future = mistake.future if setup.future == "new" else None
+    for mistake, point, pair, unusual in zip(mistakes, points, pairs, features, strict=True):
+        env, scene = scene_of(study.environment, seen.space, unusual or range(min(8, len(seen.space))), picture_budget)
+        # None: from the decision on, the episode keeps its own random numbers.
+        future_seed = mistake.future if setup.future == "new" else None
         words = ActionWords(seen.space)
-        sides = [_side(env, scene, point, future, recording, words) for recording in pair]
+        sides = [_side(env, scene, point, future_seed, recording, words) for recording in pair]
         env.close()
         did, better = (seen.space.actions[choice].label for choice in (mistake.action, mistake.better))
         replay = {
@@ -156,9 +160,12 @@ def _traces(seen: Experiences, mistake: Mistake, pair: Sequence[Recording], feat
 
 
 def _side(
-    env: Env, scene: Scene, point: Point, future: int | None, recording: Recording, words: ActionWords
+    env: Env, scene: Scene, point: Point, future_seed: int | None, recording: Recording, words: ActionWords
 ) -> dict[str, Any] | None:
-    """Return one future, from a few steps before the decision; None if it differs from the recording."""
+    """Return a recorded rollout from a few steps before the decision; None if playing it again differs.
+
+    `future_seed` reseeds the environment at the decision.
+    """
     before = point.actions[: point.step]
     after = recording.actions[:STEPS_AFTER]
     first = max(0, point.step - STEPS_BEFORE)
@@ -169,8 +176,8 @@ def _side(
     for step, action in enumerate(to_environment_actions(env.action_space, np.concatenate([before, after]))):
         if step >= first:
             scene.see(env, observation, step - first)
-        if step == point.step and future is not None:
-            reseed(env, future)
+        if step == point.step and future_seed is not None:
+            reseed(env, future_seed)
         observation, reward, terminated, truncated, info = env.step(action)
         rewards.append(float(reward))
         over = bool(terminated or truncated)

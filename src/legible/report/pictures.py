@@ -74,7 +74,7 @@ def effect_chart(rows: Sequence[tuple[str, str, Effect, str, bool]], words: str)
 def seed_chart(final: PlayedBlocks, replays: Mapping[int, int]) -> Chart | None:
     """Return the returns of the final seeds, unguided and guided; None without a guided policy.
 
-    `replays` are numbers of replays by seed.
+    `replays` maps seeds to the numbers of their replays.
     """
     if not final.setup.treatments:
         return None

@@ -58,7 +58,7 @@ class Replays:
 
 
 def gather_replays(study: Study, rule_sets: Sequence[RuleSet], watch: Sequence[int] = ()) -> Replays:
-    """Make the replays of a study: of the composition on the held-out seeds, of rule sets on those of the confirmation.
+    """Make the replays of a study: of the composition on held-out seeds, of rule sets on the seeds of the confirmation.
 
     Seeds to `watch` come first. If there is no composition, or it does not help enough, the worst unguided episodes are
     added.
@@ -294,7 +294,7 @@ def _with_rules(
         side["holds"] = [[condition_changes(all_of, recording) for _, all_of in when] for _, when in parts]
     base, guided = (recording.actions for recording in pair)
     shared = min(len(base), len(guided))
-    apart = np.flatnonzero((base[:shared] != guided[:shared]).reshape(shared, -1).any(axis=1))
+    differing_steps = np.flatnonzero((base[:shared] != guided[:shared]).reshape(shared, -1).any(axis=1))
     return {
         "rules": [describe_rule(rules.rules[rule], space, "advice") for rule in used],
         "texts": [rules.rules[rule].text(space) for rule in used],

@@ -15,16 +15,19 @@ from legible.study.mending import Mending
 def write_rounds(mending: Mending) -> Path:
     """Write the report over all rounds as ``report.html`` into the folder of a mending, and return its path."""
     trained = [found for found in mending.rounds if found.distilled is not None]
-    place = {found.number: number for number, found in enumerate(trained, start=1)}
+    # Place 0 of the results is the policy, the others are the networks.
+    place_of_round = {found.number: place for place, found in enumerate(trained, start=1)}
 
-    def effect(number: int, *, to_last: bool) -> Effect | None:
+    def effect(round_number: int, *, against_previous: bool) -> Effect | None:
         """Return the effect of a round against the policy or the round before; None without a network."""
-        if number not in place:
+        place = place_of_round.get(round_number)
+        if place is None:
             return None
-        return mending.effect(place[number], place[number] - 1 if to_last else 0)
+        return mending.effect(place, place - 1 if against_previous else 0)
 
     rows = [
-        (found, effect(found.number, to_last=False), effect(found.number, to_last=True)) for found in mending.rounds
+        (found, effect(found.number, against_previous=False), effect(found.number, against_previous=True))
+        for found in mending.rounds
     ]
     shown = [effect for _, *effects in rows for effect in effects if effect is not None]
     reports = [f"round-{found.number}/report.html" for found in mending.rounds]
@@ -35,7 +38,6 @@ def write_rounds(mending: Mending) -> Path:
             m=mending,
             style=asset("report.css"),
             samples=[Sample.of(result) for result in mending.results],
-            place=place,
             rows=rows,
             scale=interval_scale(shown) if shown else None,
             reports=[report if (mending.folder / report).exists() else None for report in reports],

@@ -1,6 +1,6 @@
 """Rows of the report's tables.
 
-- `RuleRow`, `rule_rows`: every rule set that was tested, with what became of it.
+- `RuleRow`, `rule_rows`: every rule set that was tested, with its result.
 - `StepRow`, `step_rows`: how the composition came about; `front_rows`: others that change less.
 - `SeedRow`, `seed_rows`: which seeds each stage used.
 """

@@ -111,7 +111,7 @@ def weakness_card(found: WeaknessExplanation, study: Study, replay: int | None) 
     if confirmation is not None and len(found.rule_set) > 1:
         parts = (("original rule alone", confirmation.of_rule), ("related forms", confirmation.of_generalisation))
         effects += [(name, effect) for name, effect in parts if effect is not None]
-    source, own = found.rule_set.source, {verdict.rule_set for verdict in (found.verdict, *found.others)}
+    source, same_weakness = found.rule_set.source, {verdict.rule_set for verdict in (found.verdict, *found.others)}
     steps = enumerate(study.improvement.steps, start=1)
     return WeaknessCard(
         explanation=found,
@@ -125,7 +125,9 @@ def weakness_card(found: WeaknessExplanation, study: Study, replay: int | None) 
         rules=tuple(sorted(lines, key=lambda line: not line.matters)[:MOST_LINES]),
         effects=tuple(effects),
         replay=replay,
-        joined=next((place for place, s in steps if s.accepted and not s.is_removal and s.rule_set in own), None),
+        joined=next(
+            (place for place, s in steps if s.accepted and not s.is_removal and s.rule_set in same_weakness), None
+        ),
         is_used=found.rule_set in study.improvement.rule_sets,
         ledger=next((one for group, one in ledgers if group.front.rule_set == found.rule_set), None),
     )

@@ -86,16 +86,16 @@ def trigger_bits(rules: CompiledRules, known: ConditionBits, s: int, of_rules: B
     of_any[:] = np.uint64(0)
     first = rules.set_starts[s]
     for r in range(first, rules.set_starts[s + 1]):
-        mine = of_rules[r - first]
-        mine[:] = ~np.uint64(0)
+        rule_bits = of_rules[r - first]
+        rule_bits[:] = ~np.uint64(0)
         for c in range(rules.starts[r], rules.starts[r + 1]):
             condition = known.words[known.number[c]]
-            for w in range(mine.size):
-                mine[w] &= condition[w]
-        if mine.size and known.rows % WORD:
-            mine[-1] &= (np.uint64(1) << np.uint64(known.rows % WORD)) - np.uint64(1)
-        for w in range(mine.size):
-            of_any[w] |= mine[w]
+            for w in range(rule_bits.size):
+                rule_bits[w] &= condition[w]
+        if rule_bits.size and known.rows % WORD:
+            rule_bits[-1] &= (np.uint64(1) << np.uint64(known.rows % WORD)) - np.uint64(1)
+        for w in range(rule_bits.size):
+            of_any[w] |= rule_bits[w]
 
 
 @njit(cache=True, inline="always")

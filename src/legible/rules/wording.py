@@ -94,6 +94,7 @@ def describe_condition(condition: Condition, feature: Feature) -> str:
     if feature.kind == "categorical":
         return _describe_category(condition, feature)
     inside = [value for value in sorted(feature.values) if condition.low < value <= condition.high]
+    # At most the least possible value means exactly that value.
     is_least = feature.least is not None and condition.low < feature.least == condition.high
     only = feature.least if is_least else condition.value
     if only is not None:
@@ -144,11 +145,11 @@ def _describe_count(condition: Condition, feature: Feature) -> str:
     """Return a condition on a count in words; counts are whole numbers from 0."""
     least = max(0, int(np.floor(condition.low)) + 1) if condition.low > -np.inf else 0
     most = int(np.floor(condition.high)) if condition.high < np.inf else None
-    things = feature.label.removeprefix(_COUNT)
+    counted_objects = feature.label.removeprefix(_COUNT)
     if most is None:
-        return f"there are {things}" if least == 1 else f"{feature.label} is at least {least}"
+        return f"there are {counted_objects}" if least == 1 else f"{feature.label} is at least {least}"
     if most <= 0:
-        return f"there are no {things}"
+        return f"there are no {counted_objects}"
     if least == most:
         return f"{feature.label} is {least}"
     return f"{feature.label} is at most {most}" if least == 0 else f"{feature.label} is {least} to {most}"
@@ -208,11 +209,11 @@ def describe_conditions(conditions: Iterable[Condition], space: FeatureSpace) ->
     for condition in conditions:
         phrase = _describe_with_presence(condition, conditions, space)
         if phrase:
-            home = next((bundle for bundle in bundles if _merge_phrases([*bundle, phrase])), None)
-            if home is None:
+            matching_bundle = next((bundle for bundle in bundles if _merge_phrases([*bundle, phrase])), None)
+            if matching_bundle is None:
                 bundles.append([phrase])
             else:
-                home.append(phrase)
+                matching_bundle.append(phrase)
     return join_words([_merge_phrases(bundle) or bundle[0] for bundle in bundles])
 
 
@@ -235,13 +236,17 @@ def _describe_with_presence(condition: Condition, conditions: Sequence[Condition
 
 
 def _merge_phrases(phrases: Sequence[str]) -> str | None:
-    """Merge phrases that differ in one place ("x is not a or b"); None if that is ungrammatical or ambiguous."""
+    """Merge phrases that differ in one place; None if that is ungrammatical or ambiguous.
+
+    >>> _merge_phrases(["x is not a", "x is not b"]), _merge_phrases(["a is not red", "b is not red"])
+    ('x is not a or b', 'neither a nor b is red')
+    """
     if len(phrases) < 2:
         return None
     words = [phrase.split(" ") for phrase in phrases]
     before = _count_common(words)
-    after = _count_common([[*reversed(w[before:])] for w in words])
-    stem, middles = words[0][:before], [w[before : len(w) - after] for w in words]
+    after = _count_common([[*reversed(phrase[before:])] for phrase in words])
+    stem, middles = words[0][:before], [phrase[before : len(phrase) - after] for phrase in words]
     end = words[0][len(words[0]) - after :]
     if not end and "not" in stem and all(len(middle) == 1 for middle in middles):
         return f"{' '.join(stem)} {join_words([middle[0] for middle in middles], 'or')}"

@@ -68,9 +68,9 @@ class MiningSettings:
     criterion: Annotated[
         Criterion,
         'Meaning of a rule\'s accuracy: "agreement" (as in the paper: of the states in which the rule triggers, the '
-        'share in which the policy acts as it says) or "purity" (of the training examples in which it triggers, the '
-        "share of those that it should cover). Purity is stricter for negative rules: nearly any rule against a rarely "
-        "taken action agrees with the policy.",
+        'share in which the policy acts as the rule says) or "purity" (the share of positive examples among the '
+        "training examples in which it triggers). Purity is stricter for negative rules: nearly any rule against a "
+        "rarely taken action agrees with the policy.",
     ] = "agreement"
     padded_apart: Annotated[
         bool,
@@ -100,7 +100,7 @@ class MiningSettings:
 
     @classmethod
     def paper(cls) -> MiningSettings:
-        """The authors' settings: the paper's, and those of their experiments where the paper is silent."""
+        """The authors' settings: the paper's, and the settings of their experiments where the paper gives none."""
         return cls(
             sampled=0.2,
             kernel_width=0.5,
@@ -182,9 +182,9 @@ class EvaluationSettings:
     method: Annotated[
         Method,
         'How rule sets are compared with the unguided policy: "racing" (in pairs on the same seeds; only episodes that '
-        'guidance changes are played, and bad rule sets are dropped early), "paper" (on separate seeds, with Welch\'s '
-        'test), or "unpaired" (like "paper", but the confirmation does not use the same seeds, either; for '
-        "environments whose seeds are not reproducible).",
+        'guidance changes are played, and bad rule sets are dropped early), "paper" (on separate seeds with Welch\'s '
+        'test, confirmed on the same seeds), or "unpaired" (separate seeds throughout, for environments in which the '
+        "same seed does not give the same episode).",
     ] = "racing"
     rung_changes: Annotated[
         int,
@@ -204,8 +204,8 @@ class EvaluationSettings:
     ] = 4000
     most_raced: Annotated[
         int,
-        "Racing: maximum number of mined rule sets, with and without related forms, that are raced: those that would "
-        "change the most recorded actions; "
+        "Racing: maximum number of mined rule sets, with and without related forms, that are raced; rule sets that "
+        "would change the most recorded actions come first. "
         "0: all. Short runs and slow environments lower it.",
     ] = 0
     most_confirmed: Annotated[
@@ -233,8 +233,8 @@ class EvaluationSettings:
     relevant: Annotated[
         str,
         'Smallest effect of interest: points ("5"), or a percentage ("2 %") of the scale of the task. The scale is the '
-        "distance from the policy's mean return to that of random play, or the standard deviation of returns if that "
-        'is larger. Only larger effects count as weaknesses; with "0", every effect does.',
+        "distance from the policy's mean return to the mean return of random play, or the standard deviation of "
+        'returns if that is larger. Only larger effects count as weaknesses; with "0", every gain does.',
     ] = "2 %"
     constraint: Annotated[
         str,
@@ -255,9 +255,9 @@ class EvaluationSettings:
     most_excluding_seeds: Annotated[int, "Racing: maximum number of seeds for until_excluded."] = 50_000
     target_z: Annotated[
         float,
-        "Advanced, racing: the target, the z (mean effect divided by its standard error) that is expected on the last "
-        "rung for a rule set worth finding. Larger values drop more. With 2.2, a rule set whose mean effect on changed "
-        "episodes is 0.2 standard deviations reaches the confirmation in 80 % of simulated races.",
+        "Advanced, racing: target z (mean effect divided by its standard error): what a rule set worth finding is "
+        "expected to reach on the last rung. Larger values drop more rule sets. With 2.2, a rule set whose mean effect "
+        "on changed episodes is 0.2 standard deviations reaches the confirmation in 80 % of simulated races.",
     ] = 2.2
     drop_margin_z: Annotated[
         float,

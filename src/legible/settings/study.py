@@ -115,7 +115,7 @@ class StudySettings:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], where: str = "settings") -> StudySettings:
-        """Read settings from plain data; what is not said stays at its default."""
+        """Read settings from plain data; missing ones keep their defaults."""
         made: StudySettings = from_dict(cls, data, where)
         return made
 
@@ -194,13 +194,13 @@ class Setting(NamedTuple):
     Parameters
     ----------
     section
-        The step that it belongs to, such as "mining"; "" for those of the whole study.
+        The step that it belongs to, such as "mining"; "" for a setting of the whole study.
     name
         Its name there.
     kind
         ``int``, ``float``, ``bool``, ``str`` or a ``Literal``.
     default
-        Its value when nothing is said.
+        Its default.
     help
         What it is, in a sentence or two.
     """
@@ -223,7 +223,7 @@ class Setting(NamedTuple):
 
 @cache
 def all_settings() -> tuple[Setting, ...]:
-    """Return every setting, those of the whole study first.
+    """Return every setting, first the settings of the whole study.
 
     >>> [setting.dotted for setting in all_settings()][:3]
     ['episodes', 'time_limit', 'most_failed']
@@ -232,7 +232,7 @@ def all_settings() -> tuple[Setting, ...]:
 
 
 def settings_in(kind: type[Any], section: str = "") -> Iterator[Setting]:
-    """Return every setting of a dataclass, and of those that it holds."""
+    """Return every setting of a dataclass, and of the dataclasses in it."""
     hints, defaults = get_type_hints(kind, include_extras=True), kind()
     for f in fields(kind):
         hint = hints[f.name]

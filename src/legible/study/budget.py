@@ -29,9 +29,9 @@ LADDER_FACTOR, LADDER_RUNGS = 4.0, 4
 TOLERATED = 2.0
 """A preset keeps its budgets while its estimate is at most this many times the time that it should take."""
 SMALLEST, LARGEST = 1e-3, 50.0
-SHORT, MOST_RACED, FEWEST_RACED = 0.1, 60, 4
+SHORT_BELOW, MOST_RACED, FEWEST_RACED = 0.1, 60, 4
 """Below a tenth of the budgets, only the mined rule sets that change most actions are raced: from 60 down to 4."""
-SEARCHING = 0.02
+NO_SEARCH_BELOW = 0.02
 """Below this share of the budgets nothing is searched, and mined rules are not tried alone: too few episodes."""
 MISTAKES_SHARE, FINAL_SHARE = 0.05, 0.35
 """Shares of the time before the composition that single decisions and the final figures get."""
@@ -49,8 +49,8 @@ def scaled(settings: StudySettings, factor: float, search_steps: int) -> StudySe
         return max(min(least, value), round(factor * value))
 
     evaluation, improvement = settings.evaluation, settings.improvement
-    is_short = factor < SHORT
-    left_out = {SEARCHED, "alone"} if factor < SEARCHING else set()
+    is_short = factor < SHORT_BELOW
+    left_out = {SEARCHED, "alone"} if factor < NO_SEARCH_BELOW else set()
     sources = [name for name in source_names(settings.sources) if name not in left_out]
     return replace(
         settings,
@@ -60,7 +60,9 @@ def scaled(settings: StudySettings, factor: float, search_steps: int) -> StudySe
             evaluation,
             race_seeds=at_least(64, evaluation.race_seeds),
             rung_changes=at_least(FEWEST_RUNG_CHANGES, evaluation.rung_changes),
-            most_raced=max(FEWEST_RACED, round(factor / SHORT * MOST_RACED)) if is_short else evaluation.most_raced,
+            most_raced=max(FEWEST_RACED, round(factor / SHORT_BELOW * MOST_RACED))
+            if is_short
+            else evaluation.most_raced,
             confirmation_changes=max(FEWEST_CHANGES, round(min(1.0, factor) * evaluation.confirmation_changes)),
             confirmation_seeds=at_least(FEWEST_CHANGES, evaluation.confirmation_seeds),
             most_confirmed=at_least(2, evaluation.most_confirmed),
@@ -102,7 +104,7 @@ def fit_to_ladder(study: Study, rate: Rate, target_seconds: float) -> int:
 
 
 def fit_to_minutes(study: Study, rate: Rate, seconds: float, rule_sets: int | None = None) -> float:
-    """Choose the budgets of all steps to come for the seconds that are left; return the factor.
+    """Choose the budgets of the remaining stages of a study for the seconds that are left; return their factor.
 
     Parameters
     ----------
@@ -118,15 +120,16 @@ def fit_to_minutes(study: Study, rate: Rate, seconds: float, rule_sets: int | No
     nominal, setup = study.nominal_settings, study.setup()
     search_steps = _search_steps(study, rate, rule_sets)
 
-    def excess(factor: float) -> float:
+    def excess_seconds(factor: float) -> float:
         settings = scaled(nominal, factor, search_steps)
-        steps = settings.mistakes.steps if study.looks_for_mistakes() else 0
-        mistakes = steps / (rate.steps * (study.engine.workers or 1))
-        return estimate(setup, settings, study.engine, rule_sets, rate=rate).seconds + mistakes - seconds
+        environment_steps = settings.mistakes.steps if study.looks_for_mistakes() else 0
+        mistake_seconds = environment_steps / (rate.steps * (study.engine.workers or 1))
+        return estimate(setup, settings, study.engine, rule_sets, rate=rate).seconds + mistake_seconds - seconds
 
     factor = SMALLEST
-    if excess(SMALLEST) < 0.0:
-        factor = LARGEST if excess(LARGEST) < 0.0 else float(brentq(excess, SMALLEST, LARGEST, rtol=0.01))
+    if excess_seconds(SMALLEST) < 0.0:
+        is_ample = excess_seconds(LARGEST) < 0.0
+        factor = LARGEST if is_ample else float(brentq(excess_seconds, SMALLEST, LARGEST, rtol=0.01))
     study.change_budgets(scaled(nominal, factor, search_steps))
     return factor
 

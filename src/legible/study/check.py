@@ -340,7 +340,7 @@ def _is_playable(observation_space: spaces.Space[Any], action_space: spaces.Spac
 
 
 def _walk(env: Env, encoder: ObservationEncoder, seed: int, action_seed: int | None = None) -> _Walk:
-    """Play an episode of random actions, drawn with `action_seed`; by default `seed`, that of the environment."""
+    """Play an episode of random actions, drawn with `action_seed`; by default the environment's `seed`."""
     action_seed = seed if action_seed is None else action_seed
     rng = np.random.default_rng(action_seed)
     env.action_space.seed(action_seed)
@@ -395,6 +395,7 @@ def _branching(spec: EnvironmentSpec, seed: int, time_limit: float | None) -> Fi
 
 
 def _seeds_matter(walks: list[_Walk], spec: EnvironmentSpec, seed: int, time_limit: float | None) -> Finding:
+    """Say whether other seeds of the environment give other episodes."""
     question = "seeds make a difference"
     starts = {walk.observations[0].tobytes() for walk in walks}
     if len(starts) > 1:
@@ -408,10 +409,12 @@ def _seeds_matter(walks: list[_Walk], spec: EnvironmentSpec, seed: int, time_lim
             what = f"random actions in the episodes with seeds {seeds[0]} to {seeds[-1]}"
             walk = partial(_walks, actions=seed)
             others = run_within_limit(engine, walk, spec, seeds, len(seeds) * time_limit, what)
-    apart = [step for step in (_agree(walks[0], other) for other in others) if step is not None]
-    if apart:
+    differing_steps = [step for step in (_agree(walks[0], other) for other in others) if step is not None]
+    if differing_steps:
         return Finding(
-            question, "yes", f"episodes start in the same state and go different ways from step {min(apart)} on"
+            question,
+            "yes",
+            f"episodes start in the same state and go different ways from step {min(differing_steps)} on",
         )
     return Finding(
         question,
@@ -422,7 +425,7 @@ def _seeds_matter(walks: list[_Walk], spec: EnvironmentSpec, seed: int, time_lim
 
 
 def _inside(read: spaces.Space[Any], mapped: FeatureMap, walks: list[_Walk]) -> Finding:
-    """Say whether observations stay in their space; those that are not finite have been refused."""
+    """Say whether observations stay in their space; observations that are not finite have been refused."""
     seen = np.concatenate([walk.observations for walk in walks])
     outside = explain_outside(read, seen) if is_flat(mapped) else None
     if outside is not None:

@@ -28,7 +28,7 @@ def collect_in_units(
 ) -> Experiences:
     """Play one episode for every seed and return what was seen and done.
 
-    A unit that fails is played again episode by episode; those that fail are left out, if they are few.
+    A unit that fails is played again episode by episode; episodes that fail are left out, if they are few.
 
     Parameters
     ----------

@@ -51,7 +51,7 @@ def distil(
     """Make a network without rules that does what a guided policy does: same architecture, started from its weights.
 
     Stopped at any time, it goes on after its last whole round when it is called again with the same arguments: rounds
-    are kept in a folder beside the output until that is written.
+    are kept in a folder next to the output until the output is written.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def distil(
 def distillation_settings_for(
     settings: DistillationSettings | None, environment: EnvironmentSpec
 ) -> DistillationSettings:
-    """Return settings, by default those that suit an environment."""
+    """Return settings, by default the ones that suit an environment."""
     usual = DistillationSettings()
     return settings or (usual if is_native(environment) else usual.for_single_environments())
 
@@ -123,6 +123,7 @@ def distillation_settings_for(
 def _source_of(
     source: Any, environment: str | EnvironmentSpec | None, *, trust: bool, engine: Engine | None, progress: Progress
 ) -> tuple[_Source, Engine | None]:
+    """Return the guided policy and its setting from a study, a file or an object, and the engine to use."""
     if isinstance(source, str | Path) and Path(source).is_dir():
         source = Study.open(source, trust=trust, engine=engine, progress=progress)
     if isinstance(source, Study):
@@ -149,7 +150,7 @@ def _source_of(
 def _environment_of(
     guided: GuidedPolicy, environment: str | EnvironmentSpec | None, where: str, *, trust: bool
 ) -> EnvironmentSpec:
-    """Return the environment that a person names, or the one that the file of the policy does, which is only data."""
+    """Return the environment that the user names, or the one in the file of the policy, which is only data."""
     network: Policy = guided.network
     if environment is None:
         known = getattr(network, "env_id", None)

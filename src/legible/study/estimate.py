@@ -250,10 +250,10 @@ def expected_episodes(settings: StudySettings, known: Known) -> dict[str, tuple[
 def estimate(
     setup: Setup, settings: StudySettings, engine: Engine, rule_sets: int | None = None, *, rate: Rate | None = None
 ) -> Estimate:
-    """Estimate what a study takes; with `rule_sets`, what is left of it once the rules are known.
+    """Estimate the cost of a study or, with the number of its `rule_sets`, of the steps after mining.
 
-    How much is found is a guess. Where all episodes return the same, nothing is expected to be found: usually that is
-    the most that an episode can return.
+    The number of findings is a guess. If all episodes have the same return, none are expected: usually this return is
+    the maximum.
     """
     rate = rate or measure_rate(setup, engine=engine, time_limit=settings.time_limit or None)
     known = rule_sets if rule_sets is not None else RULES_PER_ACTION * setup.policy.n_actions

@@ -97,20 +97,20 @@ class _Tries:
 
     def avoid(self, held_out: Experiences, rows: NDArray[np.int64], within: int) -> Avoidable | None:
         """Return until when failures could be avoided; None where too few can be examined."""
-        rollouts, spare = (1 if self.is_exact else FAILURE_ROLLOUTS), max(SURVIVED, within)
+        rollouts, extra_steps = (1 if self.is_exact else FAILURE_ROLLOUTS), max(SURVIVED, within)
         space, starts = held_out.space, np.cumsum(held_out.lengths) - held_out.lengths
-        left = self._steps / 3
+        steps_left = self._steps / 3
         chances: list[Chance] = []
         for episode in held_out.episode_ids[rows].tolist():
             length = int(held_out.lengths[episode])
             steps = np.array([length - back for back in STEPS_BACK if back <= length], np.int64)
-            at = starts[episode] + steps
-            choices = other_choices(space, held_out.actions[at], held_out.scores[at])
-            cost = float((length - steps + spare).sum()) * choices.shape[1] * rollouts
+            decision_rows = starts[episode] + steps
+            choices = other_choices(space, held_out.actions[decision_rows], held_out.scores[decision_rows])
+            cost = float((length - steps + extra_steps).sum()) * choices.shape[1] * rollouts
             if self._setup.way == "replay":
                 cost += float(steps.sum()) * choices.shape[1] * rollouts
-            left -= cost
-            if len(chances) == MOST_FAILURES or left < 0:
+            steps_left -= cost
+            if len(chances) == MOST_FAILURES or steps_left < 0:
                 break
             chances.append(Chance(episode, steps, choices))
         if len(chances) < FEWEST_EXAMINED:
@@ -125,7 +125,7 @@ class _Tries:
                     chance.episode * len(STEPS_BACK) + STEPS_BACK.index(length - s) for s in chance.steps.tolist()
                 ]
                 futures = [self._futures("failures rollouts", number, first, count) for number in numbers]
-                limit = length + spare
+                limit = length + extra_steps
                 units.append(_LimitedUnit(RolloutUnit(points, chance.choices, np.array(futures, np.int64)), limit))
             # Futures that raise an error save nothing.
             lost = [np.full((*one.unit.choices.shape, count), "failure") for one in units]
@@ -187,47 +187,47 @@ class _Tries:
 
 
 def _diagnose(study: Study, tries: _Tries) -> tuple[Diagnosis, ...]:
-    """Return the causes of mistakes between all choices, and between those of weaknesses and of mistakes."""
+    """Return the causes of mistakes among all choices, and among the choices of weaknesses and of mistakes."""
     recorded, policy = study.experiences, study.player()
     rng = np.random.default_rng([study.seed, 27])
     rows = tries.decisions(recorded, rng)
     if not len(rows):
         return ()
     choices, gains = tries.gains(recorded, rows)
-    well = ~np.isnan(gains).any(axis=1)
-    rows, choices, gains = rows[well], choices[well], gains[well]
+    is_complete = ~np.isnan(gains).any(axis=1)
+    rows, choices, gains = rows[is_complete], choices[is_complete], gains[is_complete]
     space = recorded.space
     columns = {name: [space.feature_index(one) for one in names] for name, names in feature_groups(space).items()}
     words = {feature.name: feature.question for feature in space.features} | {
         name: f"the group {name}" for name, members in columns.items() if len(members) > 1
     }
     found = []
-    for wanted in _subjects(study):
-        group = space.groups[space.group_of(wanted[0])]
-        first = space.group_of(wanted[0])
+    for compared in _subjects(study):
+        group = space.groups[space.group_of(compared[0])]
+        first = space.group_of(compared[0])
         taken = recorded.actions[rows] if space.is_discrete else recorded.actions[rows, first]
-        table = np.full((len(rows), len(wanted)), np.nan)
-        for place, choice in enumerate(wanted):
-            hit = choices == choice
-            table[:, place] = np.where(hit.any(axis=1), np.where(hit, gains, 0.0).sum(axis=1), np.nan)
-            table[taken == choice, place] = 0.0
-        here = np.isin(taken, wanted) & ~np.isnan(table).any(axis=1)
+        gain_table = np.full((len(rows), len(compared)), np.nan)
+        for place, choice in enumerate(compared):
+            is_tried = choices == choice
+            gain_table[:, place] = np.where(is_tried.any(axis=1), np.where(is_tried, gains, 0.0).sum(axis=1), np.nan)
+            gain_table[taken == choice, place] = 0.0
+        is_usable = np.isin(taken, compared) & ~np.isnan(gain_table).any(axis=1)
         tried = TriedDecisions(
-            recorded.observations[rows[here]],
-            np.searchsorted(wanted, taken[here]),
-            table[here],
-            recorded.episode_ids[rows[here]],
-            weigh_decisions(recorded.observations, rows)[here],
+            recorded.observations[rows[is_usable]],
+            np.searchsorted(compared, taken[is_usable]),
+            gain_table[is_usable],
+            recorded.episode_ids[rows[is_usable]],
+            weigh_decisions(recorded.observations, rows)[is_usable],
         )
 
-        def preference(observations: NDArray[np.float32], wanted: tuple[int, ...] = wanted) -> NDArray[Any]:
-            return np.asarray(policy.scores(observations))[:, list(wanted)]
+        def preference(observations: NDArray[np.float32], compared: tuple[int, ...] = compared) -> NDArray[Any]:
+            return np.asarray(policy.scores(observations))[:, list(compared)]
 
         cause = find_cause(tried, preference, recorded.observations, columns, space.names, seed=study.seed)
-        misranked = _misranked(tried, recorded.scores[rows[here]][:, list(wanted)])
-        whole = len(wanted) == group.count
+        misranked = _misranked(tried, recorded.scores[rows[is_usable]][:, list(compared)])
+        compares_all = len(compared) == group.count
         kind = str(study.policy.kind) if space.is_discrete else "none"  # regions of continuous actions have no values
-        found.append(Diagnosis(wanted, whole, cause, words.get(cause.group, ""), misranked, kind))
+        found.append(Diagnosis(compared, compares_all, cause, words.get(cause.group, ""), misranked, kind))
     return tuple(found)
 
 

@@ -5,7 +5,7 @@
 - `is_same_behaviour`: whether two of them stand for the same, up to rounding.
 
 Another processor or another version of a library rounds otherwise in the last digits. A study must not be refused there
-that was made here, so a fingerprint holds some numbers beside the hash.
+that was made here, so a fingerprint holds some numbers in addition to the hash.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def _answers(policy: Policy, observations: Observations) -> NDArray[Any]:
 
 
 def _walk(environment: EnvironmentSpec | Env, seed: int) -> tuple[Observations, NDArray[np.float64]]:
-    """Take some random steps; returns what was seen and earned."""
+    """Take some random steps; return the observations and rewards."""
     env = environment.make() if isinstance(environment, EnvironmentSpec) else environment
     encoder = ObservationEncoder.of(env.observation_space)
     env.action_space.seed(0)

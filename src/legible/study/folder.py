@@ -1,6 +1,6 @@
-"""The folder of a study: what it holds, who may write there, and whether it is what was written.
+"""The folder of a study: its files, its lock, and checks that the files are unchanged.
 
-- `StudyFolder`: paths, the lock, claiming a folder for a study, reading what it says.
+- `StudyFolder`: paths, the lock, claiming a folder for a study, reading ``study.json``.
 - `UnitFiles`: played units on disk, each a file that is there whole or not at all.
 
 A folder is data: opening one never runs code that its files name, unless the person who opens it trusts it.
@@ -167,17 +167,17 @@ class StudyFolder:
     def claim(
         self, identity: Mapping[str, Any], about: Mapping[str, Any], write_files: Callable[[Path], Sequence[Path]]
     ) -> dict[str, Any]:
-        """Make the folder that of a study, or check that it is; return what ``study.json`` says.
+        """Make the folder of a study, or check that it belongs to this one; return the content of ``study.json``.
 
         Parameters
         ----------
         identity
-            What makes the study, as plain data: two studies in which it differs are never mixed.
+            Plain data that defines the study; results of studies with different data are never mixed.
         about
-            What else is worth knowing about it.
+            Further facts about the study.
         write_files
-            Writes the files that the study is made from, and returns their paths. ``study.json`` comes last and says
-            that all are there.
+            Writes the files that the study is made from, and returns their paths. ``study.json`` is written last, so
+            all files are there if it exists.
         """
         if self.holds_study:
             return self._compare(identity)
@@ -198,7 +198,7 @@ class StudyFolder:
     def _compare(self, identity: Mapping[str, Any]) -> dict[str, Any]:
         kept = self.read()
         now = json.loads(json.dumps(identity))
-        # How many episodes may fail decides whether a study goes on, not what comes out of it.
+        # The share of episodes that may fail decides whether a study continues, not its results.
         before, kept["settings"]["most_failed"] = kept["settings"]["most_failed"], now["settings"]["most_failed"]
         changed = _differences({key: kept.get(key) for key in now}, now)
         if changed:
@@ -219,7 +219,7 @@ class StudyFolder:
         return kept
 
     def check_files(self, kept: Mapping[str, Any]) -> None:
-        """Check that the files that the study was made from are those that were written."""
+        """Check that the files that the study was made from are unchanged."""
         for name, checksum in kept["about"]["files"].items():
             path = self.path / name
             try:

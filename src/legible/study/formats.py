@@ -94,7 +94,7 @@ KINDS: Mapping[str, Any] = {
 
 
 def makers_of(study: Study) -> Mapping[type, Callable[..., Any]]:
-    """Return how the objects that no file keeps are made: policy and environment are those of the study."""
+    """Return the functions that make the objects that no file keeps: policy and environment come from the study."""
 
     def setup(treatments: tuple[Any, ...], rows: int, *, count_choices: bool) -> Setup:
         made = _ReadSetup.__new__(_ReadSetup)
@@ -106,7 +106,7 @@ def makers_of(study: Study) -> Mapping[type, Callable[..., Any]]:
 
 
 class _ReadSetup(Setup):
-    """A setup that was read from a file: policy and environment are those of the study, loaded when they are needed."""
+    """A setup that was read from a file: policy and environment come from the study, loaded when they are needed."""
 
     def __getattr__(self, name: str) -> Any:
         if name not in {"policy", "environment"}:

@@ -108,6 +108,7 @@ def load_policy_for(
 def _loaded(
     environment: EnvironmentSpec, source: Any, *, allow_code: bool, trust: bool, options: dict[str, Any]
 ) -> Policy:
+    """Load a policy; if its file leaves something open, the spaces of the environment answer it."""
     from legible.policies import load_policy  # noqa: PLC0415 (it needs PyTorch)
     from legible.policies.torch_file import is_torchscript  # noqa: PLC0415 (it needs PyTorch)
 
@@ -179,11 +180,11 @@ class StudyInputs:
     relations
         The texts of the relations files.
     rules, veto
-        Rules of the user's own, and those that must not be in the composition, as texts.
+        The user's own rules, and rules that must not be in the composition, as texts.
     rules_from
         Other policies and studies whose rules are tested, as plain data.
     features
-        What rules see, if that is not the observation, as the user said it.
+        The features that rules see, if not the observation, as the user wrote it.
     """
 
     environment: EnvironmentSpec
@@ -275,13 +276,13 @@ class StudyInputs:
 def read_inputs(
     place: StudyFolder, *, policy: Policy | None, trust: bool, most_failed: float | None
 ) -> tuple[str, dict[str, Any]]:
-    """Return the name of a folder's policy and the arguments that make its study again; see `Study.open`."""
+    """Return the name of the policy in a study's folder, and the arguments of `Study` to open it; see `Study.open`."""
     kept = place.read()
     about = kept["about"]
     environment = environment_of(kept, place.path, trust=trust)
     place.check_files(kept)
-    own, names = place / "policy.safetensors", place / "names.json"
-    source: Any = policy or (own if own.exists() else about["policy file"])
+    kept_policy, names = place / "policy.safetensors", place / "names.json"
+    source: Any = policy or (kept_policy if kept_policy.exists() else about["policy file"])
     if source is None:
         raise LegibleError(
             f"{place.path}: its policy was an object in memory, which the folder cannot hold; only a program that "
@@ -307,7 +308,7 @@ def read_inputs(
         "settings": StudySettings.from_dict(settings, str(place / "study.json")),
         "names": read_kept_names(names) if names.exists() else None,
         "features": features,
-        "policy_options": None if own.exists() else about.get("policy options"),
+        "policy_options": None if kept_policy.exists() else about.get("policy options"),
         "allow_code": trust,
         "trust": trust,
     }

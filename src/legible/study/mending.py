@@ -1,11 +1,12 @@
 """Mending in rounds: study a policy, distil what helped into its network, study that, until a round confirms nothing.
 
-- `mend`: does it, in one folder; `Mending` is what comes of it.
-- `MendedRound`: what one round found; `study_steps`: what its study cost; `read_mending`: what a mending began with.
+- `mend`: mends a policy in a folder; `Mending`: its result.
+- `MendedRound`: the results of one round; `study_steps`: the environment steps of its study; `read_mending`: the
+  arguments that a mending began with.
 
-The folder holds ``round-1``, ``round-2``, … (each the folder of a study), ``network-1.safetensors``, … (what each round
-left, with its figures in a ``.json`` beside it), ``mended.safetensors`` (the best of them), ``mend.json`` and
-``report.html``.
+The folder holds ``round-1``, ``round-2``, … (each the folder of a study), ``network-1.safetensors``, … (the network of
+each round, with its figures in a ``.json`` file of the same name), ``mended.safetensors`` (the best network),
+``mend.json`` and ``report.html``.
 """
 
 from __future__ import annotations
@@ -62,19 +63,19 @@ class MendedRound:
     Parameters
     ----------
     number
-        Of the round, from 1.
+        Number of the round, from 1.
     tested, rules
-        How many rule sets were tested, and how many rules the guided policy has.
+        Number of rule sets that were tested, and number of rules of the guided policy.
     confirmed
-        The weaknesses that fresh seeds confirm, in words.
+        The weaknesses that held-out seeds confirm, in words.
     came_back
-        Those of them that an earlier round had confirmed already.
+        The confirmed weaknesses that an earlier round had confirmed already.
     guided
-        How much better the guided policy was on the study's fresh seeds: mean, low, high.
+        Gain of the guided policy on the held-out seeds of the study: mean, low, high.
     distilled
-        What `legible.distillation.Distillation.to_dict` says; None where nothing was distilled.
+        Result of `legible.distillation.Distillation.to_dict`; None if nothing was distilled.
     steps
-        Environment steps that the study took (`study_steps`), and learning.
+        Environment steps of the study (`study_steps`) and of the distillation.
     """
 
     number: int
@@ -104,17 +105,17 @@ class Mending:
     Parameters
     ----------
     folder
-        Where everything lies.
+        The folder of the mending.
     environment, policy_name, seed
-        What was mended.
+        The environment, and the name of the policy and the seed that the mending began with.
     rounds
-        What each round found.
+        The results of each round.
     results
-        On common seeds that chose nothing: the policy, then the network of every round that left one.
+        Episodes on common seeds that chose nothing: first of the policy, then of the network of every round with one.
     best
-        The place of the best of them, by other seeds; 0 is the policy itself.
+        The place of the best one in `results`, chosen on other seeds; 0 is the policy itself.
     stopped
-        Why there are no more rounds.
+        The reason why there are no more rounds, a sentence.
     """
 
     folder: Path
@@ -127,20 +128,20 @@ class Mending:
     stopped: str
 
     def effect(self, place: int, against: int) -> Effect:
-        """Return how much better one of the networks is than another, on the same seeds."""
+        """Return the effect of one network on the mean return, compared with another on the same seeds."""
         return self.effects(place, against)["mean"]
 
     def effects(self, place: int, against: int) -> dict[str, Effect]:
-        """The same by every objective."""
+        """Return that effect by every objective."""
         return effects(self.results, self.results[place], self.results[against])
 
     @property
     def file(self) -> Path | None:
-        """The file of the best network; None where that is the policy itself."""
+        """The file of the best network; None if the policy itself is best."""
         return self.folder / "mended.safetensors" if self.best else None
 
     def verdict(self) -> str:
-        """Say in plain sentences what came of it."""
+        """Return the result in plain sentences."""
         means = [number(Sample.of(result).mean) for result in self.results]
         if not self.best:
             return f"No network is better than the policy, which returns {means[0]}. {self.stopped}"
@@ -153,7 +154,7 @@ class Mending:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
+        """Return plain data for JSON."""
         return {
             "folder": str(self.folder),
             "environment": self.environment.name,
@@ -206,20 +207,21 @@ def mend(
 ) -> Mending:
     """Study a policy, distil the guided policy into its network, study that network, and so on.
 
-    It ends after this many rounds, when a round confirms neither a weakness nor that its rules together help, or when a
-    network is not better than the one that its round began with. Everything is kept in the folder; stopped at any time,
-    it goes on when it is called again.
+    It ends after the last of `rounds`, when a round confirms neither a weakness nor that its rules together help, or
+    when a network is not better than the policy that its round began with. Everything is kept in the folder: a mending
+    that was stopped continues when `mend` is called again.
 
     Parameters
     ----------
     folder
         Where everything is kept. A folder that holds something else is refused.
     environment, policy
-        As for `legible.Study`; without them, the folder of a mending that was begun is gone on with.
+        As for `legible.Study`; without them, the mending in the folder is continued.
     rounds
-        Rounds at most, by default 3; a mending that was begun goes on to as many as it was begun with.
+        Maximum number of rounds, by default 3; a mending that is continued keeps its own unless another is given.
     seed
-        Decides everything that is random. Every round's study has a seed of its own that follows from it.
+        Random seed; the study of round k has seed + k - 1. Ignored if a mending is continued without `environment` and
+        `policy`, which keeps its own seed.
     distillation
         How networks learn.
     engine
@@ -251,7 +253,7 @@ def mend(
     with _locked(place), engine or LocalProcesses() as running:
         rounds = _claim(place, seed, distillation, rounds)
         work = _Work(place, spec, policy, seed, distillation, running, progress, on_round, on_study, study)
-        with _nothing_left_of_a_refusal(place):
+        with _remove_files_if_refused(place):
             work.study(1)
         found: list[MendedRound] = []
         stopped = ""
@@ -268,13 +270,16 @@ def _begun(place: Path, *, trust: bool) -> dict[str, Any]:
     if not (place / "mend.json").is_file() or not Study.is_in(place / "round-1"):
         raise LegibleError(f"{place}: holds no mending that was begun; give ENV and POLICY.")
     name, arguments = read_inputs(StudyFolder(place / "round-1"), policy=None, trust=trust, most_failed=None)
-    own = place / "round-1" / "policy.safetensors"
-    # The study keeps a copy, which a name such as zoo:NAME tells more about.
-    return {**arguments, "policy": name if name.startswith("zoo:") else own if own.exists() else arguments["policy"]}
+    kept_policy = place / "round-1" / "policy.safetensors"
+    # The study keeps a copy of the policy; a name such as zoo:NAME says more about its origin.
+    return {
+        **arguments,
+        "policy": name if name.startswith("zoo:") else kept_policy if kept_policy.exists() else arguments["policy"],
+    }
 
 
 def _claim(place: Path, seed: int, distillation: DistillationSettings | None, rounds: int | None) -> int:
-    """Make the folder that of a mending, or check that it is; returns how many rounds there are at most."""
+    """Make ``mend.json``, or check that it belongs to the same mending; return the maximum number of rounds."""
     file = place / "mend.json"
     identity = {"seed": seed, "distillation": None if distillation is None else asdict(distillation)}
     if file.is_file():
@@ -290,7 +295,7 @@ def _claim(place: Path, seed: int, distillation: DistillationSettings | None, ro
 
 
 class BegunMending(NamedTuple):
-    """Content of ``mend.json``: seed, settings of distillation, the rounds that were asked for; and all of it."""
+    """Content of ``mend.json``: seed, distillation settings and requested number of rounds; `document` is all of it."""
 
     seed: int
     distillation: DistillationSettings | None
@@ -313,7 +318,7 @@ def read_mending(place: Path) -> BegunMending:
 
 @contextmanager
 def _locked(place: Path) -> Iterator[None]:
-    """Make the folder unless it holds something else, and keep other processes from mending there."""
+    """Make the folder, refuse one with other content, and lock it against other processes."""
     if not (place / "mend.json").is_file() and place.exists() and any(one.name != "lock" for one in place.iterdir()):
         raise LegibleError(f"{place}: is no folder of a mending, and not empty; use another folder.")
     try:
@@ -332,8 +337,8 @@ def _locked(place: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _nothing_left_of_a_refusal(place: Path) -> Iterator[None]:
-    """Remove the folder where what was given is refused before there is a first study."""
+def _remove_files_if_refused(place: Path) -> Iterator[None]:
+    """Remove the folder if the arguments are refused before the first study exists."""
     try:
         yield
     except LegibleError:
@@ -357,7 +362,7 @@ def _why_stopped(found: Sequence[MendedRound], rounds: int) -> str:
 
 @dataclass(frozen=True)
 class _Work:
-    """Does the rounds of a mending."""
+    """The rounds of a mending, in its folder."""
 
     place: Path
     environment: EnvironmentSpec
@@ -372,7 +377,7 @@ class _Work:
     confirmed: dict[int, list[RuleSet]] = field(default_factory=dict)
 
     def study(self, number: int) -> Study:
-        """The study of a round."""
+        """Return the study of a round."""
         policy = self.policy if number == 1 else self.network(number - 1)
         arguments = dict(self.study_arguments)
         if number > 1:
@@ -388,11 +393,11 @@ class _Work:
         )
 
     def network(self, number: int) -> Path:
-        """The file of the network that a round left."""
+        """Return the file of the network of a round."""
         return self.place / f"network-{number}.safetensors"
 
     def round(self, number: int) -> MendedRound:
-        """Do one round, or read what was done."""
+        """Do one round, or read its results from the folder."""
         study = self.study(number)
         improvement = study.improve()
         if self.on_study is not None:
@@ -427,7 +432,7 @@ class _Work:
             file,
             settings=self.distillation,
             engine=self.engine,
-            force=file.exists(),  # it was written, and its figures were not
+            force=file.exists(),  # the run stopped between writing the network and its figures
             progress=self.progress,
             on_round=self.on_round,
         )
@@ -435,21 +440,21 @@ class _Work:
         return found.to_dict()
 
     def finish(self, base: Policy, found: tuple[MendedRound, ...], stopped: str) -> Mending:
-        """Play the policy and all networks on common seeds, choose the best, and write what came of it."""
+        """Play the policy and all networks on common seeds, choose the best, and write the result."""
         networks = [self.network(one.number) for one in found if one.distilled is not None]
         policies: list[Policy] = [base, *(load_policy(file) for file in networks)]
         study = self.study(1)
-        prints = [study.fingerprint, *(sha256_of(file) for file in networks)]
+        fingerprints = [study.fingerprint, *(sha256_of(file) for file in networks)]
         episodes = distillation_settings_for(self.distillation, study.environment).final_episodes
         blocks = [stage_seeds(self.seed, "rounds", half * episodes, episodes) for half in range(2)]
-        tell = self._counting(2 * len(policies) * episodes)
-        pairs = list(zip(policies, prints, strict=True))
-        # The first half chooses the best, the second is quoted.
-        halves = [[self._play(study, *pair, seeds, tell) for pair in pairs] for seeds in blocks]
+        report_played = self._counting(2 * len(policies) * episodes)
+        pairs = list(zip(policies, fingerprints, strict=True))
+        # Seeds of the first half choose the best network, seeds of the second give the reported figures.
+        halves = [[self._play(study, *pair, seeds, report_played) for pair in pairs] for seeds in blocks]
         best = int(np.argmax([float(np.nanmean(result.returns)) for result in halves[0]]))
         if best:
-            shutil.copyfile(networks[best - 1], part := self.place / ".mended.part")
-            part.replace(self.place / "mended.safetensors")
+            shutil.copyfile(networks[best - 1], unfinished := self.place / ".mended.part")
+            unfinished.replace(self.place / "mended.safetensors")
         else:
             (self.place / "mended.safetensors").unlink(missing_ok=True)
         name = str(StudyFolder(study.folder).read()["about"]["policy"])  # as it was given first
@@ -490,8 +495,8 @@ class _Work:
 
 
 def _read_figures(path: Path, key: str) -> dict[str, Any]:
-    """Read what `legible.distillation.Distillation.to_dict` said about the network of a round."""
-    advice = "delete it and the network beside it"
+    """Read the figures of the network of a round (`legible.distillation.Distillation.to_dict`)."""
+    advice = "delete it and the network of the same name"
     kept = read_json(path, key, advice)
     try:
         float(kept["differences"]["distilled"]["mean"]["low"])
@@ -506,10 +511,10 @@ def _words(rule_sets: Sequence[RuleSet], space: FeatureSpace) -> tuple[str, ...]
 
 
 def alike(one: Rule, two: Rule) -> bool:
-    """Return whether two rules say the same but for where exactly their intervals end.
+    """Return whether two rules are the same apart from the exact bounds of their intervals.
 
-    Polarity, action and features are the same, and the intervals of every feature overlap. Intervals come from what a
-    policy saw, so those of two policies hardly ever agree to the last digit.
+    Polarity, action and features are the same, and the intervals of every feature overlap. Intervals come from the
+    observations of a policy, so the intervals of two policies hardly ever agree to the last digit.
     """
     if (one.polarity, one.action, set(one.features)) != (two.polarity, two.action, set(two.features)):
         return False

@@ -1,6 +1,6 @@
 """The references of a study: random play, constant choices, and other policies that its folder names.
 
-- `compare_with_references`: plays them; `plain_references`: those of every study.
+- `compare_with_references`: plays them; `plain_references`: the baselines of every study.
 - `OtherPolicies`: other policies, named in a file of the folder.
 """
 
@@ -52,7 +52,7 @@ def compare_with_references(study: Study) -> References:
             run=study.runner("references", of=of),
         )
     except LegibleError:
-        study.others.check_there()  # says better why episodes could not be played
+        study.others.check_there()  # its error explains better why episodes could not be played
         raise
 
 
@@ -108,7 +108,7 @@ class OtherPolicies:
 
     @property
     def sources(self) -> dict[str, str]:
-        """The paths or addresses of those that were given by one, by name."""
+        """The paths or addresses of policies that were given by one, by name."""
         return {entry.name: entry.source for entry in self._entries() if entry.source}
 
     def references(self) -> list[Reference]:
@@ -120,7 +120,7 @@ class OtherPolicies:
         ]
 
     def _gone(self) -> list[_Entry]:
-        """Return those that were objects of another process: their episodes can only be read."""
+        """Return the policies that were objects of another process: their episodes can only be read."""
         return [entry for entry in self._entries() if not entry.source and entry.name not in self._loaded]
 
     def check_there(self) -> None:

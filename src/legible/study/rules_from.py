@@ -4,7 +4,7 @@ The folder of another study is data: its confirmed rules are read, or, where it 
 carried over by the names of features and actions. Another policy plays in this study's environment, and rules are mined
 from that with the settings of this study.
 
-- `Origin`: another policy or study; `find_origins`: those that a person names.
+- `Origin`: another policy or study; `find_origins`: the policies and studies that a user names.
 - `OtherRules`: their rules, kept in the folder.
 - `keep_confirmed`: writes the confirmed rules of a study, for others to read; `are_confirmed_kept`: whether it has.
 """
@@ -89,16 +89,16 @@ class FoundOrigins(NamedTuple):
 def find_origins(
     study: Study, given: Sequence[str | Path | Policy | Mapping[str, Any]], load: Callable[..., Policy]
 ) -> FoundOrigins:
-    """Find the policies and studies that a person names.
+    """Find the policies and studies that the user names as sources of rules.
 
     Parameters
     ----------
     study
-        The study that asks.
+        The study that tests the rules.
     given
-        Folders of studies, paths or addresses of policies, policies, or what a folder kept of them.
+        Folders of studies, paths or addresses of policies, policies, or entries of ``study.json``.
     load
-        `legible.study.load_policy_for` with what the person allows.
+        `legible.study.load_policy_for` with the user's permissions.
     """
     environment, space = study.environment, study.given_space
     origins: list[Origin] = []
@@ -119,9 +119,9 @@ def find_origins(
                 check_can_be_studied(policy, env)
             finally:
                 env.close()
-            acts = _fingerprint(study, policy)
-            origins.append(Origin(name or f"policy {number}", None, file, acts))
-            policies[acts] = policy
+            fingerprint = _fingerprint(study, policy)
+            origins.append(Origin(name or f"policy {number}", None, file, fingerprint))
+            policies[fingerprint] = policy
     names = [origin.name for origin in origins]
     if len(set(names)) < len(names):
         raise LegibleError(f"--rules-from {max(names, key=names.count)}: is named twice.")
@@ -177,7 +177,7 @@ class OtherRules:
     Parameters
     ----------
     study
-        The study that asks.
+        The study that tests the rules.
     found
         Where rules come from.
     allow_code

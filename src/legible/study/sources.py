@@ -217,15 +217,15 @@ def source_rows(study: Study) -> tuple[SourceRow, ...]:
     places = [source_name_of_others(origin.name) for origin in others.origins] if others is not None else []
     names = [n for name in source_names(study.settings.sources) for n in (places if name == OTHERS else [name])]
     for name in dict.fromkeys([*names, *(name for verdict in verdicts for name in verdict.sources)]):
-        own = [verdict for verdict in verdicts if name in verdict.sources]
+        of_source = [verdict for verdict in verdicts if name in verdict.sources]
         rows.append(
             SourceRow(
                 name,
-                searched if name == SEARCHED else len(own),
-                sum(verdict.confirmation is not None for verdict in own),
-                sum(verdict.is_confirmed for verdict in own),
-                sum(_cause(verdict.rule_set) in used for verdict in own),
-                steps.get(name, 0) + sum(verdict.steps for verdict in own if verdict.source == name),
+                searched if name == SEARCHED else len(of_source),
+                sum(verdict.confirmation is not None for verdict in of_source),
+                sum(verdict.is_confirmed for verdict in of_source),
+                sum(_cause(verdict.rule_set) in used for verdict in of_source),
+                steps.get(name, 0) + sum(verdict.steps for verdict in of_source if verdict.source == name),
             )
         )
     return tuple(row for row in rows if row.tried)

@@ -132,6 +132,8 @@ def _mine(study: Study) -> Mining:
 
 
 def _evaluate(study: Study) -> Evaluation:
+    """Evaluate the rule sets of a study; remark on the candidates of the race and on the confirmed ones."""
+
     def describe(verdict: Verdict, effect: float) -> str:
         return f"{describe_rule_set(verdict.rule_set, study.space, 'advice')} ({signed(effect)})"
 

@@ -1,6 +1,6 @@
 """A study: one run from policy to guided policy, in a folder, that can be stopped and resumed.
 
-- `Study`: the steps of the paper. A method does a step and those that it needs (`Study.mine`, `Study.evaluate`, …) and
+- `Study`: the steps of the paper. A method does a step and the steps before it (`Study.mine`, `Study.evaluate`, …) and
   saves the result in the folder; nothing is done twice. A property only reads results (`Study.mining`,
   `Study.evaluation`).
 
@@ -312,7 +312,7 @@ class Study(Displayed):
         engine: Engine | None = None,
         progress: Progress | None = None,
     ) -> Self:
-        """Open the study that a folder holds. Policy and environment are loaded when something needs them.
+        """Open the study in a folder. Policy and environment are loaded when something needs them.
 
         Parameters
         ----------
@@ -334,7 +334,9 @@ class Study(Displayed):
         study.policy_name, study.named_environment = name, arguments["environment"]
         study._kept = study._folder.read()
         study._read_budgets()
-        study.__dict__["_waiting"] = arguments  # what `_prepare` takes, when something first needs it
+        study.__dict__["_waiting"] = (
+            arguments  # arguments of `_prepare`, which is called when something first needs them
+        )
         if most_failed is not None:
             study.policy  # noqa: B018 (loading it writes the new share)
         return study
@@ -412,7 +414,7 @@ class Study(Displayed):
         return self.experiences.space
 
     def _with_kept_discovery(self, relations: RelationsArgument) -> RelationsArgument:
-        """Return the relations, with the file of those that this study discovered before instead of "discover"."""
+        """Return the relations; the file of relations that this study discovered before replaces "discover"."""
         given = [relations] if isinstance(relations, (str, Path)) else relations
         kept = sorted((self.folder / "relations").glob(f"??-{DISCOVERED}.toml"))
         if given is None or DISCOVER not in given or not kept:
@@ -470,7 +472,7 @@ class Study(Displayed):
         return find_branching_method(self.environment, time_limit=self.settings.time_limit or None)
 
     def add_rules(self, rules: Sequence[str | Rule]) -> tuple[str, ...]:
-        """Add rules of the user's own; return those that are new.
+        """Add the user's own rules; return the ones that are new.
 
         Steps that depend on them are done again by the next run, which plays only what has not been played yet.
         """
@@ -541,18 +543,18 @@ class Study(Displayed):
         return Setup(self.player(), self.environment, tuple(treatments), play, rows)
 
     def runner(self, *stages: str, of: int = 0, known: Known | None = None, keep: bool = True) -> Runner:
-        """Return how units are run for this study: on its engine, and no unit that the folder holds.
+        """Return a function that runs units on the study's engine, and reads units that the folder already holds.
 
         Parameters
         ----------
         stages
-            What the successive calls are called in progress; the last name stays.
+            Names of the successive calls in progress messages; further calls keep the last name.
         of
-            Episodes of all calls together, where they are known.
+            Number of episodes of all calls together, if known.
         known
-            How many rule sets there are, and how many look like weaknesses, where that is known.
+            Numbers of rule sets and of suspected weaknesses, if known.
         keep
-            Whether the folder keeps what is played.
+            Whether the folder keeps the played episodes.
         """
         return StageRunner(
             stages or ("episodes",),
@@ -598,7 +600,7 @@ class Study(Displayed):
         return self._results[name]
 
     def do(self, name: str) -> Any:
-        """Do a step, and before it those that it needs; return its result. What has been done is only read."""
+        """Do a step, after the steps that it needs; return its result. Finished steps are only read from the folder."""
         step = STEPS[name]
         if not self.has(name):
             for needed in step.needed_by(self):
@@ -636,7 +638,7 @@ class Study(Displayed):
         return improvement
 
     def collect(self) -> Experiences:
-        """Let the policy play, and keep what it saw and did."""
+        """Play episodes of the policy, and keep its observations and actions."""
         return cast("Experiences", self.do("experiences"))
 
     @property
@@ -700,7 +702,7 @@ class Study(Displayed):
 
     @property
     def improvement(self) -> Improvement:
-        """Algorithm 2: the composition, and what it is worth on fresh seeds."""
+        """Compose rules with the paper's Algorithm 2, and measure the composition on fresh seeds."""
         return cast("Improvement", self.read("improvement"))
 
     def play_references(self, others: Mapping[str, str | Path | Policy] | None = None) -> References:

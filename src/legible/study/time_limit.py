@@ -43,7 +43,7 @@ class TimeLimitProbe(Displayed):
     episodes, ended
         Episodes that were played on, and how many of them ended before the longer limit.
     length
-        Mean length of those that ended.
+        Mean length of the episodes that ended.
     """
 
     truncated: float

@@ -1,4 +1,4 @@
-"""Hyperparameters by environment: those of its domain, or sensible defaults.
+"""Hyperparameters by environment: the presets of its domain, or sensible defaults.
 
 - `preset`: hyperparameters and steps for an environment, a `Preset`.
 - `ALGORITHMS`, `fitting_algorithms`: the algorithms, and those for an action space.
@@ -96,8 +96,8 @@ def preset(env_id: str, algorithm: Algorithm, *, continuous: bool = False) -> Pr
         raise LegibleError(f"the algorithm is one of {', '.join(ALGORITHMS)}, not {algorithm!r}.")
     name = short_name(env_id).lower()
     if continuous or algorithm in {"sac", "td3"}:
-        own = _CONTINUOUS.get(name.removesuffix("continuous"), {})
-        return own.get(algorithm) or _OTHER_CONTINUOUS[algorithm]
+        changes = _CONTINUOUS.get(name.removesuffix("continuous"), {})
+        return changes.get(algorithm) or _OTHER_CONTINUOUS[algorithm]
     domain = domain_of(env_id)
     shipped = load_by_name(domain.training)(env_id, algorithm) if domain is not None and domain.training else None
     known = shipped or _DISCRETE.get(name, {}).get(algorithm)

@@ -8,8 +8,8 @@
 
 Algorithms only ask which choices the rules *allow* in a state (Algorithm 1): the enforced one where positive rules
 agree on one, else all that no negative rule blocks, else all. So enforcing and blocking are one case: the margin loss
-``max(0, max over forbidden (score + margin) − max over allowed score)`` is that of DQfD where a choice is enforced, and
-otherwise puts a blocked choice a margin below the best one.
+``max(0, max over forbidden (score + margin) − max over allowed score)`` is the loss of DQfD where a choice is enforced,
+and otherwise puts a blocked choice a margin below the best one.
 """
 
 from __future__ import annotations
@@ -190,7 +190,11 @@ def _mark_allowed(
     possible: NDArray[np.bool_],
     allowed: NDArray[np.bool_],
 ) -> None:
-    """Fill `allowed`; row i belongs to policy i // rows_each, whose layers of rules are applied one after the other."""
+    """Fill `allowed` with the choices that the rules allow in each row.
+
+    Row i belongs to policy i // rows_each, whose layers of rules are applied one after the other. `possible` are the
+    choices that the action mask allows; if rules leave none of a group, all possible ones are allowed.
+    """
     n_choices = allowed.shape[1]
     marks = np.empty((2, n_choices), np.bool_)
     scores = np.empty(n_choices, np.float64)
@@ -237,9 +241,9 @@ def margin_loss(scores: Tensor, allowed: Tensor, margin: float, starts: Sequence
     """
     losses = []
     for first, last in pairwise(starts):
-        own, free = scores[..., first:last], allowed[..., first:last]
-        forbidden = own.masked_fill(free, -torch.inf).max(dim=-1).values
-        best = own.masked_fill(~free, -torch.inf).max(dim=-1).values
+        group_scores, is_allowed = scores[..., first:last], allowed[..., first:last]
+        forbidden = group_scores.masked_fill(is_allowed, -torch.inf).max(dim=-1).values
+        best = group_scores.masked_fill(~is_allowed, -torch.inf).max(dim=-1).values
         losses.append((forbidden + margin - best).clamp(min=0.0))
     return torch.stack(losses).sum(dim=0)
 
@@ -287,18 +291,18 @@ def read_rules(
 
 def _check_names(theirs: FeatureSpace, env: Env, source: str, environment: str) -> None:
     """Raise for rules whose names belong to another environment."""
-    here = resolve_names(env)
-    own = here.space
-    groups = (tuple(group.name for group in each.groups) for each in (own, theirs))
-    actions = (own.action_names, theirs.action_names) if own.is_discrete else tuple(groups)
-    for what, ours, others in (("features", own.own.names, theirs.own.names), ("actions", *actions)):
+    named_space = resolve_names(env)
+    own_space = named_space.space
+    groups = (tuple(group.name for group in each.groups) for each in (own_space, theirs))
+    actions = (own_space.action_names, theirs.action_names) if own_space.is_discrete else tuple(groups)
+    for what, ours, others in (("features", own_space.own.names, theirs.own.names), ("actions", *actions)):
         if len(ours) != len(others):
             raise TrainingError(
                 f"{source}: its rules belong to another environment: they have {len(others)} {what}, but {environment} "
                 f"has {len(ours)}."
             )
         different = [(a, b) for a, b in zip(ours, others, strict=True) if a != b]
-        if different and here.is_named:
+        if different and named_space.is_named:
             raise TrainingError(
                 f"{source}: its rules belong to another environment: among their {what} is {different[0][1]!r} where "
                 f"{environment} has {different[0][0]!r}."
@@ -306,6 +310,7 @@ def _check_names(theirs: FeatureSpace, env: Env, source: str, environment: str) 
 
 
 def _read_text(path: Path, env: Env, names: str | Path | FeatureSpace | None) -> TrainingRules:
+    """Return the rules of a text file."""
     space = resolve_names(env, names).space
     if not is_cut(space):
         raise TrainingError(

@@ -142,7 +142,7 @@ def train(
         observations, if there is one, is also written to ``out.normalisation.npz``, for the zip.
     start
         The trained policy with which the training begins; by default networks are new. Without rules this is the
-        paper's extended training: the weights are those of the policy, Adam and the replay buffer are new, and
+        paper's extended training: the weights of the policy are kept, Adam and the replay buffer are new, and
         exploration follows the preset. Where the policy's file holds no critics, the actor is frozen for the first
         twentieth of the training, while new critics learn.
     rules
@@ -203,8 +203,10 @@ def train(
         if guidance is not None:
             guide_model(model, *guidance, plan.total_steps, seed)
         if start is not None and not start.has_critic:
-            share, own = round(_CRITIC_SHARE * plan.total_steps), plan.settings
-            waiting = max(share, own.rollout) if isinstance(own, PpoSettings) else own.learning_starts + share
+            share, planned = round(_CRITIC_SHARE * plan.total_steps), plan.settings
+            waiting = (
+                max(share, planned.rollout) if isinstance(planned, PpoSettings) else planned.learning_starts + share
+            )
             let_critic_learn_first(model, waiting)
         checkpoint.restore(model)
         remaining = plan.total_steps - model.num_timesteps
@@ -333,6 +335,7 @@ class _FixedStatistics(RunningMeanStd):
 def _new_model(
     environments: VecEnv, plan: Preset, seed: int, device: str, start: StartingPoint | None, *, guided: bool
 ) -> Model:
+    """Return a model to train, with the networks of `start` if it is given."""
     settings = plan.settings
     kind: type[Any] = _MODELS[type(settings)]
     arguments = sb3_arguments(settings)
@@ -404,11 +407,11 @@ def _finish(
     n_episodes: int | None,
     before: Policy | None,
 ) -> TrainingResult:
-    """Write the files, and measure the trained policy and the one that the training began with."""
+    """Write the files; measure the trained policy, and `before`, the policy that the training began with."""
     zip_file = stem.with_name(f"{stem.name}.zip")
-    part = stem.with_name(f"{stem.name}.part.zip")
-    model.save(part)
-    part.replace(zip_file)
+    unfinished = stem.with_name(f"{stem.name}.part.zip")
+    model.save(unfinished)
+    unfinished.replace(zip_file)
     normalisation, wrapper = stem.with_name(f"{stem.name}.normalisation.npz"), model.get_vec_normalize_env()
     if wrapper is None:
         normalisation.unlink(missing_ok=True)  # of an earlier policy of the same name
@@ -427,11 +430,11 @@ def _finish(
         "training": description.get("training", "base"),
         "trainer": "stable-baselines3",
     }
-    known: Any = {"action_names": action_names(spec), "env_id": spec.name}
+    naming: Any = {"action_names": action_names(spec), "env_id": spec.name}
     # Measuring can take long, so the policy is saved before.
-    file = save_policy(policy, stem.with_name(f"{stem.name}.safetensors"), metadata=metadata, **known)
+    file = save_policy(policy, stem.with_name(f"{stem.name}.safetensors"), metadata=metadata, **naming)
     evaluation = measure_policy(policy, spec, n_episodes or usual)
-    save_policy(policy, file, metadata={**metadata, "evaluation": evaluation.as_json()}, **known)
-    began = None if before is None else measure_policy(before, spec, n_episodes or usual)
+    save_policy(policy, file, metadata={**metadata, "evaluation": evaluation.as_json()}, **naming)
+    evaluation_before = None if before is None else measure_policy(before, spec, n_episodes or usual)
     written = None if wrapper is None else normalisation
-    return TrainingResult(zip_file, file, model.num_timesteps, evaluation, written, began)
+    return TrainingResult(zip_file, file, model.num_timesteps, evaluation, written, evaluation_before)

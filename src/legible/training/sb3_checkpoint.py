@@ -69,22 +69,26 @@ class TrainingCheckpoint:
 
         Only numbers are read: Stable-Baselines3's loader of whole models would run code from the zip.
         """
-        written = self._folder / "checkpoint.json"
-        if not written.is_file():
+        checkpoint_file = self._folder / "checkpoint.json"
+        if not checkpoint_file.is_file():
             return
         try:
-            document = json.loads(written.read_text())
-            training = document["training"]
+            document = json.loads(checkpoint_file.read_text())
+            kept_training = document["training"]
             counters = {name: document["counters"][name] for name in _COUNTERS if hasattr(model, name)}
             zip_file, arrays_file = (self._folder / f"{int(document['file'])}{end}" for end in (".zip", ".npz"))
         except (ValueError, KeyError, TypeError) as error:
-            raise self._damaged(written, error) from error
-        if training != self._description:
-            here = self._description
-            name = next(key for key in {**here, **training} if training.get(key) != here.get(key))
+            raise self._damaged(checkpoint_file, error) from error
+        if kept_training != self._description:
+            current_training = self._description
+            name = next(
+                key
+                for key in {**current_training, **kept_training}
+                if kept_training.get(key) != current_training.get(key)
+            )
             raise TrainingError(
-                f"{self._folder} is the checkpoint of another training: {name} is {training.get(name)!r} there and "
-                f"{here.get(name)!r} here. Remove it to start again, or choose another output."
+                f"{self._folder} is the checkpoint of another training: {name} is {kept_training.get(name)!r} there "
+                f"and {current_training.get(name)!r} here. Remove it to start again, or choose another output."
             )
         try:
             model.set_parameters(str(zip_file), device=model.device)
@@ -95,10 +99,12 @@ class TrainingCheckpoint:
                         getattr(buffer, name)[: len(arrays[name])] = arrays[name]
                     buffer.pos, buffer.full = int(arrays["pos"]), bool(arrays["full"])
             set_entropy_weight(model, document.get("entropy"))
-            for name, found in _statistics(model).items():
-                kept = document["statistics"][name]
-                found.mean, found.var = (np.array(kept[part], np.float64) for part in ("mean", "var"))
-                found.count = float(kept["count"])
+            for name, current_statistics in _statistics(model).items():
+                kept_statistics = document["statistics"][name]
+                current_statistics.mean, current_statistics.var = (
+                    np.array(kept_statistics[part], np.float64) for part in ("mean", "var")
+                )
+                current_statistics.count = float(kept_statistics["count"])
         except Exception as error:  # a damaged file can raise any error
             raise self._damaged(zip_file, error) from error
         for name, value in counters.items():

@@ -31,19 +31,20 @@ _COMPARED = 64  # states in which the model's actions must equal the policy's
 def export_sb3(
     policy_path: str | os.PathLike[str] | NetworkPolicy | ActorPolicy, zip_path: str | os.PathLike[str]
 ) -> Path:
-    """Write a policy, or that of a file, as a zip that Stable-Baselines3 loads.
+    """Write a policy, or the policy in a file, as a zip that Stable-Baselines3 loads.
 
-    ``DQN.load`` takes Q-values, ``PPO.load`` log-probabilities and continuous actions that are clipped to their bounds,
-    ``SAC.load`` and ``TD3.load`` those that are scaled to them, with and without noise. The spaces are those of the
-    policy's environment where it can be made, else plain ones of the right size. Policies hold no critics, so those in
-    the zip are new: the model plays the same, but further training begins with untrained critics.
+    Load it with ``DQN.load`` if the policy has Q-values, with ``PPO.load`` if it has log-probabilities, or continuous
+    actions that are clipped to their bounds, and with ``SAC.load`` (with noise) or ``TD3.load`` (without noise) if its
+    continuous actions are scaled to their bounds. The zip has the spaces of the policy's environment if that can be
+    made, otherwise plain ones of the right size. Policies hold no critics, so the critics in the zip are new: the model
+    plays the same, but further training begins with untrained critics.
     """
     target = Path(zip_path)
     if target.suffix != ".zip":
         raise TrainingError(f"{target}: Stable-Baselines3 keeps models in .zip files, not '{target.suffix}'.")
-    own = isinstance(policy_path, NetworkPolicy | ActorPolicy)
-    policy = policy_path if own else load_policy(policy_path)
-    name = "the policy" if own else str(policy_path)
+    is_in_memory = isinstance(policy_path, NetworkPolicy | ActorPolicy)
+    policy = policy_path if is_in_memory else load_policy(policy_path)
+    name = "the policy" if is_in_memory else str(policy_path)
     if hasattr(policy, "network"):
         raise TrainingError(
             f"{name}: a guided policy has rules, which a zip of Stable-Baselines3 cannot hold. Play it with 'legible "
@@ -57,9 +58,9 @@ def export_sb3(
         )
     model = _model_of(policy)
     target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_name(f"{target.stem}.part.zip")
-    model.save(part)
-    part.replace(target)
+    unfinished = target.with_name(f"{target.stem}.part.zip")
+    model.save(unfinished)
+    unfinished.replace(target)
     return target
 
 
@@ -76,6 +77,7 @@ class _SpacesOnly(gymnasium.Env[Any, Any]):
 
 
 def _model_of(policy: Policy) -> Model:
+    """Return a Stable-Baselines3 model with the networks of a policy."""
     start = read_start(policy)
     policy = start.policy
     assert isinstance(policy, NetworkPolicy | ActorPolicy)
@@ -103,7 +105,7 @@ def _model_of(policy: Policy) -> Model:
 
 
 def _spaces_of(policy: NetworkPolicy | ActorPolicy) -> tuple[spaces.Space[Any], spaces.Space[Any]]:
-    """Return the spaces of the policy, those of its environment, or plain ones of the same size."""
+    """Return the spaces of the policy, the spaces of its environment, or plain ones of the same size."""
     if isinstance(policy, ActorPolicy):
         return policy.observation_space, policy.action_space
     written = policy.metadata.get("environment")

@@ -9,7 +9,7 @@
 - `MarginLoss`: adds the gradient of the margin loss before a step of the optimiser.
 - `let_critic_learn_first`: freezes an actor without critics until new critics have learnt.
 
-Classes, hooks and buffers of the models are replaced from outside, so that the zips are those of plain models.
+Classes, hooks and buffers of the models are replaced from outside, so that the zips equal the zips of plain models.
 """
 
 from __future__ import annotations
@@ -77,17 +77,17 @@ def guided_class(kind: type[Model]) -> type[Model]:
 
 def guide_model(model: Model, rules: TrainingRules, settings: RuleSettings, total_steps: int, seed: int) -> None:
     """Let rules guide a model of a `guided_class` while it learns."""
-    own = ModelRules(model, rules, settings, total_steps)
+    model_rules = ModelRules(model, rules, settings, total_steps)
     if isinstance(model, PPO):
         if not isinstance(model.action_space, spaces.Discrete | spaces.MultiDiscrete):
             raise TrainingError(
                 f"ppo cannot train with rules on the actions {model.action_space}: it would learn from actions that "
                 "are not its own. Use sac or td3 (--algo), or leave the rules out."
             )
-        PolicyGuide(model, own)
+        PolicyGuide(model, model_rules)
         return
     assert isinstance(model, ActsByRules)
-    model.guide = BehaviourGuide(model, own, seed)
+    model.guide = BehaviourGuide(model, model_rules, seed)
     if settings.margin is not None:
         buffer = _RememberingReplay(
             model.buffer_size,
@@ -98,7 +98,7 @@ def guide_model(model: Model, rules: TrainingRules, settings: RuleSettings, tota
             handle_timeout_termination=True,
         )
         model.replay_buffer = buffer
-        _hold_rules(model, own, buffer)
+        _hold_rules(model, model_rules, buffer)
 
 
 # --- Rules that act: DQN, SAC, TD3 -----------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ class BehaviourGuide:
     Attributes
     ----------
     steps, guided, changed
-        The numbers of all actions, of those in guided episodes, and of those that the rules changed.
+        The numbers of all actions, of actions in guided episodes, and of actions that the rules changed.
     """
 
     def __init__(self, model: OffPolicyModel, rules: ModelRules, seed: int) -> None:
@@ -165,14 +165,14 @@ class ActsByRules(OffPolicyAlgorithm):
     def _sample_action(
         self, learning_starts: int, action_noise: Any = None, n_envs: int = 1
     ) -> tuple[NDArray[Any], NDArray[Any]]:
-        own, stored = super()._sample_action(learning_starts, action_noise, n_envs)
-        taken = own if self.guide is None else self.guide.act(own)
-        if taken is own:
-            return own, stored
+        unguided, stored = super()._sample_action(learning_starts, action_noise, n_envs)
+        taken = unguided if self.guide is None else self.guide.act(unguided)
+        if taken is unguided:
+            return unguided, stored
         if not isinstance(self.action_space, spaces.Box):
             return taken, taken
         # Unchanged actions are stored to the bit as without rules.
-        moved = (taken != own).reshape(len(taken), -1).any(axis=1)
+        moved = (taken != unguided).reshape(len(taken), -1).any(axis=1)
         stored = np.array(stored)
         stored[moved] = self.policy.scale_action(taken[moved])
         return taken, stored
@@ -327,10 +327,10 @@ class PolicyGuide:
 
 
 class MarginLoss:
-    """The margin loss, whose gradient is added to those of an optimiser right before its step.
+    """The margin loss, whose gradient is added to the gradients of an optimiser right before its step.
 
-    The loss is that of the `scores` of the current `batch` of observations and allowed choices. With `max_norm`, all
-    gradients are clipped afterwards.
+    The loss is computed from the `scores` of the current `batch` of observations and allowed choices. With `max_norm`,
+    all gradients are clipped afterwards.
     """
 
     def __init__(
@@ -361,7 +361,7 @@ class MarginLoss:
 
 
 def _hold_rules(model: OffPolicyModel, rules: ModelRules, buffer: _RememberingReplay) -> None:
-    """Add the margin loss to that of the network that acts."""
+    """Add the margin loss to the loss of the network that acts."""
 
     def batch() -> tuple[Tensor, Tensor]:
         return buffer.shown, torch.from_numpy(rules.masks.allowed(buffer.original)).to(model.device)

@@ -76,9 +76,13 @@ class StartingPoint:
                 f"{self.name}: reads {self.policy.n_features} features, but {environment} has {width}; give the "
                 "policy's own environment."
             )
-        own, taken = acting(self.policy).action_space, choice_sizes(action_space)
-        if type(own) is not type(action_space) or choice_sizes(own) != taken or own.shape != action_space.shape:
-            raise TrainingError(f"{self.name}: its actions are {own}, those of {environment} are {action_space}.")
+        own_space, sizes = acting(self.policy).action_space, choice_sizes(action_space)
+        if (
+            type(own_space) is not type(action_space)
+            or choice_sizes(own_space) != sizes
+            or own_space.shape != action_space.shape
+        ):
+            raise TrainingError(f"{self.name}: its actions are {own_space}, those of {environment} are {action_space}.")
 
     def fill(self, policy: nn.Module) -> None:
         """Copy these weights into a policy of Stable-Baselines3; its other weights stay unchanged."""
@@ -107,25 +111,25 @@ def read_start(
     policy = load_policy(source, normalisation=normalisation) if isinstance(source, (str, Path)) else source
     had_rules = isinstance(policy, GuidedPolicy)
     policy = policy.network if isinstance(policy, GuidedPolicy) else policy
-    own = _algorithm_of(policy, name)
-    if algorithm not in (None, own):
-        raise TrainingError(f"{name}: is a policy of {own}; {algorithm} cannot train its network.")
-    full = _read_zip(source, policy, own)
-    tensors = full or _name_tensors(policy, own, name)
+    own_algorithm = _algorithm_of(policy, name)
+    if algorithm not in (None, own_algorithm):
+        raise TrainingError(f"{name}: is a policy of {own_algorithm}; {algorithm} cannot train its network.")
+    full = _read_zip(source, policy, own_algorithm)
+    tensors = full or _name_tensors(policy, own_algorithm, name)
     critics = {match[1] for key in tensors if (match := re.match(r"critic\.qf(\d+)\.", key))}
     return StartingPoint(
         name,
         policy,
-        own,
+        own_algorithm,
         tensors,
         {
-            "net_arch": _hidden_widths(tensors, own, name),
+            "net_arch": _hidden_widths(tensors, own_algorithm, name),
             "activation_fn": activation_class_of(policy, name),
             **({"n_critics": len(critics)} if critics else {}),
         },
-        has_critic=own == "dqn" or bool(full),
+        has_critic=own_algorithm == "dqn" or bool(full),
         use_sde=any(key.endswith("log_std") and tensor.ndim == 2 for key, tensor in tensors.items()),
-        log_entropy_weight=_log_entropy_weight(Path(str(source))) if full and own == "sac" else None,
+        log_entropy_weight=_log_entropy_weight(Path(str(source))) if full and own_algorithm == "sac" else None,
         had_rules=had_rules,
     )
 

@@ -102,7 +102,7 @@ class Arena:
     stores
         Makes the store of each kind of units.
     folder, study
-        Folder in which units are kept, and that of a study whose units are used; None: none.
+        Folder in which units are kept, and folder of a study whose units are used; None: none.
     """
 
     name: str
@@ -229,18 +229,20 @@ def open_arena(
         stores={},
         folder=folder,
     )
-    own, guess = describe_features(look.environment, look.names)
+    named_space, has_guessed_kinds = describe_features(look.environment, look.names)
     if space is not None:
-        if (space.names, len(space.groups)) != (own.names, len(own.groups)):
+        if (space.names, len(space.groups)) != (named_space.names, len(named_space.groups)):
             raise LegibleError(
                 f"{arena.name}: the policies cannot be compared, because their features or actions have different "
                 "names. Play them with the same --wrap, --features and --names."
             )
-        own = space
-    elif guess or not is_cut(own):
-        own = cut_experiences(collect_some(arena, own, guess=guess), look.relations.texts).space
-    found = read_relations(look.relations.texts, look.space, own)
-    return replace(arena, space=own, relations=found)
+        named_space = space
+    elif has_guessed_kinds or not is_cut(named_space):
+        # Kinds are guessed from observations, and continuous actions divided into regions where the policy acts.
+        seen = collect_some(arena, named_space, guess=has_guessed_kinds)
+        named_space = cut_experiences(seen, look.relations.texts).space
+    found = read_relations(look.relations.texts, look.space, named_space)
+    return replace(arena, space=named_space, relations=found)
 
 
 def _file_of(source: str) -> str:

@@ -28,7 +28,7 @@ _VARIABLE = "LEGIBLE_CACHE"
 
 
 def cache_folder() -> Path:
-    """Return the folder of the cache: that of the variable LEGIBLE_CACHE, or the user's folder for caches."""
+    """Return the folder of the cache: the variable LEGIBLE_CACHE, or the user's folder for caches."""
     given = os.environ.get(_VARIABLE)
     if given:
         return Path(given)
@@ -102,7 +102,7 @@ class UnitCache(MutableMapping[str, R]):
     folder
         Where units are written; None keeps them in memory.
     others
-        Further folders that are only read, such as that of a study.
+        Further folders that are only read, such as the folder of a study.
     """
 
     def __init__(self, kept: Kept[R], folder: Path | None, others: Sequence[Path] = ()) -> None:

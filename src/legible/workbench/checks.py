@@ -129,6 +129,7 @@ def _read_weakness(table: Mapping[str, Any], space: FeatureSpace, where: str) ->
 
 
 def _read_requirement(table: Mapping[str, Any], space: FeatureSpace, where: str) -> Requirement:
+    """Return the requirement of a table of a checks file."""
     _refuse_unknown(table, ("figure", "at_least", "at_most", "never"), where)
     bounds = [name for name in ("at_least", "at_most") if name in table]
     if len(bounds) != 1 or ("figure" in table) == ("never" in table):

@@ -310,8 +310,8 @@ def compare_policies(
         results = [record.result[:episodes] for record in records]
         worst = WorstCase(results)
         count = len(policies)
-        every = [(i, j) for i in range(count) for j in range(i + 1, count)]
-        found = [PlayedPolicy.of(name, result) for name, result in zip(called, results, strict=True)]
+        all_pairs = [(i, j) for i in range(count) for j in range(i + 1, count)]
+        found = [PlayedPolicy.of(name, result) for name, result in zip(distinct_names, results, strict=True)]
         seeds = tuple(records[0].seeds[:episodes].tolist())
         base = PolicyComparison(
             arenas[0].environment.name,
@@ -323,8 +323,10 @@ def compare_policies(
             setups=tuple(record.setup for record in records),
         )
         if count > 2:
-            tail = Plan((episodes,), len(every), alpha).tail
-            pairs = {(i, j): mean_interval_of(results[i], results[j], worst, tail, arenas[0].seed) for i, j in every}
+            tail = Plan((episodes,), len(all_pairs), alpha).tail
+            pairs = {
+                (i, j): mean_interval_of(results[i], results[j], worst, tail, arenas[0].seed) for i, j in all_pairs
+            }
             return replace(base, pairs=pairs)
         return _compare_two(base, arenas, records, results, worst, habits=habits)
 

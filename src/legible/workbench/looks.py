@@ -151,6 +151,7 @@ def interval_of_changed(
         Loss and gain that are treated as if they had been seen (`largest_plausible`).
     """
     options = {"resamples": _resamples(tail), "rng_seed": rng_seed, "confidence": 1.0 - 2.0 * tail}
+    # Each test gives a lower end: of the gain, and of the loss. The latter is minus the upper end of the gain.
     helps = changed_mean_test(gains, seeds, invented_loss=invented[0], **options)  # type: ignore[arg-type]
     harms = changed_mean_test(losses, seeds, invented_loss=invented[1], **options)  # type: ignore[arg-type]
     return Interval(helps.mean, helps.low, -harms.low, tail)

@@ -161,7 +161,8 @@ def find_situations(
     Parameters
     ----------
     partings, differences
-        Where the episodes part, and the difference of their returns, second minus first; one entry per seed.
+        The last state that both policies share, and the difference of their returns, second minus first; one entry per
+        seed.
     shared_states
         States before the partings of the seeds to learn from (every other seed, beginning with the first).
     space, seed, alpha
@@ -195,7 +196,7 @@ def find_situations(
                 learned.append((abs(total), conditions))
     best = [conditions for _, conditions in sorted(learned, key=lambda one: -one[0])[:MOST_SITUATIONS]]
     found = [
-        _test(conditions, partings, states, differences, ~learning, alpha / (2 * len(best)), seed, space)
+        _measure_situation(conditions, partings, states, differences, ~learning, alpha / (2 * len(best)), seed, space)
         for conditions in best
     ]
     return tuple(situation for situation in found if situation.contribution.side)
@@ -221,7 +222,7 @@ def _holds(conditions: Sequence[Condition], states: NDArray[np.float32]) -> NDAr
     return Rule("+", 0, tuple(conditions)).matches(states)
 
 
-def _test(
+def _measure_situation(
     conditions: tuple[Condition, ...],
     partings: Sequence[Parting | None],
     states: NDArray[np.float32],
@@ -231,15 +232,17 @@ def _test(
     seed: int,
     space: FeatureSpace,
 ) -> Situation:
-    """Measure a situation on the held-out seeds."""
+    """Return a situation with its figures on the held-out seeds; `tail` is the level of each side of the interval."""
     parted = np.array([parting is not None for parting in partings])
     inside = _holds(conditions, states) & parted & held_out
     effect = np.where(inside, differences, 0.0)[held_out]
     taken = [parting.actions for parting, is_in in zip(partings, inside, strict=True) if is_in and parting is not None]
     names = ("", "")
     if space.is_discrete and taken and taken[0] is not None:
-        most = [Counter(pair[side] for pair in taken if pair is not None).most_common(1)[0][0] for side in (0, 1)]
-        names = (space.action_names[most[0]], space.action_names[most[1]])
+        most_frequent = [
+            Counter(pair[side] for pair in taken if pair is not None).most_common(1)[0][0] for side in (0, 1)
+        ]
+        names = (space.action_names[most_frequent[0]], space.action_names[most_frequent[1]])
     return Situation(
         conditions,
         int(inside.sum()),

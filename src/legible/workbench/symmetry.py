@@ -78,7 +78,7 @@ def measure_symmetry(
     episodes: int = 100,
     seed: int = 0,
 ) -> list[SymmetryScore]:
-    """Return a score for the relations of every name.
+    """Return, for the relations of every name, how symmetric the policy is under them.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def measure_symmetry(
         played = step.episodes >= 0
         kept.append((np.asarray(step.observations[played], np.float32), np.asarray(step.actions[played])))
 
-    own = play_policy(policy, environment, seeds, on_step=keep).returns
+    returns = play_policy(policy, environment, seeds, on_step=keep).returns
     observations, actions = (np.concatenate(column) for column in zip(*kept, strict=True))
     if observations.ndim != 2 or observations.shape[1] != space.n_own:
         raise LegibleError("the symmetry of a policy is measured for flat observations only.")
@@ -113,19 +113,22 @@ def measure_symmetry(
     for name, group in by_name(relations).items():
         first = group[0].of_first(space.n_own)
         images, defined = map_states(first, observations)
-        related = {relation.action: relation.image_action for relation in group}
-        wanted = np.array([related.get(int(action), -1) for action in actions])
-        defined &= wanted >= 0
+        action_images = {relation.action: relation.image_action for relation in group}
+        image_actions = np.array([action_images.get(int(action), -1) for action in actions])
+        defined &= image_actions >= 0
         if not defined.any():
             continue
-        taken = np.asarray(acting(policy).predict(images[defined], deterministic=True)[0])
+        actions_in_images = np.asarray(acting(policy).predict(images[defined], deterministic=True)[0])
         effect = None
         if policy.kind != "none":
             averaged = load_policy(
-                _Averaged(policy, first, related), output="values", n_features=space.n_own, n_actions=len(space.actions)
+                _Averaged(policy, first, action_images),
+                output="values",
+                n_features=space.n_own,
+                n_actions=len(space.actions),
             )
-            effect = paired(play_policy(averaged, environment, seeds).returns, own)
-        share = float((taken == wanted[defined]).mean())
+            effect = paired(play_policy(averaged, environment, seeds).returns, returns)
+        share = float((actions_in_images == image_actions[defined]).mean())
         scores.append(SymmetryScore(name, int(defined.sum()), share, episodes, effect))
     return scores
 
@@ -140,7 +143,7 @@ class _Averaged:
     def __call__(self, observations: Observations) -> NDArray[np.float64]:
         scores = np.asarray(self._policy.scores(observations), np.float64)
         images, defined = map_states(self._relation, observations)
-        there = np.asarray(self._policy.scores(images), np.float64)
+        image_scores = np.asarray(self._policy.scores(images), np.float64)
         mean = scores.copy()
-        mean[:, self._sources] = (scores[:, self._sources] + there[:, self._targets]) / 2
+        mean[:, self._sources] = (scores[:, self._sources] + image_scores[:, self._targets]) / 2
         return np.where(defined[:, None], mean, scores)

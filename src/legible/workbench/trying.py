@@ -350,8 +350,8 @@ def _forms(rules: Sequence[Rule | RuleSet], arena: Arena, *, related: bool) -> l
 
 def _study_to_extend(folder: str | Path, arena: Arena, *, trust: bool) -> Study:
     study = Study.open(folder, trust=trust)
-    own = arena.fingerprint.partition(" ")[2] if arena.study is None else arena.fingerprint
-    if study.environment.name != arena.environment.name or not is_same_behaviour(study.fingerprint, own):
+    fingerprint = arena.fingerprint.partition(" ")[2] if arena.study is None else arena.fingerprint
+    if study.environment.name != arena.environment.name or not is_same_behaviour(study.fingerprint, fingerprint):
         raise LegibleError(f"{folder}: is the study of another policy or environment; nothing was added to it.")
     return study
 
@@ -392,14 +392,17 @@ class Trial:
             return play
 
         if on_figures is not None and not first:
-            # The episodes of that check are the first of the stage: their pairs give the first figures.
+            # `check_pairing` has played the first episodes of the stage, so the first figures cost little.
             self._play = pair_with(EpisodeRecord(setup, arena.seed, stage, REPEATED_EPISODES, run))
             self._play.play_seeds(dict.fromkeys(range(len(forms)), REPEATED_EPISODES))
             self._show({})
         self._play = pair_with(EpisodeRecord(setup, arena.seed, stage, most_seeds, run, first=first))
 
     def run(self, plan: Plan, relevant: float | None) -> list[RuleResult]:
-        """Play until every rule set is decided, or there are no more looks, seeds or time; return the results."""
+        """Play until every rule set is decided, or looks, seeds or time run out; return the results.
+
+        A look is a test after a number of changed episodes that the plan fixes in advance.
+        """
         waiting = list(range(len(self.forms)))
         for changes in _PRELIMINARY if self._on_figures is not None else ():
             self._play_changes(waiting, changes)
@@ -414,6 +417,7 @@ class Trial:
                 setting = "2 %" if relevant is None else repr(relevant)
                 self.relevant = relevant_effect(self._play.record.result.played.returns, self._random_mean, setting)
             enough = [k for k in waiting if self._play.changes(k)[0] >= look]
+            # On all seeds that there are, these change too few episodes for the first test.
             for k in set(waiting) - set(enough) - set(results):
                 results[k] = replace(self._summarise(k, self._pairs(k)), verdict="too few changed episodes")
             results |= self._judge(enough, look, plan)

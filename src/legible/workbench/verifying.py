@@ -336,22 +336,23 @@ class _Verifier:
         return tested._replace(interval=tested.interval.scaled(-1.0))
 
     def _test_requirement(self, requirement: Requirement, look: int) -> _Tested:
+        """Test a requirement on the first episodes: a share of episodes within a bound, or a mean beyond one."""
         result, bound = self.records[0].result[:look], requirement.bound
         if requirement.conditions or requirement.figure == "success":
             if requirement.conditions:
-                yes, name = self._met(requirement, look), requirement.text.partition(", in at most")[0]
+                met, name = self._met(requirement, look), requirement.text.partition(", in at most")[0]
             else:
                 if np.isnan(result.success[~result.failed]).any():
                     raise LegibleError(f"{requirement.text}: the environment does not report is_success at the end.")
-                yes, name = int(np.nansum(result.success)), "success"
+                met, name = int(np.nansum(result.success)), "success"
             n, level = len(result), self._level
-            above, under = share_p(yes, n, bound), share_p(n - yes, n, 1.0 - bound)
-            shown, violated = (above, under) if requirement.is_least else (under, above)
-            smooth = (yes + 1) / (n + 2)
-            needed = self._needed(n, math.sqrt(smooth * (1 - smooth) / n), smooth - bound, 1.0)
-            word = "at least" if requirement.is_least else "at most"
-            claim = f"{word} {percent(bound)} of the episodes"
-            return _Tested(name, claim, interval_of_share(yes, n, level), shown, violated, needed)
+            exceeds_p, falls_short_p = share_p(met, n, bound), share_p(n - met, n, 1.0 - bound)
+            shown, violated = (exceeds_p, falls_short_p) if requirement.is_least else (falls_short_p, exceeds_p)
+            smoothed_share = (met + 1) / (n + 2)
+            needed = self._needed(n, math.sqrt(smoothed_share * (1 - smoothed_share) / n), smoothed_share - bound, 1.0)
+            limit = "at least" if requirement.is_least else "at most"
+            claim = f"{limit} {percent(bound)} of the episodes"
+            return _Tested(name, claim, interval_of_share(met, n, level), shown, violated, needed)
         values = {"mean": result.returns, "length": result.lengths.astype(float), "cost": result.costs}
         worst = {"mean": np.nanmin(result.returns), "length": np.nan, "cost": np.nanmax(result.costs)}
         numbers = np.where(result.failed, worst[requirement.figure], values[requirement.figure])
@@ -416,7 +417,7 @@ def verify(
     checks
         File of checks; by default ``weaknesses.toml`` of the study.
     margin
-        Largest loss of the mean return that is allowed; by default that of the file, or 2 % of the scale of the task.
+        Largest allowed loss of the mean return; by default the margin in the file, or 2 % of the scale of the task.
     most_seeds, minutes
         Limits. Time is checked between looks only.
     alpha

@@ -98,10 +98,10 @@ def lime_importance(
     rng = np.random.default_rng(seed)
     drawn = DrawnValues.draw(known, intervals, space, rng)
     codes = intervals.encode(asked)
-    own = _choices(policy, asked, space, len(space.actions) or None, lambda row: f"state {row}")
-    weights, intercepts = np.empty((*own.shape, len(space))), np.empty(own.shape)
+    own_choices = _choices(policy, asked, space, len(space.actions) or None, lambda row: f"state {row}")
+    weights, intercepts = np.empty((*own_choices.shape, len(space))), np.empty(own_choices.shape)
     pools = min(pools, len(asked))
-    rows, n_actions = samples - 1, own.shape[1]
+    rows, n_actions = samples - 1, own_choices.shape[1]
     pool, targets = np.empty((rows, len(space)), np.uint16), np.empty((rows, n_actions))
     for first in range(pools):
         for begin in range(0, rows, DRAWS):
@@ -113,15 +113,16 @@ def lime_importance(
 
             targets[part] = _choices(policy, values, space, n_actions, name)
         for state in range(first, len(asked), pools):
-            gram, moments = normal_equations(pool, targets, codes[state], own[state], kernel)
+            gram, moments = normal_equations(pool, targets, codes[state], own_choices[state], kernel)
             weights[state], shift = solve(gram, moments, ridge)
-            intercepts[state] = own[state] + shift
+            intercepts[state] = own_choices[state] + shift
     return Importance(weights, intercepts)
 
 
 def _check_data(
     background: ArrayLike, states: ArrayLike, intervals: Intervals, space: FeatureSpace
 ) -> tuple[Observations, Observations]:
+    """Return checked observations of the background and of the states to explain."""
     if len(intervals) != len(space):
         raise LimeError(f"there are intervals for {len(intervals)} features, but the space has {len(space)}.")
     checked = []

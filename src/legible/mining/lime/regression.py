@@ -63,7 +63,7 @@ def normal_equations(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the weighted sums of the linear models of one state: XᵀWX (lower half) and (Y − own)ᵀWX.
 
-    The last column of X is the constant 1. Targets are relative to those of the state: the intercept absorbs the
+    The last column of X is the constant 1. Targets are relative to the targets of the state: the intercept absorbs the
     difference, and the row of the state (all ones, weight 1) adds nothing to the second sum.
     """
     rows, features = pool.shape

@@ -66,9 +66,9 @@ def _cells(
     lows: NDArray[np.float32],
     highs: NDArray[np.float32],
 ) -> NDArray[np.void]:
-    """Return the cells of one feature that occur."""
+    """Return the cells of one feature with values: intervals, or single values if a category interval has several."""
     count, total, least, most = _extremes(column, codes, len(lows))
-    lone = least == most
+    lone = least == most  # intervals that hold a single value
     if feature.kind == "categorical" and not lone[count > 0].all():
         # Some interval holds several values, so use one cell per value.
         values, first, count = np.unique(column, return_index=True, return_counts=True)

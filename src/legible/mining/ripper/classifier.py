@@ -209,7 +209,7 @@ class RipperClassifier(ClassifierMixin, BaseEstimator):
     def _learn(
         self,
         encoded: Encoded,
-        numbers: NDArray[np.int64],
+        class_numbers: NDArray[np.int64],
         learned: Sequence[int],
         default: int,
         importances: NDArray[np.float64],
@@ -219,12 +219,12 @@ class RipperClassifier(ClassifierMixin, BaseEstimator):
         names = getattr(self, "feature_names_in_", None)
         signs: tuple[Literal["=", "<=", ">"], ...] = ("=", "<=", ">")
         rules, frequencies = [], []
-        predicted = np.full(len(numbers), default)
-        left = np.arange(len(numbers))
+        predicted = np.full(len(class_numbers), default)
+        left_rows = np.arange(len(class_numbers))
         for label in learned:
-            codes = encoded.codes if left.size == len(numbers) else encoded.codes[left]
+            codes = encoded.codes if left_rows.size == len(class_numbers) else encoded.codes[left_rows]
             learner = Learner(
-                checked_table(codes, numbers[left] == label, encoded.n_values, encoded.ordinal),
+                checked_table(codes, class_numbers[left_rows] == label, encoded.n_values, encoded.ordinal),
                 importances=importances,
                 optimizations=self.optimizations,
                 prune_fraction=self.prune_fraction,
@@ -232,12 +232,12 @@ class RipperClassifier(ClassifierMixin, BaseEstimator):
                 max_growing_rows=self.max_growing_rows,
                 seed=seed,
             )
-            decided = np.zeros(left.size, np.bool_)
+            decided = np.zeros(left_rows.size, np.bool_)
             for rule in learner.learn():
                 matched = kernels.row_numbers(learner.table, rule.rows)
                 matched = matched[~decided[matched]]
                 decided[matched] = True
-                counts = np.bincount(numbers[left[matched]], minlength=self.classes_.size)
+                counts = np.bincount(class_numbers[left_rows[matched]], minlength=self.classes_.size)
                 conditions = []
                 for feature, operator, code in rule.conditions.tolist():
                     name = f"x{feature}" if names is None else str(names[feature])
@@ -247,9 +247,9 @@ class RipperClassifier(ClassifierMixin, BaseEstimator):
                     RipperRule(tuple(conditions), _plain(self.classes_[label]), matched.size, int(counts[label]))
                 )
                 frequencies.append(_frequencies(counts, label))
-            predicted[left[decided]] = label
-            left = left[~decided]
-        counts = np.bincount(numbers[left], minlength=self.classes_.size)
+            predicted[left_rows[decided]] = label
+            left_rows = left_rows[~decided]
+        counts = np.bincount(class_numbers[left_rows], minlength=self.classes_.size)
         return _RuleList(rules, np.array([*frequencies, _frequencies(counts, default)]), predicted)
 
     def _nominal_features(self, X: ArrayLike, rows: NDArray[Any]) -> NDArray[np.bool_]:
@@ -295,7 +295,7 @@ def _plain(value: Any) -> Any:
 
 
 def _frequencies(counts: NDArray[np.int64], label: int) -> NDArray[np.float64]:
-    """Return class frequencies with a Laplace correction; that of the label is always the largest."""
+    """Return class frequencies with a Laplace correction; the label always has the largest one."""
     weights = counts + 1.0
     weights[label] = max(weights[label], np.delete(weights, label).max(initial=0.0) + 1.0)
     return weights / weights.sum()

@@ -207,7 +207,7 @@ def _compact(
     """Copy the rows that meet a condition into as few words as possible.
 
     `rows[w]` has a bit for each row of word w that is in the set, `bits[w, t]` the answers of these rows to test t. The
-    condition is that of the tests from `start` to `stop`, negated by `flip`. The first `positive_words` words hold the
+    condition is given by the tests from `start` to `stop`, negated by `flip`. The first `positive_words` words hold the
     positives. Words are merged where a rotation avoids collisions; rows change places, but they are only counted.
     """
     n_bits = bits.shape[1]
@@ -281,6 +281,10 @@ def best_condition(
     """Return the condition with gain > 0 and the largest gain × importance: feature, operator, value, p, n.
 
     The feature is -1 if no condition gains. Ties are decided by the gain, then by the order of features and values.
+
+    `counts[1, t]` of the P positives and `counts[0, t]` of the N negatives pass test t. The tests
+    of feature f begin at `first_test[f]`, one for each value v but the last: "f ≤ v" if the feature is ordinal, "f = v"
+    if it is nominal. The last value of a nominal feature has the rows that no other value has.
     """
     best = (-1, EQUAL, 0, P, N)
     best_product, best_gain = 0.0, 0.0
@@ -291,13 +295,13 @@ def best_condition(
             operator, p, n = EQUAL, p_left, n_left
             if value < last:
                 p, n = counts[1, first + value], counts[0, first + value]
+            if ordinal:
+                operator = AT_MOST
+                if p * N < n * P:  # the other side of the threshold gains
+                    operator, p, n = ABOVE, P - p, N - n
+            else:
                 p_left -= p
                 n_left -= n
-            if ordinal:
-                p_left, n_left = P, N
-                operator = AT_MOST
-                if p * N < n * P:  # then it is the other side that gains
-                    operator, p, n = ABOVE, P - p, N - n
             if p * N <= n * P:  # gain ≤ 0, decided in whole numbers
                 continue
             gain = foil_gain(p, n, P, N)
@@ -318,7 +322,7 @@ def _tests_of(table: BitTable, feature: int, operator: int, value: int) -> tuple
 
 @njit(cache=True)
 def restrict(table: BitTable, rows: Rows, feature: int, operator: int, value: int) -> None:
-    """Remove from ``rows``, in place, those that do not meet a condition."""
+    """Remove the rows that do not meet a condition, in place."""
     if table.n_values[feature] > BITSET_VALUES:
         _restrict_by_row(table, rows, feature, operator, value)
         return
@@ -370,7 +374,7 @@ def grow(table: BitTable, rows: Rows, importances: NDArray[np.float64]) -> Condi
     bits, covered, positive_words = table.bits, rows.copy(), table.positive_words
     all_have_bits = bits.shape[1] == table.n_tests
     length = 0
-    start, stop, flip = 0, 0, ~np.uint64(0)  # no condition yet: all rows meet none of no tests
+    start, stop, flip = 0, 0, ~np.uint64(0)  # no condition yet: an empty range of tests, negated, holds for all rows
     P, N = count(covered, positive_words)
     while P > 0 and N > 0:
         if all_have_bits and (P + N) / covered.size < _THIN:

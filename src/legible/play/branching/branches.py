@@ -19,7 +19,7 @@ from legible.play.choosing import Chooser
 class Branches:
     """Starts of episodes at points of others: pass it to `play_episodes` as `starts`, with a seed for every episode.
 
-    With the same future the seeds are those of the recorded episodes. With new futures they seed the environment and
+    With the same future, the seeds of the recorded episodes are used. With new futures they seed the environment and
     the policy from the point on.
 
     Parameters
@@ -30,7 +30,7 @@ class Branches:
         The number of each episode's state, and the number of steps before its start.
     returns, costs
         Return and cost of these steps; 0 by default, so that only the rest counts. If they are the sequential sums of
-        the recorded steps, the episode's return equals that of the whole episode to the bit.
+        the recorded steps, the return equals the return of the whole episode to the bit.
     future
         "same" or "new".
     """

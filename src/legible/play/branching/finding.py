@@ -170,14 +170,14 @@ def try_way(environment: EnvironmentSpec | Env, what: tuple[Way, int]) -> Future
         points = [Point(seed, step, recorded.actions, recorded.observations[step]) for step in steps]
         states = branching.visit(points)
         for i, point in enumerate(points):
-            here = states[np.array([i])]
-            _repeat(branching, here, point, recorded)
-            _repeat(branching, here, point, recorded)  # again: the saved state must not have changed
+            state = states[np.array([i])]
+            _repeat(branching, state, point, recorded)
+            _repeat(branching, state, point, recorded)  # again: the saved state must not have changed
         if way != "rows" and not can_reseed(slots.environments[0]):  # type: ignore[attr-defined]
             return "cannot be reseeded"
         for i, point in enumerate(points):
-            here = states[np.array([i])]
-            futures = {_new_future(branching, here, point, recorded, seed=1 + number) for number in range(3)}
+            state = states[np.array([i])]
+            futures = {_new_future(branching, state, point, recorded, seed=1 + number) for number in range(3)}
             if len(futures) > 1:
                 return "random"
         return "nothing random"

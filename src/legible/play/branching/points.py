@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from legible.environments import UnfitEnvironmentError
 
 Future = Literal["same", "new"]
-"""Random numbers from a point on: those of the recorded episode, or new ones from a seed."""
+"""Random numbers from a point on: the recorded episode's, or new ones from a seed."""
 
 
 class BranchingError(UnfitEnvironmentError):

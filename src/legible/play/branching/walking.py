@@ -46,11 +46,11 @@ def walk(slots: Slots, points: Sequence[Point], visit: Visit, on_step: OnStep | 
     starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
     seeds = ordered[starts]
     first_point = np.r_[starts, len(points)]
-    last = [points[order[end - 1]] for end in first_point[1:]]
-    recorded = np.concatenate([point.actions[: point.step] for point in last])
-    first_action = np.r_[0, np.cumsum([point.step for point in last])]
+    last_points = [points[order[end - 1]] for end in first_point[1:]]
+    recorded = np.concatenate([point.actions[: point.step] for point in last_points])
+    first_action = np.r_[0, np.cumsum([point.step for point in last_points])]
     # The episode of each row (−1: none), its steps, and the next of its points.
-    episode, step, reached = np.full(slots.n, -1, np.int64), np.zeros(slots.n, np.int64), np.zeros(slots.n, np.int64)
+    episode, step, next_point = np.full(slots.n, -1, np.int64), np.zeros(slots.n, np.int64), np.zeros(slots.n, np.int64)
     actions = np.zeros((slots.n, *recorded.shape[1:]), recorded.dtype)
     started = 0
     while True:
@@ -58,32 +58,32 @@ def walk(slots: Slots, points: Sequence[Point], visit: Visit, on_step: OnStep | 
         if free.size:
             episodes = np.arange(started, started + free.size)
             slots.start(free, seeds[episodes].tolist())
-            episode[free], step[free], reached[free] = episodes, 0, first_point[episodes]
+            episode[free], step[free], next_point[free] = episodes, 0, first_point[episodes]
             started += free.size
         rows = np.flatnonzero(episode >= 0)
         if not rows.size:
             return
-        while rows.size:  # several points may be of one decision
-            rows = rows[reached[rows] < first_point[episode[rows] + 1]]
-            rows = rows[point_steps[reached[rows]] == step[rows]]
+        while rows.size:  # several points may belong to one decision
+            rows = rows[next_point[rows] < first_point[episode[rows] + 1]]
+            rows = rows[point_steps[next_point[rows]] == step[rows]]
             if rows.size:
-                numbers = order[reached[rows]]
+                numbers = order[next_point[rows]]
                 for row, number in zip(rows.tolist(), numbers.tolist(), strict=True):
                     compare(slots, row, points[number])
                 visit(rows, numbers)
-                reached[rows] += 1
+                next_point[rows] += 1
         if on_step is not None:
             on_step(step)
-        episode[reached >= first_point[episode + 1]] = -1
+        episode[next_point >= first_point[episode + 1]] = -1
         active = episode >= 0
         rows = np.flatnonzero(active)
         if rows.size:
             actions[rows] = recorded[first_action[episode[rows]] + step[rows]]
             slots.step(actions, active)
             step[rows] += 1
-            over = active & (slots.terminated | slots.truncated)
-            if over.any():
-                row = int(np.argmax(over))
+            ended_early = active & (slots.terminated | slots.truncated)
+            if ended_early.any():
+                row = int(np.argmax(ended_early))
                 raise differs(int(seeds[episode[row]]), int(step[row]), ENDED)
 
 

@@ -100,9 +100,9 @@ class Branching(ABC):
             ordered = []
             for parts in zip(*memories, strict=True):
                 kept = np.concatenate(parts, axis=1)
-                every = np.zeros((len(kept), len(points), *kept.shape[2:]), kept.dtype)
-                every[:, np.concatenate(numbers)] = kept
-                ordered.append(every)
+                by_point = np.zeros((len(kept), len(points), *kept.shape[2:]), kept.dtype)
+                by_point[:, np.concatenate(numbers)] = kept
+                ordered.append(by_point)
             states.memory = tuple(ordered)
         return states
 

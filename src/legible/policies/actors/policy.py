@@ -146,7 +146,7 @@ class ActorPolicy(SpacePolicy):
         *,
         rng: np.random.Generator | None = None,
     ) -> tuple[npt.NDArray[Any], State | None]:
-        """Return the action for an observation or the actions for a batch, as Stable-Baselines3's ``predict`` does.
+        """Return the action for an observation or the actions for a batch, like Stable-Baselines3's ``predict``.
 
         Parameters
         ----------

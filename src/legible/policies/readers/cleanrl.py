@@ -43,9 +43,9 @@ def read(path: Path, options: LoadOptions) -> Policy:
     options.refuse("a file of CleanRL", "output", "activation", "encoding", "algorithm")
     raw = path.read_bytes()
     saved = read_saved(raw, path, "the file")
-    said: Mapping[str, Any] = {}
+    arguments: Mapping[str, Any] = {}
     if isinstance(saved, dict) and "model_weights" in saved:
-        said = saved["args"] if isinstance(saved.get("args"), dict) else {}
+        arguments = saved["args"] if isinstance(saved.get("args"), dict) else {}
         saved = saved["model_weights"]
     elif isinstance(saved, tuple | list) and saved:
         saved = saved[0]  # the actor; the others are critics

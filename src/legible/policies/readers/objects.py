@@ -37,8 +37,8 @@ def read_model(model: Any, options: LoadOptions) -> Policy:
 
     what = "a model of Stable-Baselines3"
     options.refuse(what, "output", "activation", "encoding", "algorithm")
-    own = normalisation_of_model(model)
-    return normalised(policy_of_model(model), own, options, what)
+    own_statistics = normalisation_of_model(model)
+    return normalised(policy_of_model(model), own_statistics, options, what)
 
 
 def read_module(module: nn.Module, options: LoadOptions) -> Policy:
@@ -92,7 +92,10 @@ class PredictFunction:
 def with_output(
     function: Callable[..., npt.ArrayLike], options: LoadOptions, whose: str
 ) -> FunctionPolicy | ActionFunctionPolicy:
-    """Return the policy of a function with the output that the caller names, or that the action space shows."""
+    """Return the policy of a function with the output that the caller names, or that the action space shows.
+
+    `whose` names the function, or the file or object that holds it, in error messages.
+    """
     normalisation = given_normalisation(options)
     if isinstance(normalisation, Mapping):
         raise PolicyError(f"{whose} reads one array, but the normalisation statistics are for Dict observations")

@@ -99,9 +99,9 @@ def read(path: Path, options: LoadOptions) -> Policy:
             "log-probabilities, probabilities or actions",
             "output",
         )
-    asked = dataclasses.replace(options, output=output, n_features=n_features)
+    completed = dataclasses.replace(options, output=output, n_features=n_features)
     try:
-        return objects.with_output(function, asked, str(path))
+        return objects.with_output(function, completed, str(path))
     except (RuntimeError, ValueError) as error:
         raise PolicyError(f"{path}: the graph cannot be run: {str(error)[:300]}") from error
 

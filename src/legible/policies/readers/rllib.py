@@ -76,8 +76,8 @@ def read(path: Path, options: LoadOptions) -> Policy:
         with naming(path):
             policy = _policy_of(module)
             checkpoint = _checkpoint_of(module)
-            own = None if checkpoint is None else filter_in(checkpoint / FILTERS)
-            return normalised(policy, own, options, str(path))
+            own_filter = None if checkpoint is None else filter_in(checkpoint / FILTERS)
+            return normalised(policy, own_filter, options, str(path))
     except _ERRORS as error:
         raise PolicyError(f"{path}: its module cannot be read ({type(error).__name__}: {str(error)[:200]})") from error
 
@@ -167,6 +167,7 @@ class _Module:
 
 
 def _policy_of(folder: Path) -> NetworkPolicy | ActorPolicy:
+    """Return the policy of the folder of an RLlib module."""
     module = _Module(folder)
     shown, actions = module.space("observation_space"), module.space("action_space")
     if not isinstance(shown, spaces.Box):

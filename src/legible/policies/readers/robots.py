@@ -162,6 +162,7 @@ def _part_of(saved: Any, raw: bytes, path: Path, key: str) -> Tensors:
 
 
 def _read_rsl_rl(saved: Any, raw: bytes, path: Path, activation: Activation) -> tuple[Any, Normalisation | None]:
+    """Return the policy of an rsl_rl checkpoint, and its observation statistics if it has any."""
     key = "actor_state_dict" if "actor_state_dict" in saved else "model_state_dict"
     tensors = _part_of(saved, raw, path, key)
     prefix = next((each for each in ("actor.mlp", "mlp", "actor") if tensors.has(f"{each}.0.weight")), "actor")

@@ -95,8 +95,8 @@ def read_architecture(path: Path) -> Architecture:
     """Read the description of a network."""
     if not path.is_file():
         raise PolicyError(f"{path}: no such file with a description of a network")
-    said = read_toml(path, PolicyError, _MOST_BYTES)
-    layers = said.pop("layers", None)
+    document = read_toml(path, PolicyError, _MOST_BYTES)
+    layers = document.pop("layers", None)
     if not isinstance(layers, list) or not layers or not all(isinstance(each, dict) for each in layers):
         raise PolicyError(f"{path}: layers are missing: write a [[layers]] table with a name for each, in order")
     return Architecture(
@@ -104,22 +104,22 @@ def read_architecture(path: Path) -> Architecture:
             LayerDescription(**_checked(each, _OF_A_LAYER, ("name",), f"{path}: layers.{number}"))
             for number, each in enumerate(layers)
         ),
-        **_checked(said, _OF_A_NETWORK, ("output",), str(path)),
+        **_checked(document, _OF_A_NETWORK, ("output",), str(path)),
     )
 
 
 def _checked(
-    said: Mapping[str, Any], known: Mapping[str, Callable[[Any], Any]], needed: tuple[str, ...], where: str
+    table: Mapping[str, Any], known: Mapping[str, Callable[[Any], Any]], needed: tuple[str, ...], where: str
 ) -> dict[str, Any]:
     """Return the parsed entries of a table; raise an error for missing, unknown and invalid ones."""
     for name in needed:
-        if name not in said:
+        if name not in table:
             raise PolicyError(f"{where}: {name} is missing")
-    for name in said:
+    for name in table:
         if name not in known:
             raise PolicyError(f"{where}: unknown entry {name!r}.{did_you_mean(name, known)}")
     read = {}
-    for name, value in said.items():
+    for name, value in table.items():
         read[name] = known[name](value)
         if read[name] is None:
             raise PolicyError(f"{where}: {name} cannot be {str(value)[:100]!r}")
@@ -158,7 +158,9 @@ _OF_A_NETWORK: Mapping[str, Callable[[Any], Any]] = {
 }
 
 
-def policy_of_state(state: Mapping[str, torch.Tensor], said: Architecture, path: Path) -> NetworkPolicy | ActorPolicy:
+def policy_of_state(
+    state: Mapping[str, torch.Tensor], description: Architecture, path: Path
+) -> NetworkPolicy | ActorPolicy:
     """Return the policy of tensors with a description."""
     with naming(path):
         parts = [_part(Tensors(state), layer) for layer in said.layers]
@@ -166,37 +168,46 @@ def policy_of_state(state: Mapping[str, torch.Tensor], said: Architecture, path:
     if last is None or parts[-1] is not last:
         raise PolicyError(f"{path}: the last layer must be fully connected")
     dense = [part for part in parts if isinstance(part, Layer)]
-    if len(dense) == len(parts) and said.output != "actions" and said.divide_by == 1.0:
-        kind: Literal["values", "log-probabilities"] = "values" if said.output == "values" else "log-probabilities"
+    if len(dense) == len(parts) and description.output != "actions" and description.divide_by == 1.0:
+        kind: Literal["values", "log-probabilities"] = (
+            "values" if description.output == "values" else "log-probabilities"
+        )
         with naming(path):
             return NetworkPolicy(tuple(dense), kind, Plain(dense[0].n_inputs))
-    return _actor(parts, said, last.n_outputs, path)
+    return _actor(parts, description, last.n_outputs, path)
 
 
-def _actor(parts: list[Layer | nn.Module], said: Architecture, width: int, path: Path) -> ActorPolicy:
+def _actor(parts: list[Layer | nn.Module], description: Architecture, width: int, path: Path) -> ActorPolicy:
+    """Return the policy of layers, convolutions first; `width` is the number of outputs."""
     first = parts[0]
-    shape = said.observation_shape or ((first.n_inputs,) if isinstance(first, Layer) else None)
+    shape = description.observation_shape or ((first.n_inputs,) if isinstance(first, Layer) else None)
     if shape is None:
         raise PolicyError(f"{path}: observation_shape is missing; a network with convolutions needs it")
     convolutions = [part for part in parts if not isinstance(part, Layer)]
     if parts[: len(convolutions)] != convolutions:
         raise PolicyError(f"{path}: a convolution follows a fully connected layer; put convolutions first")
-    scale = [_Divide(said.divide_by)] if said.divide_by != 1.0 else []
+    scale = [_Divide(description.divide_by)] if description.divide_by != 1.0 else []
     extractor = nn.Sequential(*scale, *convolutions, Flatten())
     net = sequence(parts[len(convolutions) :])
     actions: spaces.Discrete | spaces.Box
     head: QValues | Categories | Certain
-    if said.output == "actions":
-        for bounds in (said.low, said.high):
+    if description.output == "actions":
+        for bounds in (description.low, description.high):
             if bounds is not None and len(bounds) != width:
                 raise PolicyError(f"{path}: there are {len(bounds)} bounds for the {width} numbers of an action")
-        low, high = (np.full(width, ends, np.float32) for ends in (said.low or -np.inf, said.high or np.inf))
+        low, high = (
+            np.full(width, ends, np.float32) for ends in (description.low or -np.inf, description.high or np.inf)
+        )
         actions, head = spaces.Box(low, high, (width,), np.float32), Certain(net)
     else:
         actions = spaces.Discrete(width)
-        head = QValues(net) if said.output == "values" else Categories(net, (width,), single=True)
-    pictures = spaces.Box(0, 255, shape, np.uint8) if said.divide_by != 1.0 else spaces.Box(-np.inf, np.inf, shape)
-    policy = ActorPolicy(pictures, actions, extractor, nn.Identity(), head, squashed=said.squashed, scale_images=False)
+        head = QValues(net) if description.output == "values" else Categories(net, (width,), single=True)
+    pictures = (
+        spaces.Box(0, 255, shape, np.uint8) if description.divide_by != 1.0 else spaces.Box(-np.inf, np.inf, shape)
+    )
+    policy = ActorPolicy(
+        pictures, actions, extractor, nn.Identity(), head, squashed=description.squashed, scale_images=False
+    )
     try:
         policy.try_once()
     except RuntimeError as error:

@@ -20,9 +20,9 @@ from legible.policies.torch_file import read_state
 from legible.policies.unpacking import check_member, parse_json
 
 SUPPORTED = (
-    "policies of DQN, QRDQN, PPO, A2C, TRPO, SAC, TD3, DDPG, TQC, CrossQ, ARS, MaskablePPO and RecurrentPPO of the "
-    "classes that Stable-Baselines3 and sb3-contrib bring, with observations and actions that are Box, Discrete, "
-    "MultiDiscrete or MultiBinary, and Dict observations"
+    "the built-in policy classes of Stable-Baselines3 and sb3-contrib for DQN, QRDQN, PPO, A2C, TRPO, SAC, TD3, DDPG, "
+    "TQC, CrossQ, ARS, MaskablePPO and RecurrentPPO, with observations that are Box, Discrete, MultiDiscrete, "
+    "MultiBinary or Dict, and actions that are Box, Discrete, MultiDiscrete or MultiBinary"
 )
 """Description of the policies that can be read without running code."""
 

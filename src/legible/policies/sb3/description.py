@@ -29,7 +29,7 @@ Between = Activation | Literal["prelu"]
 """Activation between the layers; PReLU has its slope among the tensors."""
 
 Design = Literal["values", "actor-critic", "squashed actor", "plain actor"]
-"""Design of an algorithm's network: Q-values, actor and critic, the actor of SAC, or that of TD3."""
+"""Design of an algorithm's network: Q-values, actor and critic, the actor of SAC, or the actor of TD3."""
 
 DESIGNS: Mapping[Algorithm, Design] = {
     "DQN": "values",
@@ -107,16 +107,16 @@ _PARTIAL_TEXT = re.compile(r"functools\.partial\(<class 'torch\.nn\.modules\.act
 _FUNCTION_TEXT = re.compile(r"<function ([\w.<>]+)\.__init__ at 0x[0-9a-fA-F]+>")
 
 
-def checked_algorithm(said: str | None) -> Algorithm | None:
+def checked_algorithm(given: str | None) -> Algorithm | None:
     """Return the algorithm for a name in any spelling, or raise an error that lists the algorithms."""
-    if said is None:
+    if given is None:
         return None
-    plain = said.upper().replace("-", "").replace("_", "")
+    plain = given.upper().replace("-", "").replace("_", "")
     for name in ALGORITHMS:
         if name.upper() == plain:
             return name
     raise PolicyError(
-        f"unknown algorithm {said!r}.{did_you_mean(plain, ALGORITHMS)} "
+        f"unknown algorithm {given!r}.{did_you_mean(plain, ALGORITHMS)} "
         f"Policies of {', '.join(ALGORITHMS)} can be loaded"
     )
 
@@ -132,15 +132,15 @@ def trained_normalised(contents: Contents) -> bool | None:
     return contents.data.get("_last_original_obs") is not None
 
 
-def algorithm_of(contents: Contents, said: Algorithm | None, *, any_policy_class: bool = False) -> Algorithm:
+def algorithm_of(contents: Contents, given: Algorithm | None, *, any_policy_class: bool = False) -> Algorithm:
     """Return the algorithm that wrote a zip, from its policy class and settings.
 
     Parameters
     ----------
     contents
         The readable part of the zip.
-    said
-        The caller's answer, None without one.
+    given
+        The algorithm that the caller names, if any.
     any_policy_class
         Whether to accept policy classes that cannot be rebuilt from tensors alone; the trusted loader can.
     """
@@ -149,11 +149,11 @@ def algorithm_of(contents: Contents, said: Algorithm | None, *, any_policy_class
     if family and written is not None and DESIGNS[written] != DESIGNS[family[0]]:
         contents.refuse(f"its settings are those of {written}, but its policy class belongs to {' or '.join(family)}")
     candidates = family if len(family) == 1 or written is None else (written,)
-    if said is not None and candidates and said not in candidates:
+    if given is not None and candidates and given not in candidates:
         named = " or ".join(candidates)
-        raise PolicyError(f"{contents.path}: the algorithm {said!r} was given, but the file says that it is {named}")
-    if said is not None:
-        return said
+        raise PolicyError(f"{contents.path}: the algorithm {given!r} was given, but the file says that it is {named}")
+    if given is not None:
+        return given
     if len(candidates) != 1:
         raise UnclearPolicyError(
             f"{contents.path}: cannot read which algorithm it was trained with. Give the algorithm, such as PPO",
@@ -217,7 +217,7 @@ def uses_sde(contents: Contents, options: Mapping[str, Any]) -> bool:
 
 
 def activation_of(
-    contents: Contents, options: Mapping[str, Any], algorithm: Algorithm, said: Activation | None
+    contents: Contents, options: Mapping[str, Any], algorithm: Algorithm, given: Activation | None
 ) -> Between:
     """Return the activation function between the layers."""
     written: Between | None
@@ -228,13 +228,13 @@ def activation_of(
     else:
         written = _activation_in_text(str(options["activation_fn"]))
     if written is None:
-        if said is not None:
-            return said
+        if given is not None:
+            return given
         shown = f" (it is written as {options['activation_fn']!r})" if "activation_fn" in options else ""
         contents.ask(f"cannot read the activation function{shown}", "activation", "relu")
-    if said is not None and said != written:
+    if given is not None and given != written:
         raise PolicyError(
-            f"{contents.path}: the activation {str(said)!r} was given, but the file says that it is {str(written)!r}"
+            f"{contents.path}: the activation {str(given)!r} was given, but the file says that it is {str(written)!r}"
         )
     return written
 

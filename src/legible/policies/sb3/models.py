@@ -69,8 +69,8 @@ def policy_of_model(model: Sb3Model) -> NetworkPolicy | FunctionPolicy | ModelPo
     layers = None if head is None else _plain_layers(policy, head)
     encoding = _encoding_of(policy.observation_space)
     if head is None or (layers is None and encoding is None) or is_image_space(policy.observation_space):
-        own = _copied(policy)
-        return ModelPolicy(own, _head_of(own))
+        copied = _copied(policy)
+        return ModelPolicy(copied, _head_of(copied))
     if layers is None or encoding is None:
         space = policy.observation_space
         if not isinstance(space, spaces.Box):
@@ -225,8 +225,8 @@ def _copied(policy: BasePolicy) -> BasePolicy:
         return copy.deepcopy(policy).eval()
     except RuntimeError:
         # PyTorch pickles the noise of gSDE but cannot copy it, because it is no leaf of a graph.
-        own: BasePolicy = pickle.loads(pickle.dumps(policy))
-        return own.eval()
+        copied: BasePolicy = pickle.loads(pickle.dumps(policy))
+        return copied.eval()
 
 
 @dataclass(frozen=True)

@@ -34,19 +34,19 @@ _NUMBER = re.compile(r"[-+]?(?:inf|\d+\.?\d*(?:e[-+]?\d+)?)")
 _TYPES = frozenset({"float16", "float32", "float64", "uint8", "int8", "uint16", "int16", "int32", "int64", "bool"})
 
 
-def n_actions_of(contents: Contents, said: int | None) -> int:
+def n_actions_of(contents: Contents, given: int | None) -> int:
     """Return the number of discrete actions."""
     if contents.data.get("action_space") is None:
-        if said is None:
+        if given is None:
             contents.ask("cannot read its action space", "n_actions", "5 if it has five discrete actions")
-        return said
+        return given
     space = contents.text_of("action_space")
     if _whole_number(space.get("start", 0)) != 0:
         contents.refuse(f"its actions are numbered from {space.get('start')}, not from 0")
     written = _whole_number(space.get("n"))
-    if written is not None and said is not None and written != said:
-        raise PolicyError(f"{contents.path}: it has {written} actions, but {said} are required")
-    answer = said if written is None else written
+    if written is not None and given is not None and written != given:
+        raise PolicyError(f"{contents.path}: it has {written} actions, but {given} are required")
+    answer = given if written is None else written
     if answer is None:
         contents.ask("cannot read how many actions it has", "n_actions", "5")
     if answer < 1:
@@ -54,19 +54,19 @@ def n_actions_of(contents: Contents, said: int | None) -> int:
     return answer
 
 
-def encoding_of(contents: Contents, said: Encoding | None) -> Encoding:
+def encoding_of(contents: Contents, given: Encoding | None) -> Encoding:
     """Return the encoding of flat observations."""
     written = _encoding_in_space(contents)
     if written is None:
-        if said is None:
+        if given is None:
             contents.ask(
                 "cannot read its observation space",
                 "encoding",
                 "Plain(69), or OneHot((3, 4)) for MultiDiscrete([3, 4])",
             )
-        return said
-    if said is not None and said != written:
-        raise PolicyError(f"{contents.path}: the encoding {said} was given, but the file says that it is {written}")
+        return given
+    if given is not None and given != written:
+        raise PolicyError(f"{contents.path}: the encoding {given} was given, but the file says that it is {written}")
     return written
 
 
@@ -112,6 +112,7 @@ def space_of(contents: Contents, key: Literal["observation_space", "action_space
 
 
 def _encoding_in_space(contents: Contents) -> Encoding | None:
+    """Return the encoding that the observation space of a zip implies; None if the space cannot be read."""
     if contents.data.get("observation_space") is None:
         return None
     space = contents.text_of("observation_space")
@@ -189,18 +190,18 @@ def _class_of(record: Any) -> str | None:
 def space_of_record(record: Any) -> Space | None:
     """Return the space that a record of `read_pickle` stands for, None for a Dict and for other records."""
     name = _class_of(record)
-    said = {} if name is None else record.attributes()
+    attributes = {} if name is None else record.attributes()
     if name == "Box":
-        low, high, dtype = array_of(said["low"]), array_of(said["high"]), dtype_of(said["dtype"])
+        low, high, dtype = array_of(attributes["low"]), array_of(attributes["high"]), dtype_of(attributes["dtype"])
         if low.size <= _MOST_NUMBERS:
             return spaces.Box(low.astype(dtype), high.astype(dtype), low.shape, dtype.type)
     elif name == "Discrete":
-        return spaces.Discrete(int(array_of(said["n"])), start=int(array_of(said.get("start", 0))))
+        return spaces.Discrete(int(array_of(attributes["n"])), start=int(array_of(attributes.get("start", 0))))
     elif name == "MultiDiscrete":
-        start = None if said.get("start") is None else array_of(said["start"]).astype(np.int64)
-        return spaces.MultiDiscrete(array_of(said["nvec"]).astype(np.int64), start=start)
+        start = None if attributes.get("start") is None else array_of(attributes["start"]).astype(np.int64)
+        return spaces.MultiDiscrete(array_of(attributes["nvec"]).astype(np.int64), start=start)
     elif name == "MultiBinary":
-        n = array_of(said["n"])
+        n = array_of(attributes["n"])
         return spaces.MultiBinary(int(n) if n.ndim == 0 else n.tolist())
     return None
 

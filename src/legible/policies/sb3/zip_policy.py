@@ -230,8 +230,8 @@ class _Builder:
             head = QValues(sequence(layers))
         elif design == "actor-critic":
             tensors.drop("mlp_extractor.value_net.", "value_net.", "vf_features_extractor.", "lstm_critic.", "critic.")
-            own = "pi_features_extractor" if tensors.any_of("pi_features_extractor.") else "features_extractor"
-            extractor = self.extractor(own, observation_space)
+            prefix = "pi_features_extractor" if tensors.any_of("pi_features_extractor.") else "features_extractor"
+            extractor = self.extractor(prefix, observation_space)
             tensors.drop("features_extractor.")
             memory = self.memory() if algorithm == "RecurrentPPO" else None
             body = sequence(self.actor_layers())

@@ -95,19 +95,23 @@ def check_relations(
         if number is not None and number < 1:
             raise LegibleError(f"{name} must be at least 1, got {number}.")
     environment = as_environment(environment)
-    own = isinstance(environment, EnvironmentSpec)
+    is_made_here = isinstance(environment, EnvironmentSpec)
     env = environment.make() if isinstance(environment, EnvironmentSpec) else environment
     try:
         # Any regions of continuous actions serve to map actions.
         named = cut_choices(feature_space_of(env, space))
         for relation in relations:
-            used = [i for fr in relation.features for i in (fr.feature, fr.image_feature)] + [*relation.unmapped]
-            for what, count, last in (
-                ("features", len(named), max(used, default=0)),
+            feature_numbers = [i for pair in relation.features for i in (pair.feature, pair.image_feature)] + [
+                *relation.unmapped
+            ]
+            for what, count, largest in (
+                ("features", len(named), max(feature_numbers, default=0)),
                 ("actions", len(named.actions), max(relation.action, relation.image_action)),
             ):
-                if last >= count:
-                    raise RelationError(f"relation {relation.name!r} needs {what} up to {last}, but there are {count}.")
+                if largest >= count:
+                    raise RelationError(
+                        f"relation {relation.name!r} needs {what} up to {largest}, but there are {count}."
+                    )
         # Derived features follow from the others, and cannot be set.
         features, relations = named.own, [relation.of_first(named.n_own) for relation in relations]
         inputs = CheckInputs(env, features, episodes, states, seed, on_progress)
@@ -122,7 +126,7 @@ def check_relations(
                     answers.append(inconclusive_check(relation, features, checker.method, 0, note))
                 inputs.report(len(answers) / len(relations), "comparing")
     finally:
-        if own:
+        if is_made_here:
             env.close()
     return answers
 

@@ -74,7 +74,7 @@ class Counterexample:
         cause: str = OTHER,
     ) -> Counterexample:
         """Return the counterexample for an observation and its differences."""
-        # The features that differ, and those that they come from.
+        # The features that differ, and the features that the relation maps to them.
         named = {difference.what for difference in differences}
         images = {i for i, name in enumerate(space.names) if name in named}
         source = {fr.image_feature: fr.feature for fr in relation.features}

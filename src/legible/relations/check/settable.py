@@ -1,7 +1,7 @@
 """Exact checks: environments whose state can be set, and environments with a table of transitions.
 
 - `settable_checker`: the exact checker for an environment, if there is one.
-- `StateChecker`: sets states with the `StateSetter` of the environment's class in `STATE_SETTERS`, or with that of
+- `StateChecker`: sets states with the `StateSetter` of the environment's class in `STATE_SETTERS`, or with its
   `own_state_setter`.
 - `TableChecker`: compares the distributions of the table.
 """
@@ -237,17 +237,19 @@ class StateChecker:
             note = f"{percent(without)} of the states have an image that is no observation of this environment"
             return inconclusive_check(relation, space, self.method, int(defined.sum()), note)
         here = here[defined]
-        there = self.step(images[defined], image_actions[defined], space.action_names[relation.image_action])
-        after = expected_observations(relation, here[:, :-2].astype(np.float32), there[:, :-2].astype(np.float32))
+        image_results = self.step(images[defined], image_actions[defined], space.action_names[relation.image_action])
+        after = expected_observations(
+            relation, here[:, :-2].astype(np.float32), image_results[:, :-2].astype(np.float32)
+        )
         expected = np.column_stack([after, here[:, -2:]])
         compared = np.hstack([mapped, [True, True]])
-        apart = (np.abs(expected - there) > _ROUNDING * np.maximum(1.0, np.abs(expected))) & compared
+        apart = (np.abs(expected - image_results) > _ROUNDING * np.maximum(1.0, np.abs(expected))) & compared
         columns = [*((name, AFTER_STEP) for name in space.names), ("reward", "of the step"), ("end", "of the episode")]
         comparison = StateComparison(
             observations=self.observations[defined],
             columns=columns,
             expected=expected,
-            found=there,
+            found=image_results,
             compared=compared,
             differs=apart,
             causes=np.where(apart.any(axis=1), OTHER, AGREES).astype(object),
@@ -363,8 +365,8 @@ class TableChecker:
             (self._outcomes(int(s), relation.action, relation), self._outcomes(int(t), relation.image_action))
             for s, t in zip(observations[defined, 0], images[defined, 0], strict=True)
         ]
-        apart = np.array([sum(abs(one.get(k, 0) - two.get(k, 0)) for k in one | two) / 2 for one, two in pairs])
-        differs = apart > 1e-9
+        distances = np.array([sum(abs(one.get(k, 0) - two.get(k, 0)) for k in one | two) / 2 for one, two in pairs])
+        differs = distances > 1e-9
         verdict: CheckVerdict = "holds" if not differs.any() else "does not hold"
         if 0 < differs.mean() <= 0.1:
             verdict = "holds approximately"
@@ -376,11 +378,11 @@ class TableChecker:
             states=len(pairs),
             agreement=float(1 - differs.mean()),
             causes={OTHER: float(differs.mean())} if differs.any() else {},
-            deviation=float(apart.max()),
+            deviation=float(distances.max()),
             deviation_of="probability" if differs.any() else "",
             verdict=verdict,
             note="" if defined.all() else f"{percent(1 - float(defined.mean()))} of the states have no image",
-            counterexample=self._counterexample(relation, observations[defined], pairs, apart)
+            counterexample=self._counterexample(relation, observations[defined], pairs, distances)
             if differs.any()
             else None,
         )

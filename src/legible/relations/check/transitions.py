@@ -177,19 +177,23 @@ class TransitionChecker:
         if model is None or len(rows) < FEWEST_STATES:
             note = f"too few transitions; {self._episodes_needed(FEWEST_STATES / max(1, len(rows)))}"
             return inconclusive_check(relation, space, self.method, len(rows), note)
-        same = data.rewards[rows], data.ended[rows], mapped
-        results = _results(images[rows], images_after[rows], *same)
-        unmapped = _results(data.observations[rows], data.after[rows], *same)
+        unchanged_parts = data.rewards[rows], data.ended[rows], mapped
+        results = _results(images[rows], images_after[rows], *unchanged_parts)
+        unmapped = _results(data.observations[rows], data.after[rows], *unchanged_parts)
         situations = self._situations(images, image_actions, mapped)[rows]
-        alike = self._takes(relation.image_action)
+        takes_image_action = self._takes(relation.image_action)
         inputs = self.inputs
-        evidence = model.compare(situations, results, data.episodes[rows], alike, inputs.seed, inputs.tests)
-        blind = False
+        evidence = model.compare(
+            situations, results, data.episodes[rows], takes_image_action, inputs.seed, inputs.tests
+        )
+        is_blind = False
         if evidence.verdict == "holds" and not np.array_equal(results, unmapped):
             # Test the power: would a relation that does not map the results be rejected?
-            forgetful = model.compare(situations, unmapped, data.episodes[rows], alike, self.inputs.seed)
-            blind = forgetful.low.max() <= 0
-        return self._answer(relation, mapped, rows, evidence, results, model, blind)
+            unmapped_evidence = model.compare(
+                situations, unmapped, data.episodes[rows], takes_image_action, self.inputs.seed
+            )
+            is_blind = unmapped_evidence.low.max() <= 0
+        return self._answer(relation, mapped, rows, evidence, results, model, is_blind)
 
     def _episodes_needed(self, times: float) -> str:
         """Return the advice to play `times` as many episodes, with a margin of 20 %."""
@@ -237,6 +241,7 @@ class TransitionChecker:
         model: _TransitionModel,
         blind: bool,
     ) -> RelationCheck:
+        """Return the result of a check with its evidence; `blind` checks could not have rejected any relation."""
         space = self.inputs.space
         names = [*(space.names[i] for i in np.flatnonzero(mapped)), "reward", "end"]
         covered = percent(float(evidence.covered.mean()))

@@ -117,12 +117,16 @@ def usual_offsets(sample: Sample, signed: SignedMap) -> tuple[float, ...]:
 
 
 def fit_offsets(checker: StateChecker, sample: Sample, candidate: Candidate, rng: np.random.Generator) -> Candidate:
-    """Return the candidate with the offsets for which steps of images agree best; one feature after the other."""
+    """Return the candidate with fitted offsets, one feature after the other.
+
+    An offset is best if stepping from the images of states gives most nearly the images of the next states. A grid
+    search finds an interval, which a golden-section search then narrows.
+    """
     signs, images = candidate.map.signs, candidate.map.images
     chosen = rng.permutation(len(sample.rewards))[:FITTED_STATES]
     scale = np.maximum((sample.after - sample.observations).std(axis=0), 1e-9)
     low, high = sample.observations.min(axis=0), sample.observations.max(axis=0)
-    # Values that lie about 0 have their centre there.
+    # An offset of 0 stays: these values are mirrored about 0.
     pairs = {min(i, images[i]) for i in range(len(images)) if signs[i] < 0 and candidate.offsets[i] != 0.0}
 
     def disagreement(trial: Candidate) -> float:

@@ -116,11 +116,10 @@ class DiscoveredRelation:
         exact = worst.method.startswith("exact")
         size = f" by up to {number(worst.deviation)} ({worst.deviation_of})" if worst.deviation_of else ""
         if self.verdict == "approximate" and exact:
-            apart = percent(1 - min(check.agreement for check in self.checks))
+            differing_share = percent(1 - min(check.agreement for check in self.checks))
             slight = next((part for part in worst.note.split("; ") if part.startswith("deviations are slight")), "")
-            return (
-                f"Approximate: up to {apart} of {n} held-out transitions disagree{f'; {slight}' if slight else size}."
-            )
+            extent = f"; {slight}" if slight else size
+            return f"Approximate: up to {differing_share} of {n} held-out transitions disagree{extent}."
         if self.verdict == "approximate":
             return (
                 f"Approximate: images are predicted nearly as well as {n} held-out transitions; the excess error is "
@@ -163,7 +162,7 @@ class Discovery:
     space
         Features and actions that the relations are about.
     found, rejected
-        Relations that hold, exactly or approximately, and those that passed the screening but failed the proof.
+        Relations that hold, exactly or approximately, and relations that passed the screening but failed the proof.
     screened
         Number of proposals that were screened.
     steps, seconds
@@ -234,7 +233,7 @@ def discover_relations(
     space
         Names of features and actions; by default those of `legible.environments.resolve_names`.
     steps, minutes
-        Budget. Proposals that time leaves no room for are not proven.
+        Budget. Proposals for which no time is left are not proven.
     seed
         Random seed; the same seed gives the same relations unless time runs out.
     on_progress
@@ -247,7 +246,7 @@ def discover_relations(
         )
     started = time.monotonic()
     environment = as_environment(environment)
-    own = isinstance(environment, EnvironmentSpec)
+    is_made_here = isinstance(environment, EnvironmentSpec)
     env = environment.make() if isinstance(environment, EnvironmentSpec) else environment
     try:
         named = cut_choices(feature_space_of(env, space)).own
@@ -263,6 +262,7 @@ def discover_relations(
         inputs.report(0.05, "playing")
         sample = draw_sample(inputs, setter, min(round(PROPOSING * steps), MOST_PROPOSING))
         deadline = started + 60 * minutes
+        # Of every minute, 25 seconds are for proposals, the rest for proofs.
         maps = propose(sample, named, deadline=started + 25 * minutes, on_progress=on_progress)
         prover = Prover(inputs, sample, steps, deadline)
         found, rejected = prover.prove(prover.screen_all(maps))
@@ -271,7 +271,7 @@ def discover_relations(
         complete = time.monotonic() < deadline
         return Discovery(name, named, found, rejected, prover.screened, prover.steps, seconds, complete)
     finally:
-        if own:
+        if is_made_here:
             env.close()
 
 
@@ -298,7 +298,7 @@ def propose(
 
 
 class Prover:
-    """Screens maps on the seeds of the sample, and proves those that pass on seeds of their own."""
+    """Screens maps on the seeds of the sample, and proves the maps that pass on separate seeds."""
 
     def __init__(self, inputs: CheckInputs, sample: Sample, steps: int, deadline: float) -> None:
         self.inputs, self.sample, self.deadline = inputs, sample, deadline
@@ -331,14 +331,14 @@ class Prover:
     def prove(
         self, passed: Sequence[Candidate]
     ) -> tuple[tuple[DiscoveredRelation, ...], tuple[DiscoveredRelation, ...]]:
-        """Return the relations that hold on seeds of their own, and those that do not."""
+        """Return the relations that hold on separate seeds, and the relations that do not."""
         if not passed:
             return (), ()
         length = max(len(self.sample.rewards) / max(len(self.sample.starts), 1), 1.0)
         inputs = replace(self.inputs, first=self.inputs.first + STAGE_EPISODES // 2, tests=max(self.screened, 1))
         if isinstance(self._screener, TransitionChecker):
-            left = max(self.budget - self.steps, 2000)
-            inputs = replace(inputs, episodes=max(20, min(400, math.floor(0.9 * left / length))))
+            steps_left = max(self.budget - self.steps, 2000)
+            inputs = replace(inputs, episodes=max(20, min(400, math.floor(0.9 * steps_left / length))))
             self.steps += round(length * (inputs.episodes or 0))
         checker = choose_checker(inputs)
         found: list[DiscoveredRelation] = []
@@ -349,8 +349,8 @@ class Prover:
             self.inputs.report(0.75 + 0.25 * place / len(passed), "proving")
             if candidate.map in close([entry.candidate.map for entry in found]):
                 continue
-            used = [entry.name for entry in (*found, *rejected)]
-            name, words = name_candidate(candidate, self.inputs.space, used)
+            used_names = [entry.name for entry in (*found, *rejected)]
+            name, words = name_candidate(candidate, self.inputs.space, used_names)
             relations = candidate.relations(self.inputs.space, name, words)
             checks = self._check(checker, relations)
             entry = DiscoveredRelation(
@@ -370,7 +370,10 @@ class Prover:
         return tuple(found), tuple(rejected)
 
     def screen(self, signed: SignedMap) -> Candidate | None:
-        """Return the candidate of a map that passes the check, with offsets and ignored features, or None."""
+        """Return the candidate of a map that passes the check; None if there is none.
+
+        Offsets are fitted if the usual ones fail. Then the feature that fails most often is ignored, one after another.
+        """
         space = self.inputs.space
         candidate = Candidate(signed, usual_offsets(self.sample, signed))
         self.screened += 1

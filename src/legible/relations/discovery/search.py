@@ -48,7 +48,7 @@ class Matcher:
         self.structure, self.size = structure, len(structure.allowed)
 
     def _matrices(self, actions: NDArray[np.int64]) -> tuple[Values, Values]:
-        """Return the matrices of one half of the data, and those of the other that they must become."""
+        """Return the matrices of one half of the data, and the matrices of the other half that they must become."""
         here, there = [], []
         for part in self.structure.matrices:
             one, other = part.clear
@@ -76,7 +76,7 @@ class Matcher:
     def complete(
         self, actions: NDArray[np.int64], forced: dict[int, tuple[int, int]]
     ) -> tuple[NDArray[np.int64], Values] | None:
-        """Return images and signs of nodes, given those of some nodes; None if that is impossible."""
+        """Return images and signs of all nodes, given the images and signs of some; None if that is impossible."""
         here, there = self._matrices(actions)
         plus, minus = self.attributes(actions)
         allowed = self.structure.allowed.copy(), self.structure.opposite.copy()
@@ -85,7 +85,7 @@ class Matcher:
                 keep = part[i, j] and sign == its_sign
                 part[i], part[:, j] = False, False
                 part[i, j] = keep
-        g = np.zeros((self.size, self.size))
+        g = np.zeros((self.size, self.size))  # the map: g[i, j] is the sign if node i maps to j, else 0
         for i, (j, sign) in forced.items():
             g[i, j] = sign
         open_nodes = np.array([i for i in range(self.size) if i not in forced])
@@ -122,13 +122,16 @@ class Matcher:
     def grow(
         self, actions: NDArray[np.int64], forced: dict[int, tuple[int, int]]
     ) -> tuple[NDArray[np.int64], Values] | None:
-        """Return images and signs of nodes, of which only those move that fit the moved ones much better elsewhere."""
+        """Return images and signs of nodes. A node keeps its place unless another fits the moved nodes much better.
+
+        `forced` are images and signs of some nodes. The result is None if no completion is allowed.
+        """
         here, there = self._matrices(actions)
         plus, minus = self.attributes(actions)
         equal, opposite = self.structure.allowed.copy(), self.structure.opposite.copy()
         energy = (here**2).sum(axis=(0, 1)) + (here**2).sum(axis=(0, 2))
-        g = np.zeros((self.size, self.size))
-        waiting: list[int] = []
+        g = np.zeros((self.size, self.size))  # the map: g[i, j] is the sign if node i maps to j, else 0
+        waiting: list[int] = []  # nodes that must move, because another node maps to them
         forced_pairs = list(forced.items())
         while True:
             if forced_pairs:

@@ -89,6 +89,7 @@ class Structure:
         n_features = sample.observations.shape[1]
         spread = inputs.std(axis=0)
         active = spread > 1e-7 * np.maximum(1.0, np.abs(inputs).max(axis=0))
+        # z are standardised inputs; y are standardised changes of features, rewards and ends.
         z = np.where(active, (inputs - inputs.mean(axis=0)) / np.where(active, spread, 1.0), 0.0)
         outputs = np.column_stack([sample.after - sample.observations, sample.rewards, sample.ended])
         y = _standard(outputs)

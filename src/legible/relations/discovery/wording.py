@@ -24,6 +24,7 @@ def name_candidate(candidate: Candidate, space: FeatureSpace, used: Sequence[str
 
 
 def _describe(candidate: Candidate, space: FeatureSpace) -> tuple[str, str]:
+    """Return a name for a candidate, and the related situation in words."""
     signed = candidate.map
     parts = space.action_names if space.is_discrete else tuple(group.name for group in space.groups)
     moved = [i for i in signed.changes if i not in candidate.ignored]

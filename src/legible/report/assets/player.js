@@ -246,8 +246,8 @@ export class Player {
   build() {
     const replay = this.replay, layout = replay.layout;
     const about = make("p", { class: "about" }, `Seed ${replay.seed}, ${replay.why}. `);
-    if (!this.single && replay.parting < this.last)
-      about.append(replay.parting ? `Both are equal up to step ${this.first + replay.parting}.` : "They differ from the first step.");
+    if (!this.single && replay.branches_at < this.last)
+      about.append(replay.branches_at ? `Both are equal up to step ${this.first + replay.branches_at}.` : "They differ from the first step.");
     if (layout.note) about.append(` ${layout.note}`);
     const shape = layout.width / layout.height;
     const sides = make("div", { class: this.single ? "sides wide one" : shape > 4 ? "sides wide long" : shape > 1.6 ? "sides wide" : "sides" });
@@ -273,8 +273,8 @@ export class Player {
     this.heads = this.replay.sides.map((side, i) => {
       const track = make("div", { class: `track ${i ? "guided" : "alone would"}`, onclick: (event) => this.seek(event, track, side) });
       track.append(make("span", { class: "life", style: `width:${100 * side.actions.length / this.last}%` }));
-      if (!this.single && this.replay.parting < this.last)
-        track.append(make("span", { class: "part", style: `left:${100 * this.replay.parting / this.last}%` }));
+      if (!this.single && this.replay.branches_at < this.last)
+        track.append(make("span", { class: "part", style: `left:${100 * this.replay.branches_at / this.last}%` }));
       for (const [from, to] of this.stretches(side.marks.map((mark) => mark[0])))
         track.append(make("span", { class: "m", style: `left:${100 * from / this.last}%;width:${100 * (to - from) / this.last}%` }));
       const head = make("span", { class: "at" });
