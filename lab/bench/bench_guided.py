@@ -37,10 +37,10 @@ PLAYED = {
 
 def some_rules(policy: Policy) -> RuleSet:
     """Return eight rules that trigger often and block an action."""
-    rng = np.random.default_rng(0)
+    rng, n_features = np.random.default_rng(0), policy.n_features or 0
     rules = []
     for number in range(8):
-        features = sorted(rng.choice(policy.n_features, 3, replace=False).tolist())
+        features = sorted(rng.choice(n_features, 3, replace=False).tolist())
         conditions = tuple(Condition(feature, -np.inf, 0.5) for feature in features)
         rules.append(Rule("-", number % policy.n_actions, conditions))
     return RuleSet(tuple(rules))
@@ -48,7 +48,7 @@ def some_rules(policy: Policy) -> RuleSet:
 
 def network_seconds(policy: Policy, states: int) -> float:
     """Return the processor seconds of the network alone, in batches of the size of the play."""
-    rows = np.random.default_rng(0).random((BATCH, policy.n_features), np.float32)
+    rows = np.random.default_rng(0).random((BATCH, policy.n_features or 0), np.float32)
     with one_thread():
         for _ in range(20):
             policy.scores(rows)

@@ -78,15 +78,7 @@ def compare(
             where = choice.environment(env)
         if len(policies) < (1 if against else 2):
             raise LegibleError("give ENV and at least two policies: legible compare CartPole-v1 old.zip new.zip.")
-        chosen: list[Any] = []
-        for word in policies:
-            if Path(word, "study.json").is_file():
-                chosen.append(open_study(Path(word), trust=choice.trust))
-            else:
-                # Only policies that are code need an output and a fallback.
-                unfit = () if names_code(word) else ("output", "fallback")
-                options = {name: value for name, value in options_of_policy(vars(choice)).items() if name not in unfit}
-                chosen.append(load_typed_policy(where, word, options, trust=choice.trust))
+        chosen = [_open_or_load(choice, where, word) for word in policies]
         shared: dict[str, Any] = {
             "names": name or policies,
             "episodes": episodes,
@@ -116,6 +108,16 @@ def compare(
     print_comparison(found)
     if html is not None:
         say(f"Report: {html}")
+
+
+def _open_or_load(choice: PlayChoice, where: Any, word: str) -> Any:
+    """Return the study of a folder, or the policy of a file or name."""
+    if Path(word, "study.json").is_file():
+        return open_study(Path(word), trust=choice.trust)
+    # Only policies that are code need an output and a fallback.
+    unfit = () if names_code(word) else ("output", "fallback")
+    options = {name: value for name, value in options_of_policy(vars(choice)).items() if name not in unfit}
+    return load_typed_policy(where, word, options, trust=choice.trust)
 
 
 def _play_against(where: Any, policies: list[Any], opponents: tuple[str, ...], options: dict[str, Any]) -> CrossPlay:

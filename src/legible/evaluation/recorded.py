@@ -361,10 +361,10 @@ class EpisodeRecord:
             part = self._part(i)
             if not part.states.shape[1]:
                 return None
-            mine = np.flatnonzero(units == i)
-            known = steps[mine]
-            begins = part.starts[places[mine] - self._begin(i)]
-            rows = begins + known
+            in_unit = np.flatnonzero(units == i)
+            recorded_steps = steps[in_unit]
+            begins = part.starts[places[in_unit] - self._begin(i)]
+            rows = begins + recorded_steps
             # Summed one after the other, as in play, so that the bits are the same.
             returns, costs = (
                 np.array([float(np.cumsum(c[a:b])[-1]) if b > a else 0.0 for a, b in zip(begins, rows, strict=True)])

@@ -87,7 +87,7 @@ def _replay(study: Study, mode: FailureMode) -> dict[str, Any] | None:
         "layout": scene.layout,
         "actions": words.words,
         "rules": [],
-        "parting": mode.step,
+        "branches_at": mode.step,
         "traces": feature_traces([recording], mode.conditions, space),
         "bands": [{"name": "mode holds", "spans": _spans(changes, len(recording.actions))}],
         "sides": [side],

@@ -83,7 +83,7 @@ def gather_mistakes(study: Study, first: int, room: int) -> MistakeSection | Non
     seen = study.decisions
     most = MOST_CARDS if is_drawn_from_state(study.environment) else MOST_PICTURE_CARDS
     groups = similar_mistakes(found.listed, seen)[:MOST_CARDS]
-    shown = _replays(study, [group[0] for group in groups[:most]], room // (2 * most))
+    replays = _replays(study, [group[0] for group in groups[:most]], room // (2 * most))
     ledgers = dict(zip(found.listed, study.mistake_ledgers, strict=False))
     cards: list[MistakeCard] = []
     kept: list[Any] = []
@@ -140,8 +140,8 @@ def _replays(study: Study, mistakes: Sequence[Mistake], picture_budget: int) -> 
             "rules": [],
             "names": [f"It {third_person(did)}", f"Better: {better}"],
             "first": max(0, mistake.step - STEPS_BEFORE),
-            "parting": min(mistake.step, STEPS_BEFORE),
-            "traces": _traces(seen, mistake, pair, chosen),
+            "branches_at": min(mistake.step, STEPS_BEFORE),
+            "traces": _traces(seen, mistake, pair, unusual),
             "sides": sides,
         }
         made.append(None if None in sides else replay)

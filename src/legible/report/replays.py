@@ -193,7 +193,7 @@ def _make_replay(
         "actions": words.words,
     }
     if rules is None:
-        return {**shown, "rules": [], "parting": 0, "sides": sides}
+        return {**shown, "rules": [], "branches_at": 0, "sides": sides}
     return {**shown, **_with_rules(pair, marks, sides, rules, space)}
 
 
@@ -299,7 +299,7 @@ def _with_rules(
         "rules": [describe_rule(rules.rules[rule], space, "advice") for rule in used],
         "texts": [rules.rules[rule].text(space) for rule in used],
         "parts": [{"does": does, "when": [words for words, _ in when]} for does, when in parts],
-        "parting": int(apart[0]) if apart.size else shared,
+        "branches_at": int(differing_steps[0]) if differing_steps.size else shared,
         "traces": [
             *feature_traces(pair, [one for rule in used for one in rules.rules[rule].conditions], space),
             *_action_traces(pair, marks, space),

@@ -312,7 +312,7 @@ def branch(desk: Desk, body: Mapping[str, Any]) -> dict[str, Any]:
             "names": [f"As played: it {third_person(did)}", f"What if: {space.actions[fork.choice].label}"],
             "tracks": ["as played", "what if"],
             "first": first,
-            "parting": fork.step - first,
+            "branches_at": fork.step - first,
             "sides": sides,
         },
         "sentence": f"From here on it returned {number(returns[0])} in {lengths[0]} steps; with this action it would "

@@ -304,7 +304,7 @@ def compare_policies(
         arenas.append(
             open_arena(environment, given, name=name, space=space, engine=engine, progress=progress, **options)
         )
-    called = short_names([arena.name for arena in arenas])
+    distinct_names = short_names([arena.name for arena in arenas])
     with engine:
         records = play_policies(arenas, _STAGE, episodes)
         results = [record.result[:episodes] for record in records]

@@ -52,15 +52,16 @@ def read(path: Path, options: LoadOptions) -> Policy:
     tensors = Tensors(checked_state(saved, raw, path, "the file"))
     try:
         with naming(path):
-            policy = _policy_of(tensors, said)
+            policy = _policy_of(tensors, arguments)
     except (RuntimeError, ValueError, AssertionError, IndexError) as error:
         raise PolicyError(f"{path}: its tensors do not fit each other: {str(error)[:200]}") from error
     return normalised_file(policy, path, options, trained_normalised=False)
 
 
-def _policy_of(tensors: Tensors, said: Mapping[str, Any]) -> NetworkPolicy | ActorPolicy:
-    metadata = {key: said[key] for key in ("env_id", "exp_name", "seed", "total_timesteps") if key in said}
-    env_id = said.get("env_id")
+def _policy_of(tensors: Tensors, arguments: Mapping[str, Any]) -> NetworkPolicy | ActorPolicy:
+    """Return the policy of the tensors of a CleanRL file; their names show the algorithm."""
+    metadata = {key: arguments[key] for key in ("env_id", "exp_name", "seed", "total_timesteps") if key in arguments}
+    env_id = arguments.get("env_id")
     named: dict[str, Any] = {
         "env_id": env_id if isinstance(env_id, str) else None,
         "metadata": {"library": "CleanRL", **metadata},

@@ -163,7 +163,7 @@ def policy_of_state(
 ) -> NetworkPolicy | ActorPolicy:
     """Return the policy of tensors with a description."""
     with naming(path):
-        parts = [_part(Tensors(state), layer) for layer in said.layers]
+        parts = [_part(Tensors(state), layer) for layer in description.layers]
     last = next((part for part in reversed(parts) if isinstance(part, Layer)), None)
     if last is None or parts[-1] is not last:
         raise PolicyError(f"{path}: the last layer must be fully connected")

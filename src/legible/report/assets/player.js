@@ -239,7 +239,7 @@ export class Player {
     });
     this.build();
     PLAYER_EXTRAS.forEach((add) => add(this));
-    this.show(Math.min(replay.parting, this.last));
+    this.show(Math.min(replay.branches_at, this.last));
     new ResizeObserver(() => this.show(this.step)).observe(root);
   }
 
