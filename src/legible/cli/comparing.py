@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,7 @@ from legible.errors import LegibleError
 from legible.formatting import capitalise, number, percent
 
 if TYPE_CHECKING:
+    from legible.environments import EnvironmentSpec
     from legible.workbench import PolicyComparison
 
 
@@ -113,15 +115,8 @@ def compare(
         look_here_for_modules()
     if len(policies) < (1 if against else 2):
         raise LegibleError("give ENV and at least two policies: legible compare CartPole-v1 old.zip new.zip.")
-    chosen: list[Any] = []
-    for word in policies:
-        if Path(word, "study.json").is_file():
-            chosen.append(open_study(Path(word), trust=trust))
-        else:
-            # Only policies that are code need an output and a fallback.
-            unfit = () if names_code(word) else ("output", "fallback")
-            options = {name: value for name, value in options_of_policy(of_policy).items() if name not in unfit}
-            chosen.append(load_typed_policy(where, word, options, trust=trust))
+    against = tuple(_named_from_here(opponent) for opponent in against)
+    chosen = _load_policies(where, policies, against, of_policy, trust=trust)
     shared: dict[str, Any] = {
         "names": name or policies,
         "episodes": episodes,
@@ -149,6 +144,37 @@ def compare(
         say(f"Report: {html}")
 
 
+def _named_from_here(opponent: str) -> str:
+    """Return an opponent as workers find it: a file by its whole path."""
+    look_here_for_policy(opponent)
+    return str(Path(opponent).resolve()) if Path(opponent).exists() else opponent
+
+
+def _load_policies(
+    where: EnvironmentSpec,
+    words: Sequence[str],
+    against: Sequence[str],
+    of_policy: dict[str, str | None],
+    *,
+    trust: bool,
+) -> list[Any]:
+    """Load policies, or open studies of policies, in a game with the first opponent where there are some."""
+    from legible.workbench.cross_play import against as playing_against  # noqa: PLC0415
+
+    game = playing_against(where, against[0]) if against else where
+    chosen: list[Any] = []
+    for word in words:
+        if Path(word, "study.json").is_file():
+            study = open_study(Path(word), trust=trust)
+            chosen.append(study.policy if against else study)
+            continue
+        # Only policies that are code need an output and a fallback.
+        unfit = () if names_code(word) else ("output", "fallback")
+        options = {name: value for name, value in options_of_policy(of_policy).items() if name not in unfit}
+        chosen.append(load_typed_policy(game, word, options, trust=trust))
+    return chosen
+
+
 def _compare_against(
     where: Any,
     policies: list[Any],
@@ -163,11 +189,8 @@ def _compare_against(
 
     if html is not None:
         raise LegibleError("--html: there is no report of --against; leave one of the two out.")
-    for opponent in opponents:
-        look_here_for_policy(opponent)
-    players = [str(Path(opponent).resolve()) if Path(opponent).exists() else opponent for opponent in opponents]
     with Bars(quiet=as_json) as bars:
-        found = play_against(where, policies, players, opponent_names=opponents, progress=bars, **options)
+        found = play_against(where, policies, opponents, progress=bars, **options)
     if as_json:
         print_json(found.to_dict())
         return
