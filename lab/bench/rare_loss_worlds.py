@@ -4,8 +4,8 @@
 at most zero (three sizes of the loss, three rates), and how often planted gains are confirmed without rare losses; each
 with the worst loss of the whole study and, for comparison, with that of the confirmed candidates alone.
 
-``python -m lab.bench.rare_loss_worlds --first [STUDIES]``: how often the interval of the first confirmed rule set covers
-its effect, if all rule sets have the same effect, so that only luck decides which comes first.
+``python -m lab.bench.rare_loss_worlds --first [STUDIES]``: how often the interval of the first confirmed rule set
+covers its effect, if all rule sets have the same effect, so that only luck decides which comes first.
 """
 
 from __future__ import annotations

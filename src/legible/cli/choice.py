@@ -1,6 +1,7 @@
 """From the words of a command line to studies, environments and policies.
 
 - `StudyChoice`: the options of a study; `StudyChoice.study` makes or opens it.
+- `PlayChoice`: the options of a command that plays without a study.
 - `read_settings`: the values of ``--set``.
 - `open_study`: opens the study of a folder, which may name code only with ``--trust``.
 - `environment_spec`: an environment with its arguments and wrappers.
@@ -12,9 +13,9 @@ from __future__ import annotations
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from legible.errors import LegibleError, did_you_mean
 from legible.settings import PRESETS, Setting, StudySettings, all_settings, read_settings_file
@@ -78,11 +79,6 @@ class StudyChoice:
     as_json: bool = False
     verbose: bool = False
     settings_given: tuple[str, ...] = ()
-
-    @classmethod
-    def taken_from(cls, values: dict[str, Any]) -> Self:
-        """Take the options of a study out of all values of a command line."""
-        return cls(**{f.name: values.pop(f.name) for f in fields(cls)})
 
     @property
     def is_folder(self) -> bool:
@@ -164,6 +160,53 @@ class StudyChoice:
             raise LegibleError(
                 f"{given[0]}: the settings of {self.target} are fixed; make another study with ENV, POLICY and --out."
             )
+
+
+@dataclass(frozen=True)
+class PlayChoice:
+    """The options of a command that plays policies without a study."""
+
+    seed: int
+    names: Path | None
+    features: str | None
+    arg: tuple[str, ...]
+    wrap: tuple[str, ...]
+    stochastic: bool
+    no_cache: bool
+    normalisation: str | None
+    policy_output: str | None
+    fallback: str | None
+    activation: str | None
+    trust: bool
+    engine: str
+    workers: int | None
+    address: str | None
+    as_json: bool
+
+    def environment(self, env: str) -> EnvironmentSpec:
+        """Return an environment with the arguments and wrappers given."""
+        if self.features is not None and ":" in self.features:
+            look_here_for_modules()
+        return environment_spec(env, self.arg, self.wrap)
+
+    def refuse_environment_options(self, folder: str, **more: Any) -> None:
+        """Raise if options for another environment than that of a study were given, `more` of them by name."""
+        given = {"arg": self.arg, "wrap": self.wrap, "names": self.names, "features": self.features, **more}
+        for option, value in given.items():
+            if value:
+                raise LegibleError(f"--{option}: the study in {folder} has its own; leave it out.")
+
+    def quick_engine(self) -> Engine:
+        """Return the engine that the options name, for a short command."""
+        return make_quick_engine(self.engine, self.workers, self.address)
+
+
+def make_quick_engine(engine: str, workers: int | None, address: str | None) -> Engine:
+    """Return the engine of short commands: this process first, and workers only if it takes longer."""
+    from legible.engines import make_engine  # noqa: PLC0415
+    from legible.workbench.arena import WarmEngine  # noqa: PLC0415
+
+    return WarmEngine(workers) if engine == "processes" else make_engine(engine, workers, address)
 
 
 def read_settings(given: Sequence[str], settings: Sequence[Setting] | None = None) -> dict[str, Any]:

@@ -11,9 +11,8 @@ from rich.markup import escape
 from rich.padding import Padding
 
 from legible.cli.choice import (
-    environment_spec,
+    PlayChoice,
     load_typed_policy,
-    look_here_for_modules,
     look_here_for_policy,
     names_code,
     open_study,
@@ -21,19 +20,7 @@ from legible.cli.choice import (
 )
 from legible.cli.completion import complete_env_or_folder
 from legible.cli.drawing import Bars, out, print_json, say, table, tell
-from legible.cli.options import (
-    PATH,
-    engine_options,
-    environment_options,
-    features_option,
-    json_option,
-    names_option,
-    policy_options,
-    seed_option,
-    trust_option,
-    verbose_option,
-)
-from legible.cli.trying import make_quick_engine
+from legible.cli.options import PATH, playing_options
 from legible.errors import LegibleError
 from legible.formatting import capitalise, number, percent
 
@@ -69,74 +56,49 @@ if TYPE_CHECKING:
 )
 @click.option("--html", metavar="FILE", type=PATH, help="Also write a report with the two most different episodes.")
 @click.option("--no-habits", is_flag=True, help="Do not look for habits that only one of two policies has.")
-@seed_option("Decides the seeds of all episodes.")
-@names_option
-@features_option
-@environment_options
-@click.option("--stochastic", is_flag=True, help="Sample the policies' actions instead of taking the best one.")
-@click.option("--no-cache", is_flag=True, help="Play everything again, and keep nothing.")
-@policy_options
-@trust_option
-@engine_options
-@json_option
-@verbose_option
+@playing_options("Sample the policies' actions instead of taking the best one.")
 def compare(
+    choice: PlayChoice,
     words: tuple[str, ...],
     name: tuple[str, ...],
     episodes: int,
     against: tuple[str, ...],
     html: Path | None,
     no_habits: bool,
-    seed: int,
-    names: Path | None,
-    features: str | None,
-    arg: tuple[str, ...],
-    wrap: tuple[str, ...],
-    stochastic: bool,
-    no_cache: bool,
-    trust: bool,
-    engine: str,
-    workers: int | None,
-    address: str | None,
-    as_json: bool,
-    **of_policy: str | None,
 ) -> None:
     """Compare policies on the same seeds: which is better, by how much, and where."""
     from legible.workbench import compare_policies  # noqa: PLC0415
 
     env, *policies = words
     if Path(env, "study.json").is_file():
-        if arg or wrap or features or names:
-            raise LegibleError("--arg, --wrap, --features, --names: the study has its environment already.")
-        where, policies = open_study(Path(env), trust=trust).environment, list(words)
+        choice.refuse_environment_options(env)
+        where, policies = open_study(Path(env), trust=choice.trust).environment, list(words)
     else:
-        where = environment_spec(env, arg, wrap)
-    if features is not None and ":" in features:
-        look_here_for_modules()
+        where = choice.environment(env)
     if len(policies) < (1 if against else 2):
         raise LegibleError("give ENV and at least two policies: legible compare CartPole-v1 old.zip new.zip.")
     against = tuple(_named_from_here(opponent) for opponent in against)
-    chosen = _load_policies(where, policies, against, of_policy, trust=trust)
+    chosen = _load_policies(where, policies, against, choice)
     shared: dict[str, Any] = {
         "names": name or policies,
         "episodes": episodes,
-        "engine": make_quick_engine(engine, workers, address),
-        "seed": seed,
-        "features": features,
-        "feature_names": names,
-        "stochastic": stochastic,
-        "cache": not no_cache,
+        "engine": choice.quick_engine(),
+        "seed": choice.seed,
+        "features": choice.features,
+        "feature_names": choice.names,
+        "stochastic": choice.stochastic,
+        "cache": not choice.no_cache,
     }
     if against:
-        _compare_against(where, chosen, against, shared, as_json=as_json, html=html)
+        _compare_against(where, chosen, against, shared, as_json=choice.as_json, html=html)
         return
-    with Bars(quiet=as_json) as bars:
+    with Bars(quiet=choice.as_json) as bars:
         found = compare_policies(where, *chosen, habits=not no_habits, progress=bars, **shared)
     if html is not None:
         from legible.report.comparison import write_comparison  # noqa: PLC0415
 
         write_comparison(found, html)
-    if as_json:
+    if choice.as_json:
         print_json({**found.to_dict(), **({} if html is None else {"report": html})})
         return
     print_comparison(found)
@@ -154,9 +116,7 @@ def _load_policies(
     where: EnvironmentSpec,
     words: Sequence[str],
     against: Sequence[str],
-    of_policy: dict[str, str | None],
-    *,
-    trust: bool,
+    choice: PlayChoice,
 ) -> list[Any]:
     """Load policies, or open studies of policies, in a game with the first opponent where there are some."""
     from legible.workbench.cross_play import against as playing_against  # noqa: PLC0415
@@ -165,13 +125,13 @@ def _load_policies(
     chosen: list[Any] = []
     for word in words:
         if Path(word, "study.json").is_file():
-            study = open_study(Path(word), trust=trust)
+            study = open_study(Path(word), trust=choice.trust)
             chosen.append(study.policy if against else study)
             continue
         # Only policies that are code need an output and a fallback.
         unfit = () if names_code(word) else ("output", "fallback")
-        options = {name: value for name, value in options_of_policy(of_policy).items() if name not in unfit}
-        chosen.append(load_typed_policy(game, word, options, trust=trust))
+        options = {name: value for name, value in options_of_policy(vars(choice)).items() if name not in unfit}
+        chosen.append(load_typed_policy(game, word, options, trust=choice.trust))
     return chosen
 
 

@@ -1,6 +1,7 @@
 """Arguments and options that several commands share.
 
 - `study_options`: the arguments and options of a command that makes or continues a study, passed as a `StudyChoice`.
+- `playing_options`: the options of a command that plays policies without a study, passed as a `PlayChoice`.
 - `env_argument`, `environment_options`, `seed_option` and others: single ones.
 - `advanced`: marks options that only ``--help-all`` shows; `add_help_all` adds that option to a command.
 """
@@ -9,13 +10,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from functools import partial, wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
 import rich_click as click
 
-from legible.cli.choice import StudyChoice
+from legible.cli.choice import PlayChoice, StudyChoice
 from legible.cli.completion import (
     complete_env,
     complete_env_or_folder,
@@ -282,7 +284,42 @@ set_option = click.option(
 """``--set``."""
 
 
-# --- All of a study --------------------------------------------------------------------------------------------------
+# --- Options that are passed together --------------------------------------------------------------------------------
+
+
+def _together(kind: type[StudyChoice | PlayChoice], options: Sequence[Decorator]) -> Decorator:
+    """Add options to a command, which receives them first, as one object."""
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(command)
+        def with_choice(**values: Any) -> Any:
+            choice = kind(**{field.name: values.pop(field.name) for field in fields(kind)})
+            return command(choice, **values)
+
+        decorated: Callable[..., Any] = with_choice
+        for option in reversed(options):
+            decorated = option(decorated)
+        return decorated
+
+    return decorate
+
+
+def playing_options(stochastic_help: str) -> Decorator:
+    """Add the options of playing policies to a command, which receives a `PlayChoice` first."""
+    options: list[Decorator] = [
+        seed_option("Decides the seeds of all episodes."),
+        names_option,
+        features_option,
+        environment_options,
+        click.option("--stochastic", is_flag=True, help=stochastic_help),
+        click.option("--no-cache", is_flag=True, help="Play everything again, and keep nothing."),
+        policy_options,
+        trust_option,
+        engine_options,
+        json_option,
+        verbose_option,
+    ]
+    return _together(PlayChoice, options)
 
 
 def study_options(more_help: str, out_help: str, metavar: str = "ENV|STUDY") -> Decorator:
@@ -350,19 +387,7 @@ def study_options(more_help: str, out_help: str, metavar: str = "ENV|STUDY") -> 
         json_option,
         partial(verbose_option, expose_value=True),
     ]
-
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(command)
-        def with_choice(**values: Any) -> None:
-            choice = StudyChoice.taken_from(values)
-            command(choice, **values)
-
-        decorated: Callable[..., Any] = with_choice
-        for option in reversed(options):
-            decorated = option(decorated)
-        return decorated
-
-    return decorate
+    return _together(StudyChoice, options)
 
 
 def add_help_all(command: click.Command) -> None:

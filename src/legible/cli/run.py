@@ -43,6 +43,8 @@ UNTIL = {
 @contextmanager
 def working(choice: StudyChoice) -> Iterator[Study]:
     """Open or make the study, with progress bars and workers while it is worked on."""
+    from legible.policies.protocol import traits_of  # noqa: PLC0415
+
     with Bars(quiet=choice.as_json) as bars:
         discovering = ", and discovering relations (up to 2 minutes)" if "discover" in choice.relations else ""
         bars.now(f"loading the policy and the environment{discovering}")
@@ -53,7 +55,7 @@ def working(choice: StudyChoice) -> Iterator[Study]:
             say(f"Not used: {escape(left_out)}.")
         if study.observations_outside is not None and not choice.is_folder:
             say(f"Mind: {escape(study.observations_outside)}.")
-        statistics = getattr(getattr(study.policy, "normalisation", None), "source", None)
+        statistics = getattr(traits_of(study.policy).normalisation, "source", None)
         if statistics and not choice.is_folder and not choice.normalisation:
             say(f"Observations are normalised with {escape(str(statistics))} (--normalisation none switches it off).")
         with study.engine:

@@ -11,32 +11,14 @@ import rich_click as click
 from rich.markup import escape
 from rich.padding import Padding
 
-from legible.cli.choice import (
-    environment_spec,
-    look_here_for_modules,
-    look_here_for_policy,
-    open_study,
-    options_of_policy,
-)
+from legible.cli.choice import PlayChoice, look_here_for_policy, open_study, options_of_policy
 from legible.cli.completion import complete_env_or_folder, complete_relations
 from legible.cli.drawing import Bars, out, print_json, say, tell
-from legible.cli.options import (
-    PATH,
-    engine_options,
-    environment_options,
-    features_option,
-    json_option,
-    names_option,
-    policy_options,
-    seed_option,
-    trust_option,
-    verbose_option,
-)
+from legible.cli.options import PATH, playing_options
 from legible.errors import LegibleError
 from legible.formatting import duration, number, percent
 
 if TYPE_CHECKING:
-    from legible.engines import Engine
     from legible.features import FeatureSpace
     from legible.workbench.trying import RuleResult
 
@@ -52,14 +34,6 @@ def minutes_option(help_text: str) -> Any:
 def margin_option(name: str, help_text: str) -> Any:
     """``--relevant`` or ``--margin``: a number of points."""
     return click.option(name, metavar="X", type=click.FloatRange(min=0.0, min_open=True), help=help_text)
-
-
-def make_quick_engine(engine: str, workers: int | None, address: str | None) -> Engine:
-    """Return the engine of short commands: this process first, and workers only if it takes longer."""
-    from legible.engines import make_engine  # noqa: PLC0415
-    from legible.workbench.arena import WarmEngine  # noqa: PLC0415
-
-    return WarmEngine(workers) if engine == "processes" else make_engine(engine, workers, address)
 
 
 class _RuleCommand(click.RichCommand):
@@ -101,18 +75,9 @@ class _RuleCommand(click.RichCommand):
     help="Relations file, or the name of a shipped one, or none; repeatable. [default: those shipped for ENV]",
     shell_complete=complete_relations,
 )
-@seed_option("Decides the seeds of all episodes.")
-@names_option
-@features_option
-@environment_options
-@click.option("--stochastic", is_flag=True, help="Sample the policy's actions instead of taking the best one.")
-@click.option("--no-cache", is_flag=True, help="Play everything again, and keep nothing.")
-@policy_options
-@trust_option
-@engine_options
-@json_option
-@verbose_option
+@playing_options("Sample the policy's actions instead of taking the best one.")
 def try_command(
+    choice: PlayChoice,
     words: tuple[str, ...],
     confirm: bool,
     relevant: float | None,
@@ -121,19 +86,6 @@ def try_command(
     seeds: int,
     minutes: float | None,
     relations: tuple[str, ...],
-    seed: int,
-    names: Path | None,
-    features: str | None,
-    arg: tuple[str, ...],
-    wrap: tuple[str, ...],
-    stochastic: bool,
-    no_cache: bool,
-    trust: bool,
-    engine: str,
-    workers: int | None,
-    address: str | None,
-    as_json: bool,
-    **of_policy: str | None,
 ) -> None:
     """Say whether your own rules help a policy, harm it, or have no effect.
 
@@ -151,26 +103,21 @@ def try_command(
     where: Any
     options: dict[str, Any] = {}
     if is_study:
-        given = {"--arg": arg, "--wrap": wrap, "--names": names, "--features": features, "--relations": relations}
-        for option, value in given.items():
-            if value:
-                raise LegibleError(f"{option}: the study in {words[0]} has its own; leave it out.")
-        where, policy, rules = open_study(Path(words[0]), trust=trust), None, words[1:]
+        choice.refuse_environment_options(words[0], relations=relations)
+        where, policy, rules = open_study(Path(words[0]), trust=choice.trust), None, words[1:]
     else:
-        where, policy, rules = environment_spec(words[0], arg, wrap), words[1], words[2:]
+        where, policy, rules = choice.environment(words[0]), words[1], words[2:]
         look_here_for_policy(words[1])
-        if features is not None and ":" in features:
-            look_here_for_modules()
         options = {
-            "names": names,
-            "features": features,
+            "names": choice.names,
+            "features": choice.features,
             "relations": relations or None,
-            "seed": seed,
-            "stochastic": stochastic,
-            "cache": not no_cache,
-            "policy_options": options_of_policy(of_policy),
+            "seed": choice.seed,
+            "stochastic": choice.stochastic,
+            "cache": not choice.no_cache,
+            "policy_options": options_of_policy(vars(choice)),
         }
-    with Bars(quiet=as_json) as bars:
+    with Bars(quiet=choice.as_json) as bars:
         found = try_rule(
             where,
             policy,
@@ -181,13 +128,13 @@ def try_command(
             most_seeds=seeds,
             minutes=minutes,
             save=save,
-            trust=trust,
-            on_figures=None if as_json else _FigurePrinter(),
-            engine=make_quick_engine(engine, workers, address),
+            trust=choice.trust,
+            on_figures=None if choice.as_json else _FigurePrinter(),
+            engine=choice.quick_engine(),
             progress=bars,
             **options,
         )
-    if as_json:
+    if choice.as_json:
         print_json(found.to_dict())
         return
     console = out()

@@ -9,11 +9,11 @@ import rich_click as click
 from rich.markup import escape
 from rich.padding import Padding
 
-from legible.cli.choice import look_here_for_policy, open_study, options_of_policy
+from legible.cli.choice import look_here_for_policy, make_quick_engine, open_study, options_of_policy
 from legible.cli.completion import complete_policy, complete_study
 from legible.cli.drawing import Bars, out, print_json, tell
 from legible.cli.options import PATH, engine_options, json_option, policy_options, trust_option, verbose_option
-from legible.cli.trying import make_quick_engine, margin_option, minutes_option
+from legible.cli.trying import margin_option, minutes_option
 from legible.errors import LegibleError
 
 SOMETHING_WENT_WRONG = 4

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
         ObservationEncoder,
         UnfitEnvironmentError,
         check_policy_spaces,
-        choice_sizes,
         count_actions,
         first_action,
         map_arrays,
@@ -52,5 +51,6 @@ if TYPE_CHECKING:
         as_environment,
         refuse_named_code,
     )
+    from legible.features.sizes import choice_sizes
 
 __all__, __getattr__, __dir__ = lazy_exports(__name__)

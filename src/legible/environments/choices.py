@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from legible.environments.spaces import UnfitEnvironmentError, choice_sizes
+from legible.environments.spaces import UnfitEnvironmentError
 from legible.features import Action, ActionGroup, FeatureSpace, Regions
+from legible.features.sizes import choice_sizes
 
 REGION_NAMES = ("low", "middle", "high")
 

@@ -14,8 +14,9 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from legible.environments.faults import reset_environment
-from legible.environments.spaces import UnfitEnvironmentError, choice_sizes
+from legible.environments.spaces import UnfitEnvironmentError
 from legible.environments.spec import Env
+from legible.features.sizes import choice_sizes
 
 ENTRY = "action_mask"
 """The entry of a dictionary observation, or of infos, that holds a mask."""

@@ -3,7 +3,7 @@
 - `ObservationEncoder`: observations as rows of float32, for rules.
 - `count_actions`, `first_action`: the number of actions, and the environment's number of the first.
 - `stack_observations`, `map_arrays`: observations of any space as arrays with one row per observation.
-- `choice_sizes`, `to_environment_actions`: choices of each part of an action; actions in the environment's numbers.
+- `to_environment_actions`: actions in the environment's numbers.
 - `check_policy_spaces`: raises for spaces that policies do not support.
 - `UnfitEnvironmentError`: an environment that legible cannot use.
 """
@@ -157,24 +157,6 @@ def map_arrays(function: Callable[..., Any], *batches: Batch) -> Batch:
     if isinstance(batches[0], tuple):
         return tuple(map_arrays(function, *parts) for parts in zip(*batches, strict=True))
     return function(*batches)
-
-
-def choice_sizes(space: spaces.Space[Any]) -> tuple[int, ...]:
-    """Return the number of values of each part of an action; nothing for continuous actions.
-
-    Examples
-    --------
-    >>> choice_sizes(spaces.Discrete(4)), choice_sizes(spaces.MultiDiscrete([3, 2])), choice_sizes(spaces.Box(0, 1))
-    ((4,), (3, 2), ())
-    """
-    match space:
-        case spaces.Discrete():
-            return (int(space.n),)
-        case spaces.MultiDiscrete():
-            return tuple(int(n) for n in space.nvec.ravel())
-        case spaces.MultiBinary():
-            return (2,) * int(np.prod(space.shape))
-    return ()
 
 
 def to_environment_actions(space: spaces.Space[Any], actions: NDArray[Any]) -> NDArray[Any]:

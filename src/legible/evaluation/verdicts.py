@@ -258,7 +258,7 @@ class Evaluation(Displayed):
     def confirmed(self) -> tuple[Verdict, ...]:
         """The weaknesses that held-out seeds confirm, the largest effect in the race first.
 
-        The race has other seeds than the effects that are quoted, so none of these is overstated because it comes first.
+        The race has other seeds than the effects that are quoted, so none is overstated because it comes first.
         """
         return tuple(sorted((v for v in self.verdicts if v.is_confirmed), key=lambda v: -v.difference))
 

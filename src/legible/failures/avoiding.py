@@ -66,6 +66,12 @@ class Avoidable:
         """Return the result in words."""
         if not self.found:
             return f"A single other choice shortly before the end avoids none of {self.episodes} failures examined."
+        if self.avoided.low <= self.as_played.value:
+            return (
+                f"It is not known to be avoidable by a single choice: in {self.episodes} failures examined, the best "
+                f"other choice outlives it in {_share(self.avoided)} of fresh rollouts, its own in "
+                f"{_share(self.as_played)}."
+            )
         return (
             f"It could be avoided until {_steps(self.steps)} before the end, in {percent(self.found)} of "
             f"{self.episodes} failures: with another choice there, {_share(self.avoided)} of fresh rollouts "

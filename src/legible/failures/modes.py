@@ -10,7 +10,7 @@ nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,6 +40,8 @@ MOST_MODES = 3
 MIN_NEW = 0.1
 """Share of the failures that a further mode must cover, and the modes before it do not."""
 RESTARTS = 3
+MOST_CONDITIONS = 4
+"""Longer rules are shortened to their first conditions: a mode must be readable."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,15 @@ class FailureMode:
         )
         return [text, *([] if self.avoidable is None else [self.avoidable.sentence()])]
 
+    def summary(self) -> str:
+        """Return the mode in one sentence without intervals."""
+        when = "at the start " if self.is_start else ""
+        soon = "it fails" if self.is_start else f"it fails within {self.within} steps"
+        return (
+            f"{percent(self.covered.value)} of the failures follow one pattern: if {when}{self.words}, {soon} in "
+            f"{percent(self.precision.value)} of the episodes (by chance {percent(self.by_chance)})."
+        )
+
     def to_dict(self, space: FeatureSpace) -> dict[str, Any]:
         """Return plain data, for JSON."""
         return {
@@ -125,7 +136,7 @@ def find_modes(
     seed: int,
     avoid: Callable[[NDArray[np.int64], int], Avoidable | None] | None = None,
 ) -> tuple[FailureMode, ...]:
-    """Return the failure modes, at most three, those that cover most failures first.
+    """Return the failure modes, at most three, those that are worth most first.
 
     Parameters
     ----------
@@ -147,7 +158,7 @@ def find_modes(
     learned, chosen = np.split(order, [round(LEARNED_SHARE * len(order))])
     found: dict[int, list[_Judged]] = {}
     for within in HORIZONS:
-        tested = [_judge(rule, recorded, chosen, within) for rule in _learn(recorded, learned, within, rng)]
+        tested = [_judge_best(rules, recorded, chosen, within) for rules in _learn(recorded, learned, within, rng)]
         kept = [one for one in tested if one.is_better]
         if kept:
             found[within] = sorted(kept, key=lambda one: -one.worth)
@@ -155,7 +166,7 @@ def find_modes(
     best = max((kept[0].worth for kept in found.values()), default=0.0)
     early = [within for within, kept in found.items() if kept[0].worth >= EARLY * best]
     candidates = found[max(early, key=lambda within: found[within][0].notice)] if found else []
-    starts = [_judge(rule, recorded, chosen, 0) for rule in _learn(recorded, learned, 0, rng)]
+    starts = [_judge_best(rules, recorded, chosen, 0) for rules in _learn(recorded, learned, 0, rng)]
     candidates += [one for one in starts if one.is_better]
     everything, modes = np.arange(held_out.n_episodes), []
     for selected in _select(candidates, recorded, int(bad[chosen].sum())):
@@ -179,23 +190,28 @@ def find_modes(
 
 
 def _select(candidates: list[_Judged], recorded: Experiences, failures: int) -> list[_Judged]:
-    """Return rules that cover different failures: each of them most of those that the ones before it do not cover."""
+    """Return rules that cover different failures: each is worth most for those that the ones before do not cover."""
     left = list(candidates)
     selected: list[_Judged] = []
     known: set[int] = set()
     while left and len(selected) < MOST_MODES:
         new = [len(set(recorded.episode_ids[one.rows].tolist()) - known) for one in left]
-        if max(new) < MIN_NEW * failures:
+        left = [one for one, count in zip(left, new, strict=True) if count >= MIN_NEW * failures]
+        new = [count for count in new if count >= MIN_NEW * failures]
+        if not left:
             break
-        selected.append(left.pop(int(np.argmax(new))))
+        selected.append(left.pop(int(np.argmax([n * one.advantage for n, one in zip(new, left, strict=True)]))))
         known |= set(recorded.episode_ids[selected[-1].rows].tolist())
     return selected
 
 
 def _learn(
     recorded: Experiences, episodes: NDArray[np.intp], within: int, rng: np.random.Generator
-) -> list[tuple[Condition, ...]]:
-    """Learn rules for states from which an episode fails within some steps; for starts if that is 0."""
+) -> list[list[tuple[Condition, ...]]]:
+    """Learn rules for states from which an episode fails within some steps; for starts if that is 0.
+
+    Each rule comes with the shorter ones that its first conditions make.
+    """
     from legible.mining.ripper import RipperClassifier  # noqa: PLC0415 (scikit-learn takes half a second)
 
     steps, here = steps_of(recorded), recorded.of_episodes(episodes)
@@ -211,7 +227,11 @@ def _learn(
         random_state=int(rng.integers(2**31)),
     )
     classifier.fit(recorded.observations[rows], labels)
-    return [as_conditions(rule.conditions) for rule in classifier.rules_ if rule.conditions]
+    return [
+        [as_conditions(rule.conditions[:n]) for n in range(1, min(len(rule.conditions), MOST_CONDITIONS) + 1)]
+        for rule in classifier.rules_
+        if rule.conditions
+    ]
 
 
 def _fails_soon(experiences: Experiences, within: int) -> NDArray[np.bool_]:
@@ -239,9 +259,21 @@ class _Judged:
         return len(self.rows) > 0 and self.precision.low > self.by_chance
 
     @property
+    def advantage(self) -> float:
+        """Precision beyond chance: 1 if all episodes fail, 0 if as many as by chance."""
+        return (self.precision.value - self.by_chance) / max(1e-9, 1.0 - self.by_chance)
+
+    @property
     def worth(self) -> float:
         """Coverage, times the precision beyond chance."""
-        return self.covered.value * (self.precision.value - self.by_chance) / max(1e-9, 1.0 - self.by_chance)
+        return self.covered.value * self.advantage
+
+
+def _judge_best(
+    rules: Sequence[tuple[Condition, ...]], experiences: Experiences, episodes: NDArray[np.intp], within: int
+) -> _Judged:
+    """Return the figures of the rule that is worth most."""
+    return max((_judge(rule, experiences, episodes, within) for rule in rules), key=lambda one: one.worth)
 
 
 def _judge(

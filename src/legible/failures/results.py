@@ -88,7 +88,7 @@ class Failures(Displayed):
     episodes
         Number of held-out episodes.
     modes
-        Failure modes, those that cover most failures first.
+        Failure modes, the most useful first.
     diagnoses
         Causes of mistakes: of all choices together, then between those of weaknesses and mistakes.
     problem
@@ -114,7 +114,7 @@ class Failures(Displayed):
 
     def summary(self, space: FeatureSpace) -> list[str]:
         """Return the first failure mode and the first known cause, in a sentence each."""
-        lines = [f"Most failures: {_lower(self.modes[0].sentences()[0])}"] if self.modes else []
+        lines = [self.modes[0].summary()] if self.modes else []
         known = [one for one in self.diagnoses if one.cause.kind != "cannot tell"]
         return [*lines, *(one.sentence(space) for one in known[:1])]
 
@@ -147,7 +147,3 @@ class Failures(Displayed):
             "causes": [one.to_dict(space) for one in self.diagnoses],
             "problem": self.problem or None,
         }
-
-
-def _lower(sentence: str) -> str:
-    return sentence[:1].lower() + sentence[1:]

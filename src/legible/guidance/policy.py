@@ -70,9 +70,9 @@ class GuidedPolicy(Displayed):
         Number of features (of numbers in a row if rules see more), and of actions, or of choices in all groups.
     kind
         Kind of the scores, as for the unguided policy; "none" if an action is not a single choice.
-    reads_rows, recurrent, stochastic
-        Whether the policy reads rows of features instead of observations, whether `predict` returns a state to pass
-        back, because features depend on earlier steps, and whether actions can be sampled.
+    recurrent, stochastic
+        Whether `predict` returns a state to pass back, because features depend on earlier steps, and whether actions
+        can be sampled.
 
     If rules see more than the observation, `scores`, `explain` and `decide` take rows of features, as a
     `legible.environments.FeatureEnv` shows them. `predict` also takes observations, if the features can be computed
@@ -121,9 +121,8 @@ class GuidedPolicy(Displayed):
         self.n_features: int | None = self._width
         self.n_actions = self._scored.n_actions
         self.kind: ScoreKind = policy.kind if space.is_discrete else "none"
-        self.reads_rows = self.features is not None
         self.recurrent = space.derived is not None
-        self.stochastic = bool(getattr(self._scored, "stochastic", self.kind == "log-probabilities"))
+        self.stochastic = acting(self._scored).stochastic
         self._compiled = CompiledRules.compile([self.rules])
         self._rng = np.random.default_rng(seed)
 

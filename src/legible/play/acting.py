@@ -27,6 +27,7 @@ from legible.environments import (
 )
 from legible.environments.feature_readers import ObservationReader, flat_width
 from legible.errors import LegibleError
+from legible.play.adapted import features_read
 from legible.play.choosing import (
     MISMATCH,
     Scores,
@@ -214,7 +215,7 @@ def check_can_be_studied(policy: Policy, env: Env, features: FeatureMap | None =
     """
     check_is_policy(policy)
     check_action_space(env.action_space)
-    if features is None and isinstance(env, FeatureEnv) and not getattr(policy, "reads_rows", False):
+    if features is None and isinstance(env, FeatureEnv) and features_read(policy) is None:
         features, env = env.feature_map, env.env
     flat = features is None or isinstance(features.reader, ObservationReader)
     width = ObservationEncoder.of(env.observation_space).width if flat else 0

@@ -3,6 +3,7 @@
 - `AdaptedPolicy`: a policy that reads rows of features, scores named choices, or is asked about batches of one size.
 - `adapt_policy`: any policy as one that plays in an environment, with the parts that it needs.
 - `choice_space`: the choices of a policy whose actions consist of several, or are continuous.
+- `features_read`: the rows of features that a policy reads.
 - `reads_features`: whether a policy can be asked about other values of the features, as LIME does.
 - `shape_observations`: flat observations in the shape that a policy reads.
 """
@@ -23,7 +24,15 @@ from legible.environments.feature_readers import unflatten_observations
 from legible.errors import LegibleError
 from legible.features import FeatureSpace, scores_of
 from legible.policies import ActingPolicy, Policy, PolicyError, ScoreKind, acting
-from legible.policies.protocol import FALLBACK_SCORE, MASKED, Observations, Scores, as_scores
+from legible.policies.protocol import (
+    FALLBACK_SCORE,
+    MASKED,
+    Observations,
+    PolicyTraits,
+    Scores,
+    as_scores,
+    traits_of,
+)
 from legible.streams import RowGenerator
 
 _PICTURE_DIMENSIONS = 3
@@ -78,60 +87,54 @@ class AdaptedPolicy:
     @property
     def n_actions(self) -> int:
         """Number of actions, or of choices in all groups."""
-        return self._inner.n_actions if self.space is None else len(self.space.actions)
+        return self._actor.n_actions if self.space is None else len(self.space.actions)
 
     @property
     def n_features(self) -> int | None:
         """Width of an observation."""
         if self.space is not None:
             return len(self.space)
-        return self._inner.n_features if self.features is None else self.features.width
+        return self._actor.n_features if self.features is None else self.features.width
 
     @property
     def kind(self) -> ScoreKind:
         """Meaning of the scores; only log-probabilities are sampled from."""
         if self.space is None:
             return self.policy.kind
-        return "log-probabilities" if self._has_part_scores else "values"
+        return "log-probabilities" if self._traits.has_part_scores else "values"
 
     @property
     def stochastic(self) -> bool:
         """True if actions can be sampled."""
-        return bool(getattr(self.policy, "stochastic", self.kind == "log-probabilities"))
+        return self._actor.stochastic
 
     @property
     def recurrent(self) -> bool:
         """True if the policy has memory."""
-        return bool(getattr(self.policy, "recurrent", False))
+        return self._actor.recurrent
 
     @property
     def observation_space(self) -> spaces.Space[Any] | None:
         """Space of the observations, None if unknown."""
-        own: spaces.Space[Any] | None = getattr(self.policy, "observation_space", None)
-        return own if self.features is None else self.features.row_space
+        return self._actor.observation_space if self.features is None else self.features.row_space
 
     @property
     def action_space(self) -> spaces.Space[Any]:
         """Space of the policy's actions."""
-        return acting(self.policy).action_space
+        return self._actor.action_space
 
     @property
     def metadata(self) -> Any:
         """What the policy's file says."""
-        return getattr(self.policy, "metadata", {})
-
-    @property
-    def reads_rows(self) -> bool:
-        """True if observations are rows of features."""
-        return self.features is not None
-
-    @property
-    def _inner(self) -> Any:
-        return self.policy
+        return self._traits.metadata
 
     @cached_property
-    def _has_part_scores(self) -> bool:
-        return bool(getattr(self.policy, "has_part_scores", False))
+    def _actor(self) -> Any:
+        return acting(self.policy)
+
+    @cached_property
+    def _traits(self) -> PolicyTraits:
+        return traits_of(self.policy)
 
     def scores(self, observations: Observations) -> Scores:
         """Return the scores ``float[n, actions]``, or those of all choices by the deterministic policy."""
@@ -179,17 +182,17 @@ class AdaptedPolicy:
     ) -> tuple[NDArray[Any], Any]:
         """Return the action of one observation, or those of a batch, as Stable-Baselines3's ``predict`` does."""
         if self.features is None:
-            return acting(self.policy).predict(observation, state, episode_start, deterministic, **options)
+            return self._actor.predict(observation, state, episode_start, deterministic, **options)
         rows = np.asarray(observation, np.float32)
         shown = self._shown(np.atleast_2d(rows), as_given=True)
-        actions, state = self._inner.predict(shown, state, episode_start, deterministic, **options)
+        actions, state = self._actor.predict(shown, state, episode_start, deterministic, **options)
         return (actions[0] if rows.ndim == 1 else actions), state
 
     def _shown(self, observations: Observations, *, as_given: bool = False) -> Any:
         """Return what the policy reads: flat observations for scores, unless they are dictionaries or pictures."""
         if self.features is None:
-            return shape_observations(self._inner, observations) if as_given else observations
-        read = self._inner.observation_space
+            return shape_observations(self._actor, observations) if as_given else observations
+        read = self._actor.observation_space
         flat = np.ascontiguousarray(observations[:, self.features.shown])
         if isinstance(read, spaces.Dict) or as_given or len(getattr(read, "shape", ()) or ()) >= _PICTURE_DIMENSIONS:
             return unflatten_observations(self.features.observation_space, flat)
@@ -205,9 +208,9 @@ class AdaptedPolicy:
         """Return the scores of a method of the policy, `MASKED` for choices that the environment does not allow."""
         shown, masks = self._shown(observations), self._masks(observations)
         if masks is None:
-            return np.asarray(getattr(self._inner, method)(shown))
-        options = {"action_masks": masks} if getattr(self.policy, "takes_masks", False) else {}
-        own = np.asarray(getattr(self._inner, method)(shown, **options))
+            return np.asarray(getattr(self._actor, method)(shown))
+        options = {"action_masks": masks} if self._traits.takes_masks else {}
+        own = np.asarray(getattr(self._actor, method)(shown, **options))
         return np.where(masks, own, own.dtype.type(MASKED))
 
     def _compute(
@@ -215,18 +218,17 @@ class AdaptedPolicy:
     ) -> PolicyOutput:
         assert self.space is not None
         n, groups = len(observations), self.space.groups
-        if self._has_part_scores:
+        if self._traits.has_part_scores:
             scores = as_scores(self._own_scores(observations, "part_scores"), n, self.n_actions)
             return PolicyOutput(scores, np.zeros((n, len(groups)), np.int64))
         if keys is None or steps is None or not self.stochastic:
-            raw, _ = self._inner.predict(self._shown(observations, as_given=True), deterministic=True)
+            raw, _ = self._actor.predict(self._shown(observations, as_given=True), deterministic=True)
         else:
             raw = self._sample_actions(observations, keys, steps)
         actions = self._clip_rounding(np.asarray(raw).reshape(n, -1))
         scores = scores_of(groups, actions)
-        fallback = getattr(self.policy, "fallback", None)
-        if fallback is not None:
-            columns = [group.first + value for group, value in zip(groups, fallback, strict=True)]
+        if self._traits.fallback is not None:
+            columns = [group.first + value for group, value in zip(groups, self._traits.fallback, strict=True)]
             scores[:, columns] = np.maximum(scores[:, columns], FALLBACK_SCORE)
         masks = self._masks(observations)
         if masks is not None:
@@ -237,7 +239,7 @@ class AdaptedPolicy:
         self, observations: Observations, keys: NDArray[np.uint64], steps: NDArray[np.int64]
     ) -> NDArray[Any]:
         """Return sampled actions, each row with the random numbers of its episode and step."""
-        predict = self._inner.predict
+        predict = self._actor.predict
         if "rng" in inspect.signature(predict).parameters:
             shown = self._shown(observations, as_given=True)
             drawn: NDArray[Any] = predict(shown, deterministic=False, rng=RowGenerator(keys, steps))[0]
@@ -312,9 +314,7 @@ def adapt_policy(
         Number of observations in each batch that the policy sees; 0 for any number.
     """
     before = policy if isinstance(policy, AdaptedPolicy) else AdaptedPolicy(policy)
-    is_adapted = before is policy
-    reads_features = getattr(policy, "reads_rows", False)  # it takes features as they are
-    if environment is not None and not is_adapted and not reads_features:
+    if environment is not None and before is not policy and features_read(policy) is None:
         features = find_feature_map(environment)
     features = before.features if features is None else features
     rows = rows or before.rows
@@ -322,7 +322,7 @@ def adapt_policy(
     needs_space = space is not None and not (space.is_discrete and before.space is None)
     kept_space = space if needs_space else before.space
     if kept_space is not None or features is not None:
-        return AdaptedPolicy(acting(before.policy), kept_space, features, rows)
+        return AdaptedPolicy(before.policy, kept_space, features, rows)
     if space is not None and not isinstance(before.policy, Policy):
         raise LegibleError(f"a {type(before.policy).__name__} has no scores for the actions of a Discrete space.")
     return AdaptedPolicy(before.policy, rows=rows) if rows else cast("Policy", before.policy)
@@ -333,21 +333,24 @@ def choice_space(policy: object) -> FeatureSpace | None:
     return policy.space if isinstance(policy, AdaptedPolicy) else None
 
 
+def features_read(policy: object) -> FeatureMap | None:
+    """Return the rows of features that a policy reads, adapted or with rules of its own; None for observations."""
+    features = getattr(policy, "features", None)
+    return features if isinstance(features, FeatureMap) else None
+
+
 def reads_features(policy: Any) -> bool:
     """Return whether a policy scores other values of the features of rules, as LIME asks; those without scores do not.
 
     The scores must follow from the features alone, without what else rows hold.
     """
     while policy is not None:
-        if getattr(policy, "actions_only", False):
+        features = features_read(policy)
+        if traits_of(policy).actions_only:
             return False
-        if isinstance(policy, AdaptedPolicy) and policy.features is not None:
-            return (
-                policy.features.reader.holds_observation
-                and policy.features.masks is None
-                and reads_features(policy.policy)
-            )
-        if getattr(policy, "reads_rows", False):  # rules of its own see more than the observation
+        if features is not None and not isinstance(policy, AdaptedPolicy):  # its own rules see more
+            return False
+        if features is not None and not (features.reader.holds_observation and features.masks is None):
             return False
         policy = getattr(policy, "policy", None)
     return True

@@ -20,7 +20,7 @@ from legible.features import move_to
 from legible.imports import njit
 from legible.play.adapted import AdaptedPolicy, choice_space
 from legible.play.slots import Observations
-from legible.policies import Policy
+from legible.policies import Policy, acting
 from legible.policies.protocol import MASKED, as_scores, naming_errors
 from legible.settings import Enforce
 from legible.streams import group_key, policy_keys, uniform
@@ -251,14 +251,14 @@ def check_counts(policy: Policy, n_features: int, n_actions: int) -> None:
 
 def explain_not_studied(policy: Policy) -> str | None:
     """Return why a policy can be played but not studied; None if it can be studied."""
-    if policy.kind == "none" and getattr(policy, "recurrent", False):
+    if policy.kind == "none" and acting(policy).recurrent:
         return "the policy remembers earlier observations: legible play supports that, studies do not yet."
     return None
 
 
 def explain_not_flat(policy: Policy) -> str | None:
     """Return why rules cannot use the observations that a policy reads; None if they can."""
-    space = getattr(policy, "observation_space", None)
+    space = acting(policy).observation_space
     if policy.n_features is None and space is not None:
         return f"the policy's observations are {type(space).__name__}, {_NAME_FEATURES}"
     if len(getattr(space, "shape", None) or ()) >= _IMAGE_DIMENSIONS:
@@ -270,7 +270,7 @@ def check_exploration(policy: Policy, epsilon: float, sample: bool) -> None:
     """Raise unless `epsilon` is a probability and the policy can be sampled from if `sample` is set."""
     if not 0.0 <= epsilon <= 1.0:
         raise LegibleError(f"epsilon must be a probability between 0 and 1, got {epsilon}.")
-    if sample and policy.kind != "log-probabilities" and not getattr(policy, "stochastic", False):
+    if sample and policy.kind != "log-probabilities" and not acting(policy).stochastic:
         raise LegibleError(
             f"this policy cannot be sampled: its scores are {policy.kind}, not log-probabilities. Leave out "
             "--stochastic (play.sample), or take random actions with play.epsilon."

@@ -23,7 +23,9 @@ from legible.environments import (
     with_features,
     wrapper_text,
 )
+from legible.play.adapted import features_read
 from legible.policies import Policy
+from legible.policies.protocol import traits_of
 from legible.policies.rl_zoo import ENVIRONMENT_NEEDS
 
 _LONGEST_NAME = 100
@@ -59,8 +61,7 @@ def environment_for(policy: Policy | None, environment: _E) -> _E:
     if not isinstance(environment, EnvironmentSpec):
         return environment
     # For a guided policy, the files of its network.
-    metadata = getattr(getattr(policy, "network", policy), "metadata", None)
-    needs = metadata.get(ENVIRONMENT_NEEDS) if isinstance(metadata, Mapping) else None
+    needs = traits_of(getattr(policy, "network", policy)).metadata.get(ENVIRONMENT_NEEDS)
     spec: EnvironmentSpec = environment
     if isinstance(needs, Mapping):
         given = needs.get("env_arguments")
@@ -68,7 +69,7 @@ def environment_for(policy: Policy | None, environment: _E) -> _E:
         arguments.pop("render_mode", None)
         refuse_named_code(EnvironmentSpec("", arguments), "the files of the policy", trust=False)
         spec = replace(spec, arguments={**arguments, **spec.arguments}, wrappers=_wrappers(needs, spec.wrappers))
-    features = getattr(policy, "features", None) if getattr(policy, "reads_rows", False) else None
+    features = features_read(policy)
     return cast("_E", spec if features is None else with_features(spec, features))
 
 

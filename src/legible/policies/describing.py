@@ -13,7 +13,7 @@ from typing import Any
 from legible.policies.environment_ids import todays_id
 from legible.policies.loading import load_policy, located
 from legible.policies.predicting import acting
-from legible.policies.protocol import Policy, ScoreKind
+from legible.policies.protocol import Policy, ScoreKind, traits_of
 from legible.policies.readers.hub import fetch
 from legible.policies.registry import find_reader
 from legible.policies.rl_zoo import ENVIRONMENT_NEEDS, Training, find_training, is_zoo_folder, policy_in_folder
@@ -94,7 +94,7 @@ def describe_policy(source: str | os.PathLike[str], policy: Policy | None = None
     reader = find_reader(located_source)
     loaded = load_policy(source, **options) if policy is None else policy
     actor = acting(loaded)
-    metadata = {key: value for key, value in getattr(loaded, "metadata", {}).items() if key != ENVIRONMENT_NEEDS}
+    metadata = {key: value for key, value in traits_of(loaded).metadata.items() if key != ENVIRONMENT_NEEDS}
     path = located_source if isinstance(located_source, Path) else None
     if reader.name == "hub":
         path = fetch(located_source)
@@ -102,7 +102,7 @@ def describe_policy(source: str | os.PathLike[str], policy: Policy | None = None
     if path is not None:
         in_folder = is_zoo_folder(path)
         training = find_training(policy_in_folder(path) if in_folder else path, anywhere=in_folder)
-    env_id, env_id_from = getattr(loaded, "env_id", None), "the file"
+    env_id, env_id_from = traits_of(loaded).env_id, "the file"
     if env_id is None and training is not None:
         env_id, env_id_from = training.env_id, "args.yml"
     if env_id is None and path is not None:
@@ -134,7 +134,7 @@ def describe_policy(source: str | os.PathLike[str], policy: Policy | None = None
 
 def normalisation_source(policy: Policy) -> str | None:
     """Return the file of a policy's observation statistics, "in the file" if it holds them, None without any."""
-    statistics = getattr(policy, "normalisation", None)
+    statistics = traits_of(policy).normalisation
     if isinstance(statistics, Mapping):
         statistics = next(iter(statistics.values()), None)
     return None if statistics is None else statistics.source or "in the file"

@@ -5,15 +5,16 @@
 - `PolicyError`, `UnclearPolicyError`: the errors.
 - `naming`: add the path of a file to errors; `naming_errors`: name errors that a policy raises.
 - `as_observations`, `as_scores`: check the shapes of inputs and outputs.
+- `PolicyTraits`, `traits_of`: what a policy may say about itself beyond the protocols.
 - `MASKED`, `FALLBACK_SCORE`: the scores of masked choices and of fallbacks; `lacks_fallback`: a policy without one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -172,10 +173,44 @@ class ActingPolicy(Protocol):
         ...
 
 
+class PolicyTraits(NamedTuple):
+    """Optional attributes of a policy, with the values for policies that do not have them.
+
+    Parameters
+    ----------
+    actions_only
+        Whether it returns actions without scores.
+    has_part_scores
+        Whether `part_scores` returns a score for every value of every part of an action.
+    takes_masks
+        Whether it was trained with action masks: its scores depend on them.
+    lacks_fallback
+        Whether rules must not block its actions; see `lacks_fallback`.
+    fallback
+        Action where rules block the one returned, by the value of each part.
+    env_id, metadata, normalisation
+        The training environment, other entries of its file, and its observation statistics.
+    """
+
+    actions_only: bool = False
+    has_part_scores: bool = False
+    takes_masks: bool = False
+    lacks_fallback: bool = False
+    fallback: tuple[int, ...] | None = None
+    env_id: str | None = None
+    metadata: Mapping[str, Any] = {}
+    normalisation: Any = None
+
+
+def traits_of(policy: object) -> PolicyTraits:
+    """Return the optional attributes of a policy."""
+    return PolicyTraits(**{name: getattr(policy, name) for name in PolicyTraits._fields if hasattr(policy, name)})
+
+
 def lacks_fallback(policy: Any) -> bool:
     """Return whether rules must not block actions of a policy: it has no scores, and states no fallback."""
     while policy is not None:
-        if getattr(policy, "lacks_fallback", False):
+        if traits_of(policy).lacks_fallback:
             return True
         policy = getattr(policy, "policy", None)
     return False

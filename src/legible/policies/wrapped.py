@@ -14,6 +14,7 @@ from gymnasium import spaces
 from torch import nn
 
 from legible.errors import LegibleError, describe_error
+from legible.features.sizes import choice_sizes
 from legible.policies.actors.observations import Batch, batch_of
 from legible.policies.normalisation import Normalisation
 from legible.policies.predicting import ScoredPrediction
@@ -131,7 +132,7 @@ class ActionFunctionPolicy:
     actions_only = True
 
     def __post_init__(self) -> None:
-        sizes = _part_sizes(self.action_space)
+        sizes = choice_sizes(self.action_space)
         if self.fallback is not None and (
             len(self.fallback) != len(sizes)
             or not all(0 <= value < size for value, size in zip(self.fallback, sizes, strict=True))
@@ -151,7 +152,7 @@ class ActionFunctionPolicy:
     @property
     def lacks_fallback(self) -> bool:
         """True if rules must not block actions, because it is not stated which of several others is then taken."""
-        return self.fallback is None and any(size > 2 for size in _part_sizes(self.action_space))
+        return self.fallback is None and any(size > 2 for size in choice_sizes(self.action_space))
 
     @property
     def observation_space(self) -> spaces.Space[Any] | None:
@@ -214,24 +215,12 @@ class ActionFunctionPolicy:
         if isinstance(space, spaces.Box):
             return np.clip(actions, space.low, space.high).astype(space.dtype)
         whole = np.asarray(actions) - getattr(space, "start", 0)
-        sizes = np.array(_part_sizes(space)).reshape(space.shape or ())
+        sizes = np.array(choice_sizes(space)).reshape(space.shape or ())
         wrong = (whole != np.floor(whole)) | (whole < 0) | (whole >= sizes)
         if wrong.any():
             row = int(wrong.reshape(len(wrong), -1).any(axis=1).argmax())
             raise PolicyError(f"the policy returns the action {actions[row].tolist()}, but actions are {space}")
         return whole.astype(np.int64)
-
-
-def _part_sizes(space: spaces.Space[Any]) -> tuple[int, ...]:
-    """Return the number of values of each part of a discrete action; nothing for continuous ones."""
-    match space:
-        case spaces.Discrete():
-            return (int(space.n),)
-        case spaces.MultiDiscrete():
-            return tuple(int(n) for n in space.nvec.ravel())
-        case spaces.MultiBinary():
-            return (2,) * int(np.prod(space.shape))
-    return ()
 
 
 @dataclass(frozen=True, eq=False)

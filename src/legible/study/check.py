@@ -53,7 +53,7 @@ from legible.play import (
 )
 from legible.play.choosing import explain_not_flat
 from legible.policies import Policy, ScoreKind, acting
-from legible.policies.protocol import lacks_fallback
+from legible.policies.protocol import lacks_fallback, traits_of
 from legible.relations import ChosenRelations, resolve_relations
 from legible.settings import StudySettings
 from legible.study.estimate import Estimate, estimate, measure_rate, settings_for
@@ -205,19 +205,19 @@ def _ask(
 def _kind_of(policy: Policy, player: Policy, mapped: FeatureMap) -> Finding:
     """Say what kind of policy it is, and what a study does otherwise for it."""
     words = [f"{'Q-values' if policy.kind == 'values' else policy.kind} of all actions"]
-    if getattr(policy, "actions_only", False):
+    traits = traits_of(policy)
+    if traits.actions_only:
         words = ["a function that returns actions, without scores: rules replace its actions"]
-        fallback: tuple[int, ...] | None = getattr(policy, "fallback", None)
         if lacks_fallback(policy):
             words.append("rules that block actions are not tested unless --fallback ACTION says what is taken instead")
-        elif fallback is not None:
-            space, parts = mapped.space, zip(mapped.space.groups, fallback, strict=True)
+        elif traits.fallback is not None:
+            space, parts = mapped.space, zip(mapped.space.groups, traits.fallback, strict=True)
             names = ", ".join(space.action_names[group.first + value] for group, value in parts)
             words.append(f"where rules block its action, it takes {names}")
     elif policy.kind == "none":
         words = ["a policy that acts without a score for each action"]
     if mapped.masks is not None:
-        trained = "trained with masks" if getattr(policy, "takes_masks", False) else "its choices are masked"
+        trained = "trained with masks" if traits.takes_masks else "its choices are masked"
         words.append(f"it keeps to the action masks ({trained})")
     words.append(f"importances by {'LIME' if reads_features(player) else 'a surrogate of its actions'}")
     return Finding("kind of policy", "yes", "; ".join(words))

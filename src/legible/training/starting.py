@@ -31,6 +31,7 @@ from legible.guidance import GuidedPolicy
 from legible.policies import Activation, ActorPolicy, NetworkPolicy, Normalisation, Policy, acting, load_policy
 from legible.policies.actors.heads import Categories, Certain, Gaussian
 from legible.policies.actors.networks import Activated, Flatten
+from legible.policies.protocol import traits_of
 from legible.policies.sb3.archive import read_tensors
 from legible.policies.torch_file import read_state
 from legible.policies.unpacking import check_member
@@ -57,7 +58,7 @@ class StartingPoint:
     @property
     def normalisation(self) -> Normalisation | None:
         """The normalisation of its observations, if there is one."""
-        found = getattr(self.policy, "normalisation", None)
+        found = traits_of(self.policy).normalisation
         return found if isinstance(found, Normalisation) else None
 
     def description(self) -> dict[str, str]:
@@ -131,8 +132,8 @@ def read_start(
 
 def environment_of_start(start: StartingPoint) -> EnvironmentSpec:
     """Return the environment that a policy was trained in; raise if making it would import code that a file names."""
-    written = getattr(start.policy, "metadata", {}).get("environment")
-    env_id = getattr(start.policy, "env_id", None)
+    traits = traits_of(start.policy)
+    written, env_id = traits.metadata.get("environment"), traits.env_id
     arguments = written.get("arguments", {}) if isinstance(written, Mapping) else {}
     spec = None if env_id is None else EnvironmentSpec(env_id, arguments if isinstance(arguments, Mapping) else {})
     if spec is None or spec.named_code:
@@ -200,7 +201,7 @@ def _read_zip(source: str | Path | Policy, policy: Policy, algorithm: Algorithm)
         return {}
     if algorithm == "dqn":
         return {}
-    written = str(getattr(policy, "metadata", {}).get("algorithm", "")).lower()
+    written = str(traits_of(policy).metadata.get("algorithm", "")).lower()
     tensors = read_tensors(Path(source))
     if written not in {algorithm, "a2c"} or any("shared_net" in key for key in tensors):
         return {}
