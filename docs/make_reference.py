@@ -39,6 +39,8 @@ TASKS: dict[str, dict[str, tuple[str, ...]]] = {
     "Ask one question": {
         "legible.workbench.trying": ("try_rule", "TryResult"),
         "legible.workbench.comparing": ("compare_policies", "PolicyComparison"),
+        "legible.workbench.cross_play": ("play_against", "CrossPlay"),
+        "legible.workbench.exploiting": ("exploit", "Exploit"),
         "legible.workbench.verifying": ("verify", "verify_policy", "Verification"),
         "legible.workbench.checks": ("export_checks", "read_checks"),
         "legible.testing": ("assert_not_worse", "assert_no_weakness"),

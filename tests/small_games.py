@@ -218,9 +218,71 @@ class Throws(ParallelEnv[str, Any, int]):
         pass
 
 
+class Ring(ParallelEnv[str, Any, int]):
+    """A hunter and a prey on a ring of 12 places. The prey loses 1 when it is caught, and the game ends."""
+
+    metadata: dict[str, Any] = {"name": "ring_v0", "render_modes": []}  # noqa: RUF012
+
+    def __init__(self) -> None:
+        self.possible_agents = ["hunter", "prey"]
+        self.agents: list[str] = []
+        self.render_mode = None
+        self._random, _ = seeding.np_random(0)
+        self._spaces = {agent: spaces.Box(-6.0, 6.0, (1,), np.float32) for agent in self.possible_agents}
+        self._actions = {agent: spaces.Discrete(3) for agent in self.possible_agents}
+
+    def observation_space(self, agent: str) -> spaces.Space[Any]:
+        return self._spaces[agent]
+
+    def action_space(self, agent: str) -> spaces.Space[Any]:
+        return self._actions[agent]
+
+    def feature_space(self, seat: str) -> FeatureSpace:
+        other = "prey" if seat == "hunter" else "hunter"
+        return FeatureSpace.of([f"{other}.offset"], ["Stay", "Left", "Right"])
+
+    def _seen(self) -> dict[str, Any]:
+        offset = (self.places["prey"] - self.places["hunter"] + 6) % 12 - 6
+        return {"hunter": np.array([offset], np.float32), "prey": np.array([-offset], np.float32)}
+
+    def reset(
+        self,
+        seed: int | None = None,
+        options: Any = None,  # noqa: ARG002
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        if seed is not None:
+            self._random, _ = seeding.np_random(seed)
+        self.agents, self.count = list(self.possible_agents), 0
+        self.places = {"hunter": 0, "prey": int(self._random.integers(2, 11))}
+        return self._seen(), {agent: {} for agent in self.agents}
+
+    def step(self, actions: dict[str, int]) -> tuple[Any, ...]:
+        self.count += 1
+        for agent in self.agents:
+            self.places[agent] = (self.places[agent] + (0, -1, 1)[int(actions[agent])]) % 12
+        caught = self.places["hunter"] == self.places["prey"]
+        agents = list(self.agents)
+        over = self.count >= STEPS
+        if caught or over:
+            self.agents = []
+        return (
+            self._seen(),
+            {"hunter": float(caught), "prey": -float(caught)},
+            dict.fromkeys(agents, caught),
+            dict.fromkeys(agents, over),
+            {agent: {} for agent in agents},
+        )
+
+    def render(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
 def bank() -> Any:
     """Return the AEC game with PettingZoo's usual wrapper."""
     return wrappers.OrderEnforcingWrapper(Bank())
 
 
-cliff, throws = Cliff, Throws
+cliff, ring, throws = Cliff, Ring, Throws

@@ -22,14 +22,15 @@ from legible.errors import LegibleError
 from legible.features import FeatureSpace
 from legible.guidance import GuidedPolicy
 from legible.play import PolicyChooser, make_slots, play_episodes
-from legible.policies import NetworkPolicy, Plain, save_policy
+from legible.policies import NetworkPolicy, Plain, load_policy, save_policy
 from legible.policies.network import Layer
 from legible.rules import parse_rule
-from small_games import Cliff, bank
+from small_games import Cliff, Ring, Throws, bank
 
 TAG, SPREAD = "pettingzoo:mpe2.simple_tag_v3", "pettingzoo:mpe2.simple_spread_v3"
 TICTACTOE = "pettingzoo:pettingzoo.classic.tictactoe_v3"
 CONNECT_FOUR = "pettingzoo:pettingzoo.classic.connect_four_v3"
+FIXTURES = Path(__file__).parent.parent / "policies" / "fixtures"
 CLIFF, BANK, THROWS = (f"pettingzoo:small_games:{name}" for name in ("cliff", "bank", "throws"))
 
 
@@ -110,6 +111,8 @@ def test_the_games_of_these_tests_follow_pettingzoos_api(capsys: pytest.CaptureF
     parallel_api_test(Cliff(), num_cycles=200)
     seed_test(bank, num_cycles=50)
     parallel_seed_test(Cliff, num_cycles=50)
+    for game in (Ring, Throws):
+        parallel_api_test(game(), num_cycles=100)
     assert "Passed" in capsys.readouterr().out
 
 
@@ -239,6 +242,16 @@ def test_a_guided_policy_plays_a_seat_within_its_mask(tmp_path: Path) -> None:
         env.step(0)
         seen.append(env.game.unwrapped.pushes["player_1"])
     assert seen[:3] == [1, 2, 0]
+
+
+def test_modules_of_an_rllib_checkpoint_play_seats() -> None:
+    module = FIXTURES / "rllib" / "ppo" / "learner_group" / "learner" / "rl_module" / "default_policy"
+    policy: Any = load_policy(module)
+    space = spaces.Box(-np.inf, np.inf, (policy.n_features,), np.float32)
+    player = make_player(str(module), "good_0", space, spaces.Discrete(policy.n_actions))
+    player.start(1)
+    rows = np.random.default_rng(0).normal(size=(20, policy.n_features)).astype(np.float32)
+    assert [int(player.act(row, None)) for row in rows] == [int(policy.predict(row)[0]) for row in rows]
 
 
 def test_sampled_others_depend_on_the_seed_alone() -> None:

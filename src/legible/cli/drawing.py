@@ -33,6 +33,8 @@ PATIENCE = 1.0
 SILENCE, LONGEST_SILENCE = 10.0, 120.0
 _NOT_EPISODES = {"importance", "rules", "distillation"}
 STAGE_WORDS = {
+    "bench": "confirming",
+    "exploit": "playing against the exploiter",
     "experiences": "playing",
     "importance": "finding important features",
     "rules": "mining rules",

@@ -164,7 +164,7 @@ def others_text(given: Sequence[str]) -> str:
 def environment_options(command: Command) -> Command:
     """``--arg`` and ``--wrap``, and for games of several agents ``--seat`` and ``--others``."""
     seats: list[Decorator] = [
-        click.option(
+        advanced(
             "--seat",
             metavar="SEAT",
             is_eager=True,
@@ -173,7 +173,7 @@ def environment_options(command: Command) -> Command:
             help="Seat of the policy in a game of several agents (pettingzoo:MODULE); several, 'adversary_*' or all, "
             "share it; any: drawn for each episode.",
         ),
-        click.option(
+        advanced(
             "--others",
             metavar="[SEAT=]POLICY|random",
             multiple=True,

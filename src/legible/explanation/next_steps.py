@@ -120,10 +120,11 @@ def suggest_next_steps(
         steps.append(f"Choose another objective than the mean return: --objective {others}.")
     steps.append("Test a rule of your own: --rule RULE.")
     most = MAX_STEPS_AFTER_TRAINING if train else None
-    return NextSteps(tuple(_sensitivity(evaluation)), (*train, *steps[:most]))
+    return NextSteps(tuple(describe_sensitivity(evaluation)), (*train, *steps[:most]))
 
 
-def _sensitivity(evaluation: Evaluation) -> Iterator[str]:
+def describe_sensitivity(evaluation: Evaluation) -> Iterator[str]:
+    """Yield sentences about the effects that a test of rule sets would probably have detected."""
     tested, sizes = len(evaluation.verdicts), _detectable_sizes(evaluation)
     if not tested:
         yield "No rule set could be tested, so nothing is known about weaknesses."

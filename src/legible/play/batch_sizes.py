@@ -17,7 +17,6 @@ import numpy as np
 from gymnasium import spaces
 
 from legible.engines.threads import one_thread
-from legible.policies import ActorPolicy, NetworkPolicy
 
 _SIZES = (8, 16, 32, 48, 64, 96)
 _SCALES = (0.1, 1.0)
@@ -37,6 +36,8 @@ def equal_sizes(policy: Hashable, rows: int, method: str) -> tuple[int, ...]:
     method
         "scores", "part_scores" or "predict".
     """
+    from legible.policies import ActorPolicy, NetworkPolicy  # noqa: PLC0415 (they need PyTorch)
+
     if not isinstance(policy, (NetworkPolicy, ActorPolicy)) or rows <= _SIZES[0]:
         return (rows,)
     space = policy.observation_space
