@@ -150,7 +150,7 @@ def _verdict(found: TryResult) -> dict[str, Any]:
         "rules": [_result(result, found.space) for result in found.rules],
         "notes": [
             f"Smallest effect of interest: ±{number(found.relevant)}. {found.level_sentence()}",
-            "Exploring: these seeds are used for every rule, so this is no claim yet. Confirm to test on fresh seeds.",
+            "Exploring: all rules share these seeds, so this is no claim yet; a confirmation plays fresh seeds.",
         ],
     }
 
