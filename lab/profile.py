@@ -1,7 +1,7 @@
 """``python -m lab.profile COMMAND …``: run a study command in one process and print where its time goes.
 
 COMMAND is what a user types, such as ``legible run CartPole-v1 policy.zip --preset quick``. Seconds are shown by step
-of the study and by kind:
+of the study ("between": start-up, estimates and the terminal) and by kind:
 
 - environment: steps and resets of the environment itself;
 - network: scores and actions of the policy, without the batches that are made for it;
@@ -36,6 +36,7 @@ from legible.cli import main as run_legible
 from legible.play import slots
 from legible.policies import network, wrapped
 from legible.policies.actors import policy as actors
+from legible.report import builder
 from legible.study import Study
 
 KINDS = ("environment", "network", "matching", "statistics", "compiling", "Python")
@@ -49,7 +50,7 @@ class Clock:
         self.wall: dict[tuple[str, str], float] = defaultdict(float)
         self.processor: dict[str, float] = defaultdict(float)
         self.counts: dict[tuple[str, str], int] = defaultdict(int)
-        self.step = "start"
+        self.step = "between"
         self._kinds = ["Python"]
         self._wall, self._processor = time.perf_counter(), 0.0  # processor time since the process started
 
@@ -174,6 +175,16 @@ def instrument(clock: Clock) -> None:
             clock.change_step(before)
 
     Study.do = do_step  # type: ignore[method-assign]
+    write_report = builder.write_report
+
+    def write(*args: Any, **options: Any) -> Any:
+        before = clock.change_step("report")
+        try:
+            return write_report(*args, **options)
+        finally:
+            clock.change_step(before)
+
+    builder.write_report = write
 
 
 def _length(observations: Any) -> int:

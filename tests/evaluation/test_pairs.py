@@ -13,7 +13,7 @@ import mirror_world
 from drawn_play import LENGTH, SETUP, DrawnPlay, rule, rule_set
 from legible.evaluation.pairs import NEVER, PairedPlay
 from legible.evaluation.racing import SELECTION_ERROR_FACTOR, Race, _Entry, _find_candidates, _make_verdicts
-from legible.evaluation.recorded import EpisodeRecord, Repetition, find_repetition
+from legible.evaluation.recorded import REPEATED_EPISODES, EpisodeRecord, Repetition, find_repetition
 from legible.evaluation.statistics import Standing
 from legible.evaluation.units import Setup, Unit, run_units
 from legible.hypotheses import MeasuredEffect
@@ -44,6 +44,39 @@ def test_the_longest_episodes_are_played_first(full_units: bool) -> None:
     assert len(set(left)) > 1
     assert left == sorted(left, reverse=True)
     assert sorted(order) == np.flatnonzero(first != NEVER).tolist()
+
+
+def test_episodes_that_checked_the_seeds_are_not_played_again() -> None:
+    """They are the first unit of the record, and pairs are the same to the bit as with a record that played them."""
+    rules = RuleSet((parse_rule("+Stay <- luck > 0.8", mirror_world.SPACE),))
+    setup = Setup(mirror_world.policy(), WORLD, (), PlaySettings(batch=16, unit_episodes=40))
+    store: dict[str, Any] = {}
+    played: list[int] = []
+
+    def run(setup: Setup, units: list[Unit], **options: Any) -> Any:
+        known = len(store)
+        result = run_units(setup, units, **options, store=store)
+        played.append(len(store) - known)
+        return result
+
+    repetition = find_repetition(setup, 0, "racing", run)
+    this = replace(setup, rows=repetition.rows)
+    found = []
+    for repeated in (REPEATED_EPISODES, 0):
+        played.clear()
+        record = EpisodeRecord(this, 0, "racing", 110, run, repeated=repeated)
+        assert record.extend(1) == (repeated or 40)
+        assert played == [0 if repeated else 1]
+        play = PairedPlay(this, repetition, record, run_units)
+        number = play.add(rules)
+        play.play_seeds({number: 70})
+        places = [place for part, _ in record.parts(20, 70) for place in range(part.start, part.stop)]
+        assert set(range(20, 70)) <= set(places)
+        found.append((play.first_changes(number)[:70].tolist(), play.pairs(number, 70)))
+    (first, one), (again, other) = found
+    assert first == again
+    assert one.guided.returns.tobytes() == other.guided.returns.tobytes()
+    assert one.base.returns.tobytes() == other.base.returns.tobytes()
 
 
 @pytest.mark.parametrize(
