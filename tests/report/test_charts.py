@@ -23,13 +23,13 @@ def test_the_scale_of_effects_holds_zero_and_every_interval() -> None:
 
 
 @given(st.lists(st.integers(-1000, 1000).map(float), min_size=1, max_size=40))
-def test_effects_are_sorted_and_at_most_thirty(means: list[float]) -> None:
+def test_effects_are_sorted_and_at_most_twenty(means: list[float]) -> None:
     rows = [(f"rule set {i}", "go", Effect(m, 1.0, m - 2, m + 2, 0.1), "#rules", m > 2) for i, m in enumerate(means)]
     chart = effect_chart(rows, "mean return")
     assert chart is not None
     shown = [row["effect"] for row in chart["rows"]]
     assert shown == sorted(shown, reverse=True)
-    assert len(shown) == min(30, len(means))
+    assert len(shown) == min(20, len(means))
     assert effect_chart([], "mean return") is None
 
 

@@ -34,7 +34,7 @@ MAP_CELLS = (36, 24)
 STEPS_BEFORE_FAILURE = 20
 MIN_MAP_VALUES, MIN_PLACES = 8, 3
 """Fewest values of a feature of a map, and of one that is a place."""
-MOST_EFFECTS = 30
+MOST_EFFECTS = 20
 MOST_BINS = 60
 _OUTLIERS = 0.005
 
