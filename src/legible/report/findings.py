@@ -22,6 +22,7 @@ from legible.report.mistakes import MistakeSection, gather_mistakes
 from legible.report.pictures import SeedDots, StateMap, seed_dots, state_map
 from legible.report.replays import gather_replays
 from legible.report.returns import PolicyReturns, policy_returns, seeds_won
+from legible.report.symmetries import Symmetry, gather_symmetries
 from legible.report.tables import (
     RuleRow,
     SeedRow,
@@ -75,6 +76,7 @@ class Findings:
     mistakes: MistakeSection | None
     seed_dots: SeedDots | None
     state_map: StateMap | None
+    symmetries: tuple[Symmetry, ...]
 
 
 def gather(study: Study, watch: Sequence[int] = ()) -> Findings:
@@ -139,4 +141,5 @@ def gather(study: Study, watch: Sequence[int] = ()) -> Findings:
         mistakes=mistakes,
         seed_dots=seed_dots(improvement.final_blocks, {linked[k]["seed"]: k for k in reversed(replays.of_composition)}),
         state_map=state_map(study, cards[0].rule_sets[0] if cards else None),
+        symmetries=gather_symmetries(study),
     )

@@ -271,7 +271,7 @@ class StateChecker:
         verdict: CheckVerdict = "holds" if share == 1 else "holds approximately" if near else "does not hold"
         if share < NEARLY and near:
             notes.append(f"deviations are slight: at most {percent(off)} of the variance of the effect of a step")
-        return exact_answer(relation, space, self.method, comparison, "; ".join(notes), verdict)
+        return exact_answer(relation, space, self.method, comparison, "; ".join(notes), verdict, ~slight)
 
     def exists(self, image: Observations) -> bool:
         """Return whether the environment can show an observation."""

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -28,13 +29,17 @@ OFF_CENTRE = 0.15
 
 @dataclass(frozen=True)
 class Candidate:
-    """A signed map with the sums ``x + image`` of mirrored features (0 for others), and features to ignore."""
+    """A signed map with the sums ``x + image`` of mirrored features (0 for others), and features to ignore.
+
+    ``prices`` holds features with the share of states in which the environment disagreed before they were ignored.
+    """
 
     map: SignedMap
     offsets: tuple[float, ...]
     ignored: frozenset[int] = frozenset()
+    prices: tuple[tuple[int, float], ...] = ()
 
-    def ignoring(self, features: frozenset[int]) -> Candidate:
+    def ignoring(self, features: frozenset[int], prices: Mapping[int, float] | None = None) -> Candidate:
         """Return the candidate that also ignores these features and all that the map connects with them."""
         ignored = self.map.orbit(self.ignored | features)
         kept = [
@@ -42,7 +47,14 @@ class Candidate:
         ]
         images, signs = zip(*kept, strict=True)
         offsets = tuple(0.0 if i in ignored else offset for i, offset in enumerate(self.offsets))
-        return replace(self, map=replace(self.map, images=images, signs=signs), offsets=offsets, ignored=ignored)
+        new = {i: share for i, share in (prices or {}).items() if i in ignored - self.ignored}
+        return replace(
+            self,
+            map=replace(self.map, images=images, signs=signs),
+            offsets=offsets,
+            ignored=ignored,
+            prices=(*self.prices, *sorted(new.items())),
+        )
 
     def with_offset(self, feature: int, offset: float) -> Candidate:
         """Return the candidate with another offset of a feature, and of its image if that is mapped back."""

@@ -67,6 +67,15 @@ class Sample:
         )
         return replace(self, observations=observations, after=after, starts=starts)
 
+    def without_repetitions(self) -> Sample:
+        """Return the sample with each step once: states where episodes start may be the same in every episode."""
+        if self.paired:
+            return self
+        rows = np.column_stack([self.observations, self.actions])
+        first = np.sort(np.unique(rows, axis=0, return_index=True)[1])
+        columns = ("observations", "actions", "rewards", "after", "ended", "units")
+        return replace(self, **{name: getattr(self, name)[first] for name in columns})
+
 
 def draw_sample(inputs: CheckInputs, checker: StateChecker | None, steps: int) -> Sample:
     """Return transitions of about `steps` steps; states are set with the checker, if there is one."""
