@@ -16,6 +16,7 @@ from legible.environments import EnvironmentSpec
 from legible.errors import LegibleError
 from legible.features import cut_choices
 from legible.relations import generalise, parse_relations, resolve_relations
+from legible.relations.check import check_relations
 from legible.relations.discovery import discover_relations
 from legible.relations.discovery.candidates import Candidate
 from legible.relations.discovery.discover import propose
@@ -124,6 +125,36 @@ def test_same_seed_same_relations_and_file():
         (r.action, r.image_action, r.features) for r in one.relations
     ]
     assert one.found[0].bound == pytest.approx(math.log(one.screened / 0.05) / one.found[0].transitions)
+
+
+class SlightlyBiased(PlantedWorld):
+    """A cart whose motor pushes a little harder to one side."""
+
+    def step(self, action):
+        self.state = self.state.copy()
+        if action == 1:
+            self.state[1] += 0.005
+        return super().step(action)
+
+
+def test_slight_deviations_to_one_side_are_named():
+    env = SlightlyBiased()
+    space = cut_choices(env.feature_space)
+    answers = check_relations(env, parse_relations(WORLDS["cart"][1], space), space, states=300)
+    assert {answer.verdict for answer in answers} == {"holds approximately", "holds"}
+    assert all(("same side" in answer.note) == (answer.verdict == "holds approximately") for answer in answers)
+
+
+def test_repeated_steps_count_once():
+    sample = drawn_sample(500)
+    twice = replace(
+        sample,
+        **{
+            name: np.concatenate([getattr(sample, name)] * 2)
+            for name in ("observations", "actions", "rewards", "after", "ended", "units")
+        },
+    )
+    assert np.array_equal(twice.without_repetitions().observations, sample.observations)
 
 
 def test_too_small_a_budget_is_refused():

@@ -36,7 +36,9 @@ def test_pictures_link_features_with_their_images():
 
 def test_only_states_with_a_related_action_count():
     group = parse_relations(TOML, SPACE)
-    policy = load_policy(lambda rows: np.eye(3)[(rows[:, 0] > 0.5).astype(int)], output="values", n_features=4, n_actions=3)
+    policy = load_policy(
+        lambda rows: np.eye(3)[(rows[:, 0] > 0.5).astype(int)], output="values", n_features=4, n_actions=3
+    )
     observations = np.array([[1, 0, 0, 0], [-1, 0, 0, 0], [0.2, 0, 0, 0], [0, 0, 0, 0]], np.float32)
     # Right at 1 and Left at -1 agree; Left at 0.2 and at -0.2 does not; Wait has no related action.
     assert count_related(policy, group, observations, np.array([1, 0, 0, 2])) == (3, 2 / 3)

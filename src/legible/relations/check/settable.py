@@ -145,6 +145,7 @@ STATE_SETTERS: dict[type[Any] | str, StateSetter] = {
     ),
 }
 _ROUNDING = 1e-5
+ONE_SIDED = 0.9  # mean deviation from which on deviations point to the same side, as a share of their size
 SLIGHTLY = 0.01  # maximum deviation for "holds approximately", as a share of the variance
 
 
@@ -270,7 +271,13 @@ class StateChecker:
         near = float((~comparison.differs[:, ~slight].any(axis=1)).mean()) >= NEARLY
         verdict: CheckVerdict = "holds" if share == 1 else "holds approximately" if near else "does not hold"
         if share < NEARLY and near:
-            notes.append(f"deviations are slight: at most {percent(off)} of the variance of the effect of a step")
+            notes.append(
+                f"deviations are slight: at most {percent(float(np.sqrt(off)))} of the spread of the effect of a step"
+            )
+            column = int(np.where(slight, shares, -1.0).argmax())
+            signed = (expected - there)[:, column]
+            if abs(signed.mean()) > ONE_SIDED * np.sqrt((signed**2).mean()):
+                notes.append("they always point to the same side, so that they add up over steps")
         return exact_answer(relation, space, self.method, comparison, "; ".join(notes), verdict, ~slight)
 
     def exists(self, image: Observations) -> bool:

@@ -126,7 +126,8 @@ class DiscoveredRelation:
         size = f" by up to {number(worst.deviation)} ({worst.deviation_of})" if worst.deviation_of else ""
         if self.verdict == "approximate" and exact:
             apart = percent(1 - min(check.agreement for check in self.checks))
-            slight = next((part for part in worst.note.split("; ") if part.startswith("deviations are slight")), "")
+            kinds = ("deviations are slight", "they always point")
+            slight = "; ".join(part for part in worst.note.split("; ") if part.startswith(kinds))
             return (
                 f"Approximate: up to {apart} of {n} held-out transitions disagree{f'; {slight}' if slight else size}."
             )
