@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -34,7 +35,7 @@ from legible.relations.discovery.candidates import (
     usual_offsets,
 )
 from legible.relations.discovery.sampling import Sample, draw_sample
-from legible.relations.discovery.search import search_maps
+from legible.relations.discovery.search import Matcher, search_maps
 from legible.relations.discovery.signed_map import SignedMap, close
 from legible.relations.discovery.structure import Structure
 from legible.relations.discovery.wording import name_candidate
@@ -64,6 +65,7 @@ MOST_MISMATCH = 0.75
 IGNORED_SHARE = 1 / 3
 # With more features than MANY_FEATURES, those that disagree at least this share as often as the worst are ignored too.
 MANY_FEATURES, IGNORED_TOGETHER = 30, 0.5
+MOST_CORRECTIONS = 3
 ERROR_RATE = 0.05
 
 
@@ -411,8 +413,11 @@ class Prover:
             (rejected if entry.verdict == "rejected" else found).append(entry)
         return tuple(found), tuple(rejected)
 
-    def screen(self, signed: SignedMap) -> Candidate | None:
-        """Return the candidate of a map that passes the check, with offsets and ignored features, or None."""
+    def screen(self, signed: SignedMap, corrections: int = MOST_CORRECTIONS) -> Candidate | None:
+        """Return the candidate of a map that passes the check, with offsets and ignored features, or None.
+
+        With corrections, ignored features get other images, given those of all others, while that saves features.
+        """
         space = self.inputs.space
         candidate = Candidate(signed, usual_offsets(self.sample, signed))
         self.screened += 1
@@ -437,7 +442,21 @@ class Prover:
             too_many = len(candidate.ignored) > IGNORED_SHARE * len(space)
             if not failing or too_many or not candidate.changes or time.monotonic() > self.deadline:
                 return None
-        return candidate if _passes(answers) else None
+        if not _passes(answers):
+            return None
+        return self._correct(candidate, signed, corrections) if corrections and candidate.ignored else candidate
+
+    def _correct(self, candidate: Candidate, signed: SignedMap, corrections: int) -> Candidate:
+        """Return the candidate in which fewer features are ignored, if other images can be found for them."""
+        other = self._matcher.correct(signed, candidate.ignored)
+        if other is None or other == signed:
+            return candidate
+        corrected = self.screen(other, corrections - 1)
+        return corrected if corrected is not None and len(corrected.ignored) < len(candidate.ignored) else candidate
+
+    @cached_property
+    def _matcher(self) -> Matcher:
+        return Matcher(Structure.of(self.sample))
 
     def _check(
         self,

@@ -9,7 +9,7 @@ The full map is then improved while another assignment, an exchange or a change 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations, product
 
 import numpy as np
@@ -74,6 +74,20 @@ class Matcher:
         squares = (diagonals[0] ** 2).sum(axis=0)[:, None] + (diagonals[1] ** 2).sum(axis=0)[None, :]
         own = squares - 2 * diagonals[0].T @ diagonals[1]
         return equal - own + INERTIA * np.eye(self.size), opposite - own
+
+    def correct(self, signed: SignedMap, wrong: frozenset[int]) -> SignedMap | None:
+        """Return the map with other images for some features, given those of all others; None if there are none."""
+        n = self.structure.n_features
+        parts = [*zip(signed.action_images, signed.action_signs, strict=True)] if self.size > n else []
+        forced = {i: (signed.images[i], signed.signs[i]) for i in range(n) if i not in wrong}
+        forced |= {n + g: (n + image, sign) for g, (image, sign) in enumerate(parts)}
+        actions = np.array([0] if parts else signed.action_images, np.int64)
+        structure = self.structure
+        allowed, opposite = structure.allowed.copy(), structure.opposite.copy()
+        for i in wrong:
+            (allowed if signed.signs[i] > 0 else opposite)[i, signed.images[i]] = False
+        completed = Matcher(replace(structure, allowed=allowed, opposite=opposite)).complete(actions, forced)
+        return None if completed is None else _as_map(structure, actions, *completed)
 
     def _allowed(self, forced: dict[int, tuple[int, int]]) -> tuple[Flags, Flags]:
         """Return which nodes may map to which with equal and with opposite signs, given the images of some nodes."""
