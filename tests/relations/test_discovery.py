@@ -56,6 +56,22 @@ def test_ignored_features_keep_their_place():
     assert images.tolist() == [[1.0, 2.0, -3.0]]
 
 
+def test_relations_that_ignore_more_follow_from_those_that_ignore_less():
+    signed = SignedMap((1, 0, 2), (1, 1, -1), (0,), (1,))
+    full = Candidate(signed, (0.0, 0.0, 0.0))
+    part = full.ignoring(frozenset({2}), {2: 0.25})
+    assert part.prices == ((2, 0.25),)
+    assert part.follows_from([full])
+    assert not full.follows_from([part])
+
+
+def test_wrong_images_are_corrected():
+    matcher = Matcher(Structure.of(drawn_sample()))
+    turn = SignedMap((1, 0, 2), (1, -1, 1), (1, 2, 3, 0), (1, 1, 1, 1))
+    wrong = replace(turn, signs=(1, 1, 1))
+    assert matcher.correct(wrong, frozenset({1}), {(1, 0, 1)}) == turn
+
+
 def drawn_sample(n: int = 6000, seed: int = 0) -> Sample:
     """Transitions of a plane with four moves, in which x and y are alike and so are all directions."""
     rng = np.random.default_rng(seed)

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -17,7 +17,7 @@ from legible.features import FeatureSpace
 from legible.relations.check.answers import Values
 from legible.relations.check.settable import StateChecker
 from legible.relations.discovery.sampling import Sample
-from legible.relations.discovery.signed_map import SignedMap
+from legible.relations.discovery.signed_map import SignedMap, close
 from legible.relations.relation import FeatureRelation, MetamorphicRelation
 from legible.relations.values import ANY, EQUAL, NEGATE, ValueRelation, reflect
 
@@ -63,6 +63,15 @@ class Candidate:
             *({self.map.images[feature]} if self.map.images[self.map.images[feature]] == feature else ()),
         }
         return replace(self, offsets=tuple(offset if i in changed else old for i, old in enumerate(self.offsets)))
+
+    def follows_from(self, others: Sequence[Candidate]) -> bool:
+        """Return whether others, which ignore no other features, generate this map but for its ignored features."""
+        kept = [i for i in range(len(self.offsets)) if i not in self.ignored]
+        return any(
+            (element.action_images, element.action_signs) == (self.map.action_images, self.map.action_signs)
+            and all((element.images[i], element.signs[i]) == (self.map.images[i], self.map.signs[i]) for i in kept)
+            for element in close([other.map for other in others if other.ignored <= self.ignored])
+        )
 
     @property
     def changes(self) -> bool:

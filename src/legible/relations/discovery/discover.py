@@ -56,16 +56,18 @@ SEARCH_SHARE = 0.45
 # Share of the steps after which nothing more is screened.
 SCREENING = 0.7
 # States of a screening, which only sorts proposals, and of a proof.
-SCREENED_STATES, PROVEN_STATES = 256, 2000
+SCREENED_STATES, PROVEN_STATES = 128, 2000
 # Proposals that are screened: more of them where there are few features, and thus many maps without a clear order.
 MOST_SCREENED, MOST_SCREENED_SMALL, SMALL = 30, 60, 6
 MOST_PROVEN = 8
 MOST_MISMATCH = 0.75
 # The largest share of features that a relation may ignore.
 IGNORED_SHARE = 1 / 3
+# The largest share that it may ignore before their images are corrected, which is done up to MOST_CORRECTIONS
+# times, and at most IDLE_CORRECTIONS times without success.
+CORRECTED_SHARE, MOST_CORRECTIONS, IDLE_CORRECTIONS = 0.6, 8, 2
 # With more features than MANY_FEATURES, those that disagree at least this share as often as the worst are ignored too.
 MANY_FEATURES, IGNORED_TOGETHER = 30, 0.5
-MOST_CORRECTIONS = 3
 ERROR_RATE = 0.05
 
 
@@ -367,8 +369,12 @@ class Prover:
             if signed in close([candidate.map for candidate in passed]):
                 continue
             candidate = self.screen(signed)
-            if candidate is not None and candidate.map not in close([other.map for other in passed]):
+            if candidate is not None and not candidate.follows_from(passed):
                 passed.append(candidate)
+                for one in sorted(passed, key=lambda one: -len(one.ignored)):
+                    rest = [other for other in passed if other is not one]
+                    if one.follows_from(rest):
+                        passed = rest
         return passed
 
     def prove(
@@ -383,6 +389,10 @@ class Prover:
             left = max(self.budget - self.steps, 2000)
             inputs = replace(inputs, episodes=max(20, min(400, math.floor(0.9 * left / length))))
             self.steps += round(length * (inputs.episodes or 0))
+        else:
+            # Two steps for each state and pair of actions.
+            each = (self.budget - self.steps) // (2 * len(passed) * len(passed[0].action_pairs(self.inputs.space)))
+            inputs = replace(inputs, states=min(PROVEN_STATES, max(each, SCREENED_STATES)))
         checker = choose_checker(inputs)
         found: list[DiscoveredRelation] = []
         rejected: list[DiscoveredRelation] = []
@@ -413,11 +423,30 @@ class Prover:
             (rejected if entry.verdict == "rejected" else found).append(entry)
         return tuple(found), tuple(rejected)
 
-    def screen(self, signed: SignedMap, corrections: int = MOST_CORRECTIONS) -> Candidate | None:
+    def screen(self, signed: SignedMap) -> Candidate | None:
         """Return the candidate of a map that passes the check, with offsets and ignored features, or None.
 
-        With corrections, ignored features get other images, given those of all others, while that saves features.
+        Ignored features get other images, given those of all others, and stay ignored only if none of them agrees.
         """
+        best = self._settle(signed)
+        tried: set[tuple[int, int, int]] = set()
+        idle = 0
+        for _ in range(MOST_CORRECTIONS):
+            if best is None or not best.ignored or idle == IDLE_CORRECTIONS or time.monotonic() > self.deadline:
+                break
+            tried |= {(i, signed.images[i], signed.signs[i]) for i in best.ignored}
+            other = self._matcher.correct(best.map, best.ignored, tried)
+            if other is None:
+                break
+            signed, candidate = other, self._settle(other)
+            if candidate is not None and len(candidate.ignored) < len(best.ignored):
+                best, idle = candidate, 0
+            else:
+                idle += 1
+        return best if best is not None and len(best.ignored) <= IGNORED_SHARE * len(self.inputs.space) else None
+
+    def _settle(self, signed: SignedMap) -> Candidate | None:
+        """Return the candidate of a map that passes the check once some features are ignored, or None."""
         space = self.inputs.space
         candidate = Candidate(signed, usual_offsets(self.sample, signed))
         self.screened += 1
@@ -429,30 +458,20 @@ class Prover:
                 )
                 self.steps += FITTED_STATES * (GRID + 2 * GOLDEN_STEPS) * int(np.count_nonzero(candidate.offsets))
                 candidate = fitted
-        answers = []
-        while len(answers) < len(candidate.action_pairs(space)):
+        answered: list[RelationCheck] = []
+        while len(answered) < len(candidate.action_pairs(space)):
             # One pair of actions after the other: most wrong proposals fail with the first.
             relations = candidate.relations(space, "proposal")
-            (answer,) = self._check(self._screener, relations, relations[len(answers) : len(answers) + 1])
+            (answer,) = self._check(self._screener, relations, relations[len(answered) : len(answered) + 1])
             if answer.verdict != "does not hold":
-                answers.append(answer)
+                answered.append(answer)
                 continue
             failing, prices = _to_ignore(answer, space)
             candidate = candidate.ignoring(failing, prices)
-            too_many = len(candidate.ignored) > IGNORED_SHARE * len(space)
+            too_many = len(candidate.ignored) > CORRECTED_SHARE * len(space)
             if not failing or too_many or not candidate.changes or time.monotonic() > self.deadline:
                 return None
-        if not _passes(answers):
-            return None
-        return self._correct(candidate, signed, corrections) if corrections and candidate.ignored else candidate
-
-    def _correct(self, candidate: Candidate, signed: SignedMap, corrections: int) -> Candidate:
-        """Return the candidate in which fewer features are ignored, if other images can be found for them."""
-        other = self._matcher.correct(signed, candidate.ignored)
-        if other is None or other == signed:
-            return candidate
-        corrected = self.screen(other, corrections - 1)
-        return corrected if corrected is not None and len(corrected.ignored) < len(candidate.ignored) else candidate
+        return candidate if _passes(answered) else None
 
     @cached_property
     def _matcher(self) -> Matcher:

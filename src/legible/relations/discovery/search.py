@@ -75,8 +75,13 @@ class Matcher:
         own = squares - 2 * diagonals[0].T @ diagonals[1]
         return equal - own + INERTIA * np.eye(self.size), opposite - own
 
-    def correct(self, signed: SignedMap, wrong: frozenset[int]) -> SignedMap | None:
-        """Return the map with other images for some features, given those of all others; None if there are none."""
+    def correct(
+        self, signed: SignedMap, wrong: frozenset[int], tried: Iterable[tuple[int, int, int]]
+    ) -> SignedMap | None:
+        """Return the map with other images for wrong features, given those of all others; None if there are none.
+
+        `tried` holds features with images and signs that are known to be wrong.
+        """
         n = self.structure.n_features
         parts = [*zip(signed.action_images, signed.action_signs, strict=True)] if self.size > n else []
         forced = {i: (signed.images[i], signed.signs[i]) for i in range(n) if i not in wrong}
@@ -84,8 +89,8 @@ class Matcher:
         actions = np.array([0] if parts else signed.action_images, np.int64)
         structure = self.structure
         allowed, opposite = structure.allowed.copy(), structure.opposite.copy()
-        for i in wrong:
-            (allowed if signed.signs[i] > 0 else opposite)[i, signed.images[i]] = False
+        for i, image, sign in tried:
+            (allowed if sign > 0 else opposite)[i, image] = False
         completed = Matcher(replace(structure, allowed=allowed, opposite=opposite)).complete(actions, forced)
         return None if completed is None else _as_map(structure, actions, *completed)
 
