@@ -12,9 +12,9 @@ either ignores. Each scrambling is a discovery of its own with the usual budget,
 Precision: worlds with planted symmetries, and decoys with a wall, wind, unequal rewards or a biased motor; a relation
 called exact is wrong if a referee finds a state that disagrees.
 
-For driving only the verdicts of the check are listed: it refutes the mirror (the reward prefers the right lane), and the
-other relations are no permutations (the last row has no image); neither are value tables (FrozenLake). `--quick` takes two scramblings
-of the small environments. Full runs write ``results/discovery.txt``.
+For driving only the verdicts of the check are listed: it refutes the mirror (the reward prefers the right lane), and
+the other relations are no permutations (the last row has no image); neither are value tables (FrozenLake). `--quick`
+takes two scramblings of the small environments. Full runs write ``results/discovery.txt``.
 """
 
 from __future__ import annotations
@@ -195,8 +195,8 @@ def measure_recall(
     with multiprocessing.get_context("spawn").Pool(jobs) as pool:
         for recall in pool.imap_unordered(discover_scrambled, tasks):
             results[recall.environment].append(recall)
-            hits = ", ".join(relation for relation, wrong in recall.wrong.items() if not wrong) or "nothing"
-            print(f"  {recall.environment} {recall.scrambling}: {recall.seconds:.0f} s, found {hits}", flush=True)
+            names = ", ".join(relation for relation, wrong in recall.wrong.items() if not wrong) or "nothing"
+            print(f"  {recall.environment} {recall.scrambling}: {recall.seconds:.0f} s, found {names}", flush=True)
             for called in recall.called:
                 print(f"      {called}", flush=True)
     counts: dict[str, tuple[int, int]] = {}
