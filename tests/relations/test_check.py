@@ -487,6 +487,12 @@ def test_the_mirror_of_acrobot_holds_and_one_that_forgets_a_sine_does_not():
         assert answer.verdict == "does not hold"
 
 
+def test_actions_that_change_little_in_a_step_are_not_exchanged():
+    wrong = 'actions = { swap = ["TorqueMinus", "TorquePlus"] }'
+    for answer in check_relations("Acrobot-v1", relation_for("Acrobot-v1", wrong), states=200):
+        assert answer.verdict == "does not hold"
+
+
 def test_impossible_images_are_not_compared():
     stretched = 'actions = "same"\npair = { from = "link1.cos", to = "link1.cos", times = 0.5 }'
     for answer in check_relations("Acrobot-v1", relation_for("Acrobot-v1", stretched), states=100):

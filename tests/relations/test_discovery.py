@@ -16,6 +16,7 @@ from legible.environments import EnvironmentSpec
 from legible.errors import LegibleError
 from legible.features import cut_choices
 from legible.relations import generalise, parse_relations, resolve_relations
+from legible.relations.check import check_relations
 from legible.relations.discovery import discover_relations
 from legible.relations.discovery.candidates import Candidate
 from legible.relations.discovery.discover import propose
@@ -53,6 +54,22 @@ def test_ignored_features_keep_their_place():
     assert candidate.map.changes == (2,)
     images = candidate.apply(np.array([[1.0, 2.0, 3.0]]))
     assert images.tolist() == [[1.0, 2.0, -3.0]]
+
+
+def test_relations_that_ignore_more_follow_from_those_that_ignore_less():
+    signed = SignedMap((1, 0, 2), (1, 1, -1), (0,), (1,))
+    full = Candidate(signed, (0.0, 0.0, 0.0))
+    part = full.ignoring(frozenset({2}), {2: 0.25})
+    assert part.prices == ((2, 0.25),)
+    assert part.follows_from([full])
+    assert not full.follows_from([part])
+
+
+def test_wrong_images_are_corrected():
+    matcher = Matcher(Structure.of(drawn_sample()))
+    turn = SignedMap((1, 0, 2), (1, -1, 1), (1, 2, 3, 0), (1, 1, 1, 1))
+    wrong = replace(turn, signs=(1, 1, 1))
+    assert matcher.correct(wrong, frozenset({1}), {(1, 0, 1)}) == turn
 
 
 def drawn_sample(n: int = 6000, seed: int = 0) -> Sample:
@@ -124,6 +141,36 @@ def test_same_seed_same_relations_and_file():
         (r.action, r.image_action, r.features) for r in one.relations
     ]
     assert one.found[0].bound == pytest.approx(math.log(one.screened / 0.05) / one.found[0].transitions)
+
+
+class SlightlyBiased(PlantedWorld):
+    """A cart whose motor pushes a little harder to one side."""
+
+    def step(self, action):
+        self.state = self.state.copy()
+        if action == 1:
+            self.state[1] += 0.005
+        return super().step(action)
+
+
+def test_slight_deviations_to_one_side_are_named():
+    env = SlightlyBiased()
+    space = cut_choices(env.feature_space)
+    answers = check_relations(env, parse_relations(WORLDS["cart"][1], space), space, states=300)
+    assert {answer.verdict for answer in answers} == {"holds approximately", "holds"}
+    assert all(("same side" in answer.note) == (answer.verdict == "holds approximately") for answer in answers)
+
+
+def test_repeated_steps_count_once():
+    sample = drawn_sample(500)
+    twice = replace(
+        sample,
+        **{
+            name: np.concatenate([getattr(sample, name)] * 2)
+            for name in ("observations", "actions", "rewards", "after", "ended", "units")
+        },
+    )
+    assert np.array_equal(twice.without_repetitions().observations, sample.observations)
 
 
 def test_too_small_a_budget_is_refused():

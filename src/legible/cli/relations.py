@@ -178,9 +178,7 @@ def check(
     "--minutes",
     metavar="N",
     type=click.FloatRange(min=0, min_open=True),
-    default=2.0,
-    show_default=True,
-    help="The most minutes; what is not proven then is left out.",
+    help="The most minutes, 2 to 10 by the number of features; what is not proven then is left out.",
 )
 @seed_option("The same seed gives the same relations unless time runs out.")
 @names_option
@@ -191,7 +189,7 @@ def discover(
     env: str,
     output: Path | None,
     steps: int,
-    minutes: float,
+    minutes: float | None,
     seed: int,
     names: Path | None,
     arg: tuple[str, ...],
@@ -223,7 +221,7 @@ def discover(
         console = Console()
         for entry in found.found:
             _show_group(console, entry.name, entry.relations, found.space)
-            console.print(f"{escape(entry.text)} {escape(entry.starts_text)}\n", highlight=False)
+            console.print(f"{escape(entry.evidence)}\n", highlight=False)
         for entry in found.rejected:
             console.print(f"{escape(entry.name)}: {escape(entry.text)}\n", highlight=False)
         count = len(found.found)

@@ -46,7 +46,7 @@ def working(choice: StudyChoice) -> Iterator[Study]:
     from legible.policies.protocol import traits_of  # noqa: PLC0415
 
     with Bars(quiet=choice.as_json) as bars:
-        discovering = ", and discovering relations (up to 2 minutes)" if "discover" in choice.relations else ""
+        discovering = ", and discovering relations (2 to 10 minutes at most)" if "discover" in choice.relations else ""
         bars.now(f"loading the policy and the environment{discovering}")
         study = choice.study(bars)
         if not choice.as_json:

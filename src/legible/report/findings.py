@@ -26,6 +26,7 @@ from legible.report.mistakes import MistakeSection, gather_mistakes
 from legible.report.pictures import Chart, effect_chart, ledger_chart, return_chart, seed_chart, state_chart
 from legible.report.replays import gather_replays
 from legible.report.returns import PolicyReturns, policy_returns, seeds_won
+from legible.report.symmetries import Symmetry, gather_symmetries
 from legible.report.tables import (
     RuleRow,
     SeedRow,
@@ -80,8 +81,9 @@ class Findings:
     replays: tuple[Any, ...]
     failures: tuple[FailureCard, ...]
     mistakes: MistakeSection | None
-    charts: dict[str, Chart]
-    lead: tuple[str, ...]
+    seed_dots: SeedDots | None
+    state_map: StateMap | None
+    symmetries: tuple[Symmetry, ...]
 
 
 def gather(study: Study, watch: Sequence[int] = ()) -> Findings:
@@ -156,8 +158,9 @@ def gather(study: Study, watch: Sequence[int] = ()) -> Findings:
         replays=(*linked, *of_failures, *(mistakes.replays if mistakes is not None else ())),
         failures=tuple(failures),
         mistakes=mistakes,
-        charts={name: chart for name, chart in charts.items() if chart is not None},
-        lead=tuple(_lead_sentences(study)),
+        seed_dots=seed_dots(improvement.final_blocks, {linked[k]["seed"]: k for k in reversed(replays.of_composition)}),
+        state_map=state_map(study, cards[0].rule_sets[0] if cards else None),
+        symmetries=gather_symmetries(study),
     )
 
 

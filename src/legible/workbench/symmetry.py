@@ -1,4 +1,4 @@
-"""How far a policy respects relations: `measure_symmetry`.
+"""How far a policy respects relations: `measure_symmetry`, and `count_related`, which plays nothing.
 
 For every relation it counts the states of the policy's own play in whose image the policy takes the related action. It
 then plays the policy with its scores averaged over states and their images, on the same seeds: the difference of the
@@ -112,13 +112,10 @@ def measure_symmetry(
     scores = []
     for name, group in by_name(relations).items():
         first = group[0].of_first(space.n_own)
-        images, defined = map_states(first, observations)
-        action_images = {relation.action: relation.image_action for relation in group}
-        image_actions = np.array([action_images.get(int(action), -1) for action in actions])
-        defined &= image_actions >= 0
-        if not defined.any():
+        related = {relation.action: relation.image_action for relation in group}
+        states, share = count_related(policy, group, observations, actions)
+        if not states:
             continue
-        actions_in_images = np.asarray(acting(policy).predict(images[defined], deterministic=True)[0])
         effect = None
         if policy.kind != "none":
             averaged = load_policy(
@@ -127,10 +124,29 @@ def measure_symmetry(
                 n_features=space.n_own,
                 n_actions=len(space.actions),
             )
-            effect = paired(play_policy(averaged, environment, seeds).returns, returns)
-        share = float((actions_in_images == image_actions[defined]).mean())
-        scores.append(SymmetryScore(name, int(defined.sum()), share, episodes, effect))
+            effect = paired(play_policy(averaged, environment, seeds).returns, own)
+        scores.append(SymmetryScore(name, states, share, episodes, effect))
     return scores
+
+
+def count_related(
+    policy: Policy,
+    group: Sequence[MetamorphicRelation],
+    observations: Observations,
+    actions: NDArray[np.int64],
+) -> tuple[int, float]:
+    """Return the number of states with an image and a related action, and the share in which the policy takes it.
+
+    The relations of `group` have one name, observations are those that the policy sees.
+    """
+    images, defined = map_states(group[0].of_first(observations.shape[1]), observations)
+    related = {relation.action: relation.image_action for relation in group}
+    wanted = np.array([related.get(int(action), -1) for action in actions])
+    defined &= wanted >= 0
+    if not defined.any():
+        return 0, float("nan")
+    taken = np.asarray(acting(policy).predict(images[defined], deterministic=True)[0])
+    return int(defined.sum()), float((taken == wanted[defined]).mean())
 
 
 class _Averaged:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -122,6 +122,9 @@ class RelationCheck:
         Verdict and further remarks.
     counterexample
         The worst state, if there is a difference.
+    disagreements
+        Shares of states that differ without a known cause, by feature, reward or end, for exact checks of states.
+        Slight deviations do not count.
     """
 
     relation: str
@@ -136,14 +139,17 @@ class RelationCheck:
     verdict: CheckVerdict
     note: str = ""
     counterexample: Counterexample | None = None
+    disagreements: Mapping[str, float] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON; NaN becomes None."""
         data: dict[str, Any] = {
-            name: getattr(self, name) for name in self.__dataclass_fields__ if name not in {"causes", "counterexample"}
+            name: getattr(self, name)
+            for name in self.__dataclass_fields__
+            if name not in {"causes", "counterexample", "disagreements"}
         }
         data |= {name: _or_none(data[name]) for name in ("agreement", "deviation")}
-        data["causes"] = dict(self.causes)
+        data |= {"causes": dict(self.causes), "disagreements": dict(self.disagreements)}
         example = self.counterexample
         data["counterexample"] = example and {
             "state": {name: _or_none(value) for name, value in example.state.items()},
@@ -252,6 +258,15 @@ class StateComparison:
         order = np.argsort(-counts, kind="stable")
         return {str(found[i]): float(counts[i] / len(self.causes)) for i in order}
 
+    def unexplained(self, counted: Flags | None = None) -> dict[str, float]:
+        """Return the shares of states that differ without a known cause, by what differs; only in counted columns."""
+        rows = self.differs[self.causes == OTHER]
+        shares: dict[str, float] = {}
+        for place in np.flatnonzero(rows.any(axis=0) & (True if counted is None else counted)).tolist():
+            what = self.columns[place][0]
+            shares[what] = max(shares.get(what, 0.0), float(rows[:, place].sum() / len(self.differs)))
+        return shares
+
     def largest(self) -> tuple[float, str]:
         """Return the largest deviation and its column."""
         place = int(self.deviations.argmax())
@@ -306,8 +321,9 @@ def exact_answer(
     comparison: StateComparison,
     note: str,
     verdict: CheckVerdict,
+    counted: Flags | None = None,
 ) -> RelationCheck:
-    """Return the check for an exact comparison."""
+    """Return the check for an exact comparison; `counted` marks the columns that decided the verdict."""
     deviation, deviation_of = comparison.largest()
     return RelationCheck(
         relation=relation.name,
@@ -322,6 +338,7 @@ def exact_answer(
         verdict=verdict,
         note=note,
         counterexample=comparison.worst(relation, space),
+        disagreements=comparison.unexplained(counted),
     )
 
 

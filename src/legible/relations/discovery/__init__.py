@@ -14,11 +14,11 @@ from legible.imports import lazy_exports
 
 if TYPE_CHECKING:
     from legible.relations.discovery.discover import (
-        DEFAULT_MINUTES,
         DEFAULT_STEPS,
         DiscoveredRelation,
         Discovery,
         discover_relations,
+        usual_minutes,
     )
     from legible.relations.discovery.wording import LABEL
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -16,7 +17,7 @@ from legible.features import FeatureSpace
 from legible.relations.check.answers import Values
 from legible.relations.check.settable import StateChecker
 from legible.relations.discovery.sampling import Sample
-from legible.relations.discovery.signed_map import SignedMap
+from legible.relations.discovery.signed_map import SignedMap, close
 from legible.relations.relation import FeatureRelation, MetamorphicRelation
 from legible.relations.values import ANY, EQUAL, NEGATE, ValueRelation, reflect
 
@@ -28,13 +29,17 @@ OFF_CENTRE = 0.15
 
 @dataclass(frozen=True)
 class Candidate:
-    """A signed map with the sums ``x + image`` of mirrored features (0 for others), and features to ignore."""
+    """A signed map with the sums ``x + image`` of mirrored features (0 for others), and features to ignore.
+
+    ``prices`` holds features with the share of states in which the environment disagreed before they were ignored.
+    """
 
     map: SignedMap
     offsets: tuple[float, ...]
     ignored: frozenset[int] = frozenset()
+    prices: tuple[tuple[int, float], ...] = ()
 
-    def ignoring(self, features: frozenset[int]) -> Candidate:
+    def ignoring(self, features: frozenset[int], prices: Mapping[int, float] | None = None) -> Candidate:
         """Return the candidate that also ignores these features and all that the map connects with them."""
         ignored = self.map.orbit(self.ignored | features)
         kept = [
@@ -42,7 +47,14 @@ class Candidate:
         ]
         images, signs = zip(*kept, strict=True)
         offsets = tuple(0.0 if i in ignored else offset for i, offset in enumerate(self.offsets))
-        return replace(self, map=replace(self.map, images=images, signs=signs), offsets=offsets, ignored=ignored)
+        new = {i: share for i, share in (prices or {}).items() if i in ignored - self.ignored}
+        return replace(
+            self,
+            map=replace(self.map, images=images, signs=signs),
+            offsets=offsets,
+            ignored=ignored,
+            prices=(*self.prices, *sorted(new.items())),
+        )
 
     def with_offset(self, feature: int, offset: float) -> Candidate:
         """Return the candidate with another offset of a feature, and of its image if that is mapped back."""
@@ -51,6 +63,15 @@ class Candidate:
             *({self.map.images[feature]} if self.map.images[self.map.images[feature]] == feature else ()),
         }
         return replace(self, offsets=tuple(offset if i in changed else old for i, old in enumerate(self.offsets)))
+
+    def follows_from(self, others: Sequence[Candidate]) -> bool:
+        """Return whether others, which ignore no other features, generate this map but for its ignored features."""
+        kept = [i for i in range(len(self.offsets)) if i not in self.ignored]
+        return any(
+            (element.action_images, element.action_signs) == (self.map.action_images, self.map.action_signs)
+            and all((element.images[i], element.signs[i]) == (self.map.images[i], self.map.signs[i]) for i in kept)
+            for element in close([other.map for other in others if other.ignored <= self.ignored])
+        )
 
     @property
     def changes(self) -> bool:

@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -34,7 +35,7 @@ from legible.relations.discovery.candidates import (
     usual_offsets,
 )
 from legible.relations.discovery.sampling import Sample, draw_sample
-from legible.relations.discovery.search import search_maps
+from legible.relations.discovery.search import Matcher, search_maps
 from legible.relations.discovery.signed_map import SignedMap, close
 from legible.relations.discovery.structure import Structure
 from legible.relations.discovery.wording import name_candidate
@@ -44,20 +45,29 @@ from legible.relations.writer import dump_relations
 from legible.streams import check_seed
 
 DiscoveryVerdict: TypeAlias = Literal["exact as far as seen", "approximate", "rejected"]
-DEFAULT_STEPS, DEFAULT_MINUTES = 200_000, 2.0
+DEFAULT_STEPS = 200_000
 MOST_FEATURES = 120
+# Minutes for at most FEW_FEATURES features, and for MOST_FEATURES; in proportion between them.
+LEAST_MINUTES, MOST_MINUTES, FEW_FEATURES = 2.0, 10.0, 30
 # Share of the steps for proposals, and the most that they need.
 PROPOSING, MOST_PROPOSING = 0.3, 60_000
+# Share of the time for the search.
+SEARCH_SHARE = 0.45
 # Share of the steps after which nothing more is screened.
 SCREENING = 0.7
 # States of a screening, which only sorts proposals, and of a proof.
-SCREENED_STATES, PROVEN_STATES = 256, 2000
+SCREENED_STATES, PROVEN_STATES = 128, 2000
 # Proposals that are screened: more of them where there are few features, and thus many maps without a clear order.
 MOST_SCREENED, MOST_SCREENED_SMALL, SMALL = 30, 60, 6
 MOST_PROVEN = 8
 MOST_MISMATCH = 0.75
 # The largest share of features that a relation may ignore.
 IGNORED_SHARE = 1 / 3
+# The largest share that it may ignore before their images are corrected, which is done up to MOST_CORRECTIONS
+# times, and at most IDLE_CORRECTIONS times without success.
+CORRECTED_SHARE, MOST_CORRECTIONS, IDLE_CORRECTIONS = 0.6, 8, 2
+# With more features than MANY_FEATURES, those that disagree at least this share as often as the worst are ignored too.
+MANY_FEATURES, IGNORED_TOGETHER = 30, 0.5
 ERROR_RATE = 0.05
 
 
@@ -71,6 +81,8 @@ class DiscoveredRelation:
         Name and description.
     verdict
         "exact as far as seen", "approximate" or "rejected".
+    space
+        Features and actions.
     candidate, relations
         The map, and the relations for every pair of actions.
     checks
@@ -87,6 +99,7 @@ class DiscoveredRelation:
     name: str
     words: str
     verdict: DiscoveryVerdict
+    space: FeatureSpace
     candidate: Candidate
     relations: tuple[MetamorphicRelation, ...]
     checks: tuple[RelationCheck, ...]
@@ -116,10 +129,12 @@ class DiscoveredRelation:
         exact = worst.method.startswith("exact")
         size = f" by up to {number(worst.deviation)} ({worst.deviation_of})" if worst.deviation_of else ""
         if self.verdict == "approximate" and exact:
-            differing_share = percent(1 - min(check.agreement for check in self.checks))
-            slight = next((part for part in worst.note.split("; ") if part.startswith("deviations are slight")), "")
-            extent = f"; {slight}" if slight else size
-            return f"Approximate: up to {differing_share} of {n} held-out transitions disagree{extent}."
+            apart = percent(1 - min(check.agreement for check in self.checks))
+            kinds = ("deviations are slight", "they always point")
+            slight = "; ".join(part for part in worst.note.split("; ") if part.startswith(kinds))
+            return (
+                f"Approximate: up to {apart} of {n} held-out transitions disagree{f'; {slight}' if slight else size}."
+            )
         if self.verdict == "approximate":
             return (
                 f"Approximate: images are predicted nearly as well as {n} held-out transitions; the excess error is "
@@ -127,6 +142,23 @@ class DiscoveredRelation:
             )
         why = worst.counterexample.text if worst.counterexample is not None else f"{worst.note}."
         return f"Rejected for {worst.action} → {worst.image_action}: {why}"
+
+    @property
+    def ignored_text(self) -> str:
+        """The ignored features and how far the environment disagreed there, in a sentence; empty without any."""
+        ignored, space = self.candidate.ignored, self.space
+        if not ignored:
+            return ""
+        names = [space.names[i] for i in sorted(ignored)]
+        shown = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
+        worst = max((share for _, share in self.candidate.prices), default=0.0)
+        price = f" Without that, up to {percent(worst)} of the states disagreed there." if worst else ""
+        return f"Ignores {shown}.{price}"
+
+    @property
+    def evidence(self) -> str:
+        """All sentences: verdict, ignored features, starts."""
+        return " ".join(part for part in (self.text, self.ignored_text, self.starts_text) if part)
 
     @property
     def starts_text(self) -> str:
@@ -146,7 +178,9 @@ class DiscoveredRelation:
             "transitions": self.transitions,
             "bound": None if math.isnan(self.bound) else self.bound,
             "starts_differ": list(self.starts_differ),
-            "ignored": sorted(self.candidate.ignored),
+            "ignored": {
+                self.space.names[i]: dict(self.candidate.prices).get(i) for i in sorted(self.candidate.ignored)
+            },
             "checks": [check.to_dict() for check in self.checks],
         }
 
@@ -201,7 +235,7 @@ class Discovery:
             replace(
                 relation,
                 holds={self.environment: holds[found.verdict]},
-                note=f"{found.text} {found.starts_text}",
+                note=found.evidence,
             )
             for found in self.found
             for relation in found.relations
@@ -220,7 +254,7 @@ def discover_relations(
     space: FeatureSpace | None = None,
     *,
     steps: int = DEFAULT_STEPS,
-    minutes: float = DEFAULT_MINUTES,
+    minutes: float | None = None,
     seed: int = 0,
     on_progress: OnProgress | None = None,
 ) -> Discovery:
@@ -233,16 +267,17 @@ def discover_relations(
     space
         Names of features and actions; by default those of `legible.environments.resolve_names`.
     steps, minutes
-        Budget. Proposals for which no time is left are not proven.
+        Budget; by default `usual_minutes`. Proposals that time leaves no room for are not proven.
     seed
         Random seed; the same seed gives the same relations unless time runs out.
     on_progress
         Called with the share that is done and the current activity.
     """
     check_seed(seed)
-    if steps < 2000 or minutes <= 0:
+    if steps < 2000 or (minutes is not None and minutes <= 0):
         raise LegibleError(
-            f"discovery needs at least 2000 steps and some time, got {steps} steps, {minutes:g} minutes."
+            f"discovery needs at least 2000 steps and some time, got {steps} steps"
+            f"{'' if minutes is None else f', {minutes:g} minutes'}."
         )
     started = time.monotonic()
     environment = as_environment(environment)
@@ -255,6 +290,7 @@ def discover_relations(
                 f"{len(named)} features are too many to search for relations (at most {MOST_FEATURES}); "
                 "choose some of them with a features file, or write the relations."
             )
+        minutes = usual_minutes(len(named)) if minutes is None else minutes
         first = STAGES["discovery"].block * STAGE_EPISODES
         inputs = CheckInputs(env, named, None, PROVEN_STATES, seed, on_progress, first)
         settable = settable_checker(inputs, without_plain_wrappers(env))
@@ -262,8 +298,7 @@ def discover_relations(
         inputs.report(0.05, "playing")
         sample = draw_sample(inputs, setter, min(round(PROPOSING * steps), MOST_PROPOSING))
         deadline = started + 60 * minutes
-        # Of every minute, 25 seconds are for proposals, the rest for proofs.
-        maps = propose(sample, named, deadline=started + 25 * minutes, on_progress=on_progress)
+        maps = propose(sample, named, deadline=started + 60 * SEARCH_SHARE * minutes, on_progress=on_progress)
         prover = Prover(inputs, sample, steps, deadline)
         found, rejected = prover.prove(prover.screen_all(maps))
         seconds = time.monotonic() - started
@@ -273,6 +308,16 @@ def discover_relations(
     finally:
         if is_made_here:
             env.close()
+
+
+def usual_minutes(n_features: int) -> float:
+    """Return the time budget of a discovery: 2 minutes up to 30 features, 10 minutes for 120.
+
+    >>> usual_minutes(4), usual_minutes(75), usual_minutes(120)
+    (2.0, 6.0, 10.0)
+    """
+    share = max(n_features - FEW_FEATURES, 0) / (MOST_FEATURES - FEW_FEATURES)
+    return LEAST_MINUTES + share * (MOST_MINUTES - LEAST_MINUTES)
 
 
 def _name_of(env: Env) -> str:
@@ -324,8 +369,12 @@ class Prover:
             if signed in close([candidate.map for candidate in passed]):
                 continue
             candidate = self.screen(signed)
-            if candidate is not None and candidate.map not in close([other.map for other in passed]):
+            if candidate is not None and not candidate.follows_from(passed):
                 passed.append(candidate)
+                for one in sorted(passed, key=lambda one: -len(one.ignored)):
+                    rest = [other for other in passed if other is not one]
+                    if one.follows_from(rest):
+                        passed = rest
         return passed
 
     def prove(
@@ -340,6 +389,10 @@ class Prover:
             steps_left = max(self.budget - self.steps, 2000)
             inputs = replace(inputs, episodes=max(20, min(400, math.floor(0.9 * steps_left / length))))
             self.steps += round(length * (inputs.episodes or 0))
+        else:
+            # Two steps for each state and pair of actions.
+            each = (self.budget - self.steps) // (2 * len(passed) * len(passed[0].action_pairs(self.inputs.space)))
+            inputs = replace(inputs, states=min(PROVEN_STATES, max(each, SCREENED_STATES)))
         checker = choose_checker(inputs)
         found: list[DiscoveredRelation] = []
         rejected: list[DiscoveredRelation] = []
@@ -357,6 +410,7 @@ class Prover:
                 name=name,
                 words=words,
                 verdict=_verdict(checks),
+                space=self.inputs.space,
                 candidate=candidate,
                 relations=relations,
                 checks=checks,
@@ -370,39 +424,70 @@ class Prover:
         return tuple(found), tuple(rejected)
 
     def screen(self, signed: SignedMap) -> Candidate | None:
-        """Return the candidate of a map that passes the check; None if there is none.
+        """Return the candidate of a map that passes the check, with offsets and ignored features, or None.
 
-        Offsets are fitted if the usual ones fail. Then the feature that fails most often is ignored, one after another.
+        Ignored features get other images, given those of all others, and stay ignored only if none of them agrees.
         """
+        best = self._settle(signed)
+        tried: set[tuple[int, int, int]] = set()
+        idle = 0
+        for _ in range(MOST_CORRECTIONS):
+            if best is None or not best.ignored or idle == IDLE_CORRECTIONS or time.monotonic() > self.deadline:
+                break
+            tried |= {(i, signed.images[i], signed.signs[i]) for i in best.ignored}
+            other = self._matcher.correct(best.map, best.ignored, tried)
+            if other is None:
+                break
+            signed, candidate = other, self._settle(other)
+            if candidate is not None and len(candidate.ignored) < len(best.ignored):
+                best, idle = candidate, 0
+            else:
+                idle += 1
+        return best if best is not None and len(best.ignored) <= IGNORED_SHARE * len(self.inputs.space) else None
+
+    def _settle(self, signed: SignedMap) -> Candidate | None:
+        """Return the candidate of a map that passes the check once some features are ignored, or None."""
         space = self.inputs.space
         candidate = Candidate(signed, usual_offsets(self.sample, signed))
         self.screened += 1
-        answers = self._check(self._screener, candidate.relations(space, "proposal"))
-        if isinstance(self._screener, StateChecker) and any(candidate.offsets) and not _agrees(answers):
-            fitted = fit_offsets(self._screener, self.sample, candidate, np.random.default_rng([self.inputs.seed, 7]))
-            self.steps += FITTED_STATES * (GRID + 2 * GOLDEN_STEPS) * int(np.count_nonzero(candidate.offsets))
-            if fitted != candidate:
-                candidate = fitted
-                answers = self._check(self._screener, candidate.relations(space, "proposal"))
-        while not _passes(answers):
-            failing = [answer.deviation_of for answer in answers if answer.verdict != "holds" and answer.deviation_of]
-            features = [name for name in failing if name in space.names]
-            if len(features) < len(failing) or not features:
-                return None
-            worst = max(set(features), key=features.count)
-            candidate = candidate.ignoring(frozenset({space.names.index(worst)}))
-            if len(candidate.ignored) > IGNORED_SHARE * len(space) or not candidate.changes:
-                return None
-            if time.monotonic() > self.deadline:
-                return None
+        if isinstance(self._screener, StateChecker) and any(candidate.offsets):
             answers = self._check(self._screener, candidate.relations(space, "proposal"))
-        return candidate
+            if not _agrees(answers):
+                fitted = fit_offsets(
+                    self._screener, self.sample, candidate, np.random.default_rng([self.inputs.seed, 7])
+                )
+                self.steps += FITTED_STATES * (GRID + 2 * GOLDEN_STEPS) * int(np.count_nonzero(candidate.offsets))
+                candidate = fitted
+        answered: list[RelationCheck] = []
+        while len(answered) < len(candidate.action_pairs(space)):
+            # One pair of actions after the other: most wrong proposals fail with the first.
+            relations = candidate.relations(space, "proposal")
+            (answer,) = self._check(self._screener, relations, relations[len(answered) : len(answered) + 1])
+            if answer.verdict != "does not hold":
+                answered.append(answer)
+                continue
+            failing, prices = _to_ignore(answer, space)
+            candidate = candidate.ignoring(failing, prices)
+            too_many = len(candidate.ignored) > CORRECTED_SHARE * len(space)
+            if not failing or too_many or not candidate.changes or time.monotonic() > self.deadline:
+                return None
+        return candidate if _passes(answered) else None
 
-    def _check(self, checker: Checker, relations: Sequence[MetamorphicRelation]) -> tuple[RelationCheck, ...]:
+    @cached_property
+    def _matcher(self) -> Matcher:
+        return Matcher(Structure.of(self.sample))
+
+    def _check(
+        self,
+        checker: Checker,
+        group: Sequence[MetamorphicRelation],
+        relations: Sequence[MetamorphicRelation] | None = None,
+    ) -> tuple[RelationCheck, ...]:
+        """Return the checks of some relations of a group; of all of them by default."""
         answers = []
-        for relation in relations:
+        for relation in group if relations is None else relations:
             try:
-                answer = checker.check(relation, relations)
+                answer = checker.check(relation, group)
             except RelationError as error:
                 answer = inconclusive_check(
                     relation, self.inputs.space, checker.method, 0, str(error).removesuffix(".")
@@ -433,6 +518,20 @@ def _passes(answers: Sequence[RelationCheck]) -> bool:
     """Return whether no pair of actions is refuted, and at least half of them are not left open."""
     verdicts = [answer.verdict for answer in answers]
     return "does not hold" not in verdicts and 2 * verdicts.count("cannot tell") <= len(verdicts)
+
+
+def _to_ignore(answer: RelationCheck, space: FeatureSpace) -> tuple[frozenset[int], dict[int, float]]:
+    """Return the features to ignore next, and the shares of states in which each feature disagrees.
+
+    There is none if the reward or the end deviates most. Of many features, all that disagree about as often as the
+    worst are ignored at once.
+    """
+    numbers = {name: i for i, name in enumerate(space.names)}
+    prices = {numbers[name]: share for name, share in answer.disagreements.items() if name in numbers}
+    if len(space) > MANY_FEATURES and prices:
+        most = max(prices.values())
+        return frozenset(i for i, share in prices.items() if share >= IGNORED_TOGETHER * most), prices
+    return frozenset(numbers[name] for name in (answer.deviation_of,) if name in numbers), prices
 
 
 def _agrees(answers: Sequence[RelationCheck]) -> bool:

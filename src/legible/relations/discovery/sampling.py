@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from legible.environments import ObservationEncoder, reset_environment
 from legible.play import episode_seeds
 from legible.relations.check.answers import CheckInputs, Flags, Values
 from legible.relations.check.settable import StateChecker
-from legible.relations.check.transitions import play_at_random
+from legible.relations.check.transitions import Transitions, play_at_random
 
 FIRST_EPISODES = 8
 FEWEST_EPISODES = 20
@@ -67,15 +67,31 @@ class Sample:
         )
         return replace(self, observations=observations, after=after, starts=starts)
 
+    def without_repetitions(self) -> Sample:
+        """Return the sample with each step once: states where episodes start may be the same in every episode."""
+        if self.paired:
+            return self
+        rows = np.column_stack([self.observations, self.actions])
+        first = np.sort(np.unique(rows, axis=0, return_index=True)[1])
+        columns = ("observations", "actions", "rewards", "after", "ended", "units")
+        return replace(self, **{name: getattr(self, name)[first] for name in columns})
+
 
 def draw_sample(inputs: CheckInputs, checker: StateChecker | None, steps: int) -> Sample:
     """Return transitions of about `steps` steps; states are set with the checker, if there is one."""
     space = inputs.space
     first = play_at_random(inputs, FIRST_EPISODES, 0.0 if checker is not None else REPEAT)
-    length = len(first.rewards) / FIRST_EPISODES
+    played = first
     if checker is None:
-        episodes = max(FEWEST_EPISODES, math.ceil((steps - len(first.rewards)) / length))
-        played = play_at_random(inputs, episodes, REPEAT)
+        episodes = FIRST_EPISODES
+        while len(played.rewards) < steps or episodes < FEWEST_EPISODES:
+            # Lengths differ, so that a few episodes say only roughly how many more are needed.
+            missing = math.ceil((steps - len(played.rewards)) * episodes / len(played.rewards))
+            more = max(min(missing, 2 * episodes), FEWEST_EPISODES - episodes, 1)
+            played = _join(
+                played, play_at_random(replace(inputs, first=inputs.first + episodes), more, REPEAT), episodes
+            )
+            episodes += more
         units, starts = played.episodes, played.observations[np.diff(played.episodes, prepend=-1) != 0]
         states, actions = played.observations.astype(np.float64), played.actions
         after, rewards, ended = played.after.astype(np.float64), played.rewards, played.ended
@@ -101,6 +117,13 @@ def draw_sample(inputs: CheckInputs, checker: StateChecker | None, steps: int) -
         n_actions=len(space.actions) if space.is_discrete else len(space.groups),
         starts=starts.astype(np.float64),
         units=units,
-        steps=len(first.rewards) + len(rewards),
+        steps=len(played.rewards) + (len(rewards) if checker is not None else 0),
         paired=checker is not None and space.is_discrete,
     )
+
+
+def _join(one: Transitions, other: Transitions, episodes: int) -> Transitions:
+    """Return the transitions of both; `episodes` is the number of episodes of the first."""
+    other = replace(other, episodes=other.episodes + episodes)
+    columns = (field.name for field in fields(Transitions))
+    return Transitions(*(np.concatenate([getattr(one, name), getattr(other, name)]) for name in columns))

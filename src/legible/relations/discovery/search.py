@@ -8,8 +8,8 @@ The full map is then improved while another assignment, an exchange or a change 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from itertools import permutations, product
 
 import numpy as np
@@ -25,6 +25,8 @@ INERTIA = 1e-4
 MOST_ITERATIONS = 20
 # A node moves if it then fits the nodes that moved before better by this share of its squared entries.
 LEAST_GAIN = 0.02
+# Pairs of features in a map with at most this mismatch start no search of their own.
+GOOD_MISMATCH = 0.1
 # All maps of at most this many discrete actions are tried.
 FEW_ACTIONS = 5
 # All signs of at most this many features are tried.
@@ -73,19 +75,43 @@ class Matcher:
         own = squares - 2 * diagonals[0].T @ diagonals[1]
         return equal - own + INERTIA * np.eye(self.size), opposite - own
 
-    def complete(
-        self, actions: NDArray[np.int64], forced: dict[int, tuple[int, int]]
-    ) -> tuple[NDArray[np.int64], Values] | None:
-        """Return images and signs of all nodes, given the images and signs of some; None if that is impossible."""
-        here, there = self._matrices(actions)
-        plus, minus = self.attributes(actions)
+    def correct(
+        self, signed: SignedMap, wrong: frozenset[int], tried: Iterable[tuple[int, int, int]]
+    ) -> SignedMap | None:
+        """Return the map with other images for wrong features, given those of all others; None if there are none.
+
+        `tried` holds features with images and signs that are known to be wrong.
+        """
+        n = self.structure.n_features
+        parts = [*zip(signed.action_images, signed.action_signs, strict=True)] if self.size > n else []
+        forced = {i: (signed.images[i], signed.signs[i]) for i in range(n) if i not in wrong}
+        forced |= {n + g: (n + image, sign) for g, (image, sign) in enumerate(parts)}
+        actions = np.array([0] if parts else signed.action_images, np.int64)
+        structure = self.structure
+        allowed, opposite = structure.allowed.copy(), structure.opposite.copy()
+        for i, image, sign in tried:
+            (allowed if sign > 0 else opposite)[i, image] = False
+        completed = Matcher(replace(structure, allowed=allowed, opposite=opposite)).complete(actions, forced)
+        return None if completed is None else _as_map(structure, actions, *completed)
+
+    def _allowed(self, forced: dict[int, tuple[int, int]]) -> tuple[Flags, Flags]:
+        """Return which nodes may map to which with equal and with opposite signs, given the images of some nodes."""
         allowed = self.structure.allowed.copy(), self.structure.opposite.copy()
         for i, (j, sign) in forced.items():
             for part, its_sign in zip(allowed, (1, -1), strict=True):
                 keep = part[i, j] and sign == its_sign
                 part[i], part[:, j] = False, False
                 part[i, j] = keep
-        g = np.zeros((self.size, self.size))  # the map: g[i, j] is the sign if node i maps to j, else 0
+        return allowed
+
+    def complete(
+        self, actions: NDArray[np.int64], forced: dict[int, tuple[int, int]]
+    ) -> tuple[NDArray[np.int64], Values] | None:
+        """Return images and signs of nodes, given those of some nodes; None if that is impossible."""
+        here, there = self._matrices(actions)
+        plus, minus = self.attributes(actions)
+        allowed = self._allowed(forced)
+        g = np.zeros((self.size, self.size))
         for i, (j, sign) in forced.items():
             g[i, j] = sign
         open_nodes = np.array([i for i in range(self.size) if i not in forced])
@@ -182,7 +208,8 @@ class Matcher:
         g: Values,
         forced: dict[int, tuple[int, int]],
     ) -> tuple[NDArray[np.int64], Values]:
-        """Improve a full map by exchanging two images and by changing single signs."""
+        """Improve a full map by assigning all nodes anew, by exchanging two images and by changing single signs."""
+        g = self._reassign(here, there, plus, minus, g, forced)
         free = np.array([i for i in range(self.size) if i not in forced and self.structure.active[i]], np.int64)
         best = self._value(here, there, plus, minus, g)
         equal, opposite = self.structure.allowed, self.structure.opposite
@@ -217,6 +244,21 @@ class Matcher:
             g, best = trials[place], values[place]
         images = np.abs(g).argmax(axis=1)
         return images, g[np.arange(self.size), images]
+
+    def _reassign(
+        self, here: Values, there: Values, plus: Values, minus: Values, g: Values, forced: dict[int, tuple[int, int]]
+    ) -> Values:
+        """Assign all nodes anew while that improves the map: each goes where it fits the images of all others best."""
+        allowed = self._allowed(forced)
+        best = self._value(here, there, plus, minus, g)
+        for _ in range(MOST_ITERATIONS):
+            cross = 2 * _gradient(here, there, g)
+            weight, signs = _assign(plus + cross, minus - cross, allowed)
+            value = self._value(here, there, plus, minus, weight * signs)
+            if value <= best + 1e-9:
+                break
+            g, best = weight * signs, value
+        return g
 
     @staticmethod
     def _value(here: Values, there: Values, plus: Values, minus: Values, g: Values) -> float:
@@ -270,10 +312,16 @@ def _assign(plus: Values, minus: Values, allowed: tuple[Flags, Flags]) -> tuple[
 
 
 def action_maps(structure: Structure) -> Iterator[NDArray[np.int64]]:
-    """Yield maps of discrete actions: all of few actions, else exchanges of pairs; the identity last."""
+    """Yield maps of discrete actions: all of few actions, first those that exchange two, else exchanges of pairs.
+
+    The identity comes after the exchanges.
+    """
     n = structure.n_actions
     if n <= FEW_ACTIONS:
-        yield from (np.array(images, np.int64) for images in reversed(list(permutations(range(n)))))
+        places = np.arange(n)
+        every = [np.array(images, np.int64) for images in permutations(range(n))]
+        moved = {0: 2.5}
+        yield from sorted(every, key=lambda images: moved.get(int((images != places).sum()), (images != places).sum()))
         return
     for i in range(n):
         for j in range(i + 1, n):
@@ -284,7 +332,7 @@ def action_maps(structure: Structure) -> Iterator[NDArray[np.int64]]:
 
 
 def search_maps(structure: Structure, most_mismatch: float, stop: Callable[[], bool] = lambda: False) -> list[Proposal]:
-    """Return maps whose mismatch is at most `most_mismatch`, the best first."""
+    """Return maps whose mismatch is at most `most_mismatch`: the best for each map of actions, then the second best."""
     matcher = Matcher(structure)
     found: dict[SignedMap, Proposal] = {}
     n = structure.n_features
@@ -300,6 +348,8 @@ def search_maps(structure: Structure, most_mismatch: float, stop: Callable[[], b
         for forced in starts:
             if stop():
                 break
+            if is_identity and n > FEW_FEATURES and _is_found(forced, found.values(), n):
+                continue
             for completed in (
                 matcher.grow(actions, forced),
                 matcher.complete(actions, forced) if not forced or structure.n_actions == 1 else None,
@@ -311,7 +361,25 @@ def search_maps(structure: Structure, most_mismatch: float, stop: Callable[[], b
                     for signs in product((1.0, -1.0), repeat=n):
                         add(actions, completed[0], np.array([*signs, *completed[1][n:]]))
     good = [proposal for proposal in found.values() if proposal.mismatch <= most_mismatch]
-    return sorted(good, key=lambda proposal: (proposal.mismatch, proposal.map))
+    # Near copies of one good map must not keep those of other actions from being tried.
+    ranks: dict[tuple[int, ...], int] = {}
+    ordered = []
+    for proposal in sorted(good, key=lambda proposal: (proposal.mismatch, proposal.map)):
+        rank = ranks.get(proposal.map.action_images, 0)
+        ranks[proposal.map.action_images] = rank + 1
+        ordered.append((rank, proposal.mismatch, proposal.map, proposal))
+    return [proposal for *_, proposal in sorted(ordered, key=lambda entry: entry[:3])]
+
+
+def _is_found(forced: dict[int, tuple[int, int]], found: Iterable[Proposal], n: int) -> bool:
+    """Return whether a good map without a change of discrete actions already maps these nodes as they must."""
+    wanted = [(node, image, sign) for node, (image, sign) in forced.items() if node < n]
+    return bool(wanted) and any(
+        (proposal.map.images[node], proposal.map.signs[node]) == (image, sign)
+        for proposal in found
+        if proposal.mismatch <= GOOD_MISMATCH and not proposal.map.changes_actions
+        for node, image, sign in wanted
+    )
 
 
 def _forced_pairs(structure: Structure, matcher: Matcher) -> Iterator[dict[int, tuple[int, int]]]:

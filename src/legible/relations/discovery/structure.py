@@ -84,6 +84,7 @@ class Structure:
     @classmethod
     def of(cls, sample: Sample) -> Structure:
         """Return the structure of a sample of transitions."""
+        sample = sample.without_repetitions()
         discrete = sample.actions.ndim == 1
         inputs = sample.observations if discrete else np.column_stack([sample.observations, sample.actions])
         n_features = sample.observations.shape[1]
