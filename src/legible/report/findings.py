@@ -81,8 +81,8 @@ class Findings:
     replays: tuple[Any, ...]
     failures: tuple[FailureCard, ...]
     mistakes: MistakeSection | None
-    seed_dots: SeedDots | None
-    state_map: StateMap | None
+    charts: dict[str, Chart]
+    lead: tuple[str, ...]
     symmetries: tuple[Symmetry, ...]
 
 
@@ -158,8 +158,8 @@ def gather(study: Study, watch: Sequence[int] = ()) -> Findings:
         replays=(*linked, *of_failures, *(mistakes.replays if mistakes is not None else ())),
         failures=tuple(failures),
         mistakes=mistakes,
-        seed_dots=seed_dots(improvement.final_blocks, {linked[k]["seed"]: k for k in reversed(replays.of_composition)}),
-        state_map=state_map(study, cards[0].rule_sets[0] if cards else None),
+        charts={name: chart for name, chart in charts.items() if chart is not None},
+        lead=tuple(_lead_sentences(study)),
         symmetries=gather_symmetries(study),
     )
 

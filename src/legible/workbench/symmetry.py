@@ -119,12 +119,12 @@ def measure_symmetry(
         effect = None
         if policy.kind != "none":
             averaged = load_policy(
-                _Averaged(policy, first, action_images),
+                _Averaged(policy, first, related),
                 output="values",
                 n_features=space.n_own,
                 n_actions=len(space.actions),
             )
-            effect = paired(play_policy(averaged, environment, seeds).returns, own)
+            effect = paired(play_policy(averaged, environment, seeds).returns, returns)
         scores.append(SymmetryScore(name, states, share, episodes, effect))
     return scores
 

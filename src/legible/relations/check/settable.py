@@ -282,7 +282,7 @@ class StateChecker:
                 f"deviations are slight: at most {percent(float(np.sqrt(off)))} of the spread of the effect of a step"
             )
             column = int(np.where(slight, shares, -1.0).argmax())
-            signed = (expected - there)[:, column]
+            signed = (expected - image_results)[:, column]
             if abs(signed.mean()) > ONE_SIDED * np.sqrt((signed**2).mean()):
                 notes.append("they always point to the same side, so that they add up over steps")
         return exact_answer(relation, space, self.method, comparison, "; ".join(notes), verdict, ~slight)
