@@ -37,17 +37,17 @@ linux = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks f
 
 
 def children() -> list[int]:
-    """The worker processes of this process: those that the process which forks them has started."""
-    parents, words = {}, {}
+    """The worker processes of this process (not the one in which Python keeps track of semaphores)."""
+    found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            parents[int(process.name)] = int((process / "stat").read_text().rpartition(")")[2].split()[1])
-            words[int(process.name)] = (process / "cmdline").read_text()
+            parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
+            words = (process / "cmdline").read_text()
         except OSError:  # it has just ended
             continue
-    mine = {process for process, parent in parents.items() if parent == os.getpid()}
-    forking = {process for process in mine if "forkserver" in words.get(process, "")}
-    return [process for process, parent in parents.items() if parent in forking]
+        if parent == os.getpid() and "resource_tracker" not in words:
+            found.append(int(process.name))
+    return found
 
 
 @pytest.fixture(scope="module")

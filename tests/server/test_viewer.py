@@ -51,7 +51,7 @@ def test_a_branch_has_both_futures_with_the_same_random_numbers(desk) -> None:
     assert as_played["return"] == pytest.approx(float(desk.recorded.returns[number]), rel=1e-4)
     assert as_played["actions"][0] == RIGHT
     assert what_if["actions"][0] == LEFT
-    assert found["replay"]["parting"] == 0
+    assert found["replay"]["branches_at"] == 0
 
 
 @pytest.mark.parametrize("choice", [RIGHT, 3, -1, "0", None])

@@ -144,7 +144,7 @@ def test_the_overview_is_sent_again_when_a_folder_changes(study_copy) -> None:
     first = post(app, "studies", {}).data
     assert first["subjects"][0]["headline"]
     assert post(app, "studies", {"version": first["version"]}).data == {"version": first["version"]}
-    (study_copy / "summary.npz").unlink()
+    (study_copy / "figures.npz").unlink()
     again = post(app, "studies", {"version": first["version"]}).data
     assert "summarised" in again["subjects"][0]["left"]
 

@@ -40,7 +40,7 @@ STOPPED_WORDS = "Stopped. Finished work is kept; the same command continues."
 STOP_SECONDS = 2.0  # for an orderly end after Ctrl-C
 PANELS: dict[str, tuple[click.Command, ...]] = {
     "Find weaknesses": (run, show, settings),
-    "Ask one question": (try_command, open_command, compare, exploit, verify),
+    "Ask one question": (try_command, open_command, compare, verify),
     "Policies": (distil, train, zoo, export, play),
     "Environments": (check, relations),
 }
@@ -49,7 +49,8 @@ PANELS: dict[str, tuple[click.Command, ...]] = {
 @click.group(
     panels=[click.RichCommandPanel(title, [str(c.name) for c in commands]) for title, commands in PANELS.items()],
     context_settings={"help_option_names": ["--help", "-h"]},
-    epilog="Tab completes commands, options, environments, relations, studies and zoo:NAME after "
+    epilog="Games of several agents: see also 'legible exploit --help'. "
+    "Tab completes commands, options, environments, relations, studies and zoo:NAME after "
     "'eval \"$(_LEGIBLE_COMPLETE=bash_source legible)\"' (or zsh_source, fish_source) in your shell's start-up file.",
 )
 @click.version_option(__version__, message="legible %(version)s", help="Print the version.")
@@ -57,7 +58,7 @@ def app() -> None:
     """Find out where a reinforcement-learning policy is weak, why, and fix it with rules."""
 
 
-for _commands in PANELS.values():
+for _commands in (*PANELS.values(), (exploit,)):  # exploit is for games of several agents only (docs/agents.md)
     for _command in _commands:
         app.add_command(_command)
         for _inner in _command.commands.values() if isinstance(_command, click.Group) else (_command,):

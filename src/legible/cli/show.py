@@ -194,7 +194,7 @@ def _print_endings(study: Study) -> None:
     ]
     out().print(table(columns, rows, right=columns[1:]))
     if study.ledger is not None and study.ledger.sentence():
-        tell(f"Where the gain comes from: {study.ledger.sentence()}")
+        tell(f"Where the gain comes from: {study.ledger.sentence(most=1)}")
 
 
 def _verdict_data(study: Study) -> dict[str, Any]:

@@ -1,8 +1,6 @@
 """`LocalProcesses`: an engine with worker processes on this machine.
 
-A worker is a process with a pipe. On Linux it is forked from a process that has imported what workers need, and does
-nothing else: so a worker starts in a moment, and workers share the memory of these modules. Elsewhere it is spawned. It
-reads a request (work, unit, time limit), requests the work if it has not
+A worker is a spawned process with a pipe. It reads a request (work, unit, time limit), requests the work if it has not
 loaded it, and answers with the messages of `legible.engines.workers.perform`; an empty request ends it. The main
 process waits for all pipes at once, without threads or files in between: the death of a worker concerns one unit, and
 every worker that hangs can be killed.
@@ -14,24 +12,19 @@ import atexit
 import multiprocessing
 import os
 import pickle
-import shutil
 import signal
-import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from multiprocessing import resource_tracker, util
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
-from typing import Any
 
 from legible.engines.attempts import GRACE_SECONDS, raised, worker_died
 from legible.engines.workers import Dispatcher, EngineWithWorkers, Message, Task, check_workers, perform, pickled
 from legible.errors import LegibleError
 
 _STOP = b""
-_PRELOADED = ("legible.evaluation", "legible.evaluation.units", "numba.core.dispatcher")
-"""Imported once for all workers; importing them starts no threads, which would not survive a fork."""
 _CHECK_SECONDS = 1.0  # interval of checks for dead workers whose pipes are kept open by their child processes
 _LIBRARIES = ("OMP_NUM", "OPENBLAS_NUM", "MKL_NUM", "VECLIB_MAXIMUM", "NUMEXPR_NUM", "NUMBA_NUM")
 _THREAD_VARIABLES = tuple(f"{library}_THREADS" for library in _LIBRARIES)
@@ -40,19 +33,14 @@ _THREAD_VARIABLES = tuple(f"{library}_THREADS" for library in _LIBRARIES)
 # --- In a worker ---
 
 
-def _serve(pipe: Connection, environment: dict[str, str]) -> None:
+def _serve(pipe: Connection) -> None:
     """Answer requests until the empty one."""
-    os.environ.clear()  # a forked process has the variables of the time when the first worker was started
-    os.environ.update(environment)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C and stops its workers
-    if "numpy" in sys.modules:
-        sys.modules["numpy"].random.seed()  # workers that were forked would draw the same numbers
 
     def exit_with_parent() -> None:
         parent = multiprocessing.parent_process()
         if parent is not None:
             parent.join()
-            shutil.rmtree(util.get_temp_dir(), ignore_errors=True)  # the socket of the process that forks workers
             os._exit(1)
 
     threading.Thread(target=exit_with_parent, daemon=True).start()
@@ -75,30 +63,15 @@ def _serve(pipe: Connection, environment: dict[str, str]) -> None:
 # --- In the main process ---
 
 
-def _worker_context() -> Any:
-    """Return the way in which workers are started."""
-    if not sys.platform.startswith("linux"):
-        return multiprocessing.get_context("spawn")
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(list(_PRELOADED))
-    return context
-
-
 class _Worker:
     """A worker process and this end of its pipe."""
 
     def __init__(self) -> None:
-        context = _worker_context()
-        self.pipe, other_end = context.Pipe()
-        util.get_temp_dir()  # now, so that the process knows it
-        try:
-            with _environment_of_workers():
-                self.process = context.Process(target=_serve, args=(other_end, dict(os.environ)), name="legible worker")
-                self.process.start()
-        except KeyboardInterrupt:  # at the end of the block: Ctrl-C was pressed while the first worker imported
-            if self.process.pid is not None:
-                self.process.kill()
-            raise
+        spawn = multiprocessing.get_context("spawn")
+        self.pipe, other_end = spawn.Pipe()
+        self.process = spawn.Process(target=_serve, args=(other_end,), name="legible worker")
+        with _environment_of_workers():
+            self.process.start()
         other_end.close()
         self.has_answered = False
         atexit.register(self.kill)  # a program may end without leaving the engine
