@@ -39,7 +39,8 @@ def main(studies: int, noise: float, factor: float) -> None:
     """Print the shares without and with a smallest effect of interest."""
     without, with_it = (measure_power(studies, noise, factor, relevant) for relevant in ("0", "1"))
     print(
-        f"noise {noise:g}, planted {factor:g} delta: found {without[0]:.3f} with delta 0, {with_it[0]:.3f} with delta 1; "
+        f"noise {noise:g}, planted {factor:g} delta: "
+        f"found {without[0]:.3f} with delta 0, {with_it[0]:.3f} with delta 1; "
         f"others confirmed {without[1]:.3f} {with_it[1]:.3f}; steps {without[2]:.0f} {with_it[2]:.0f}",
         flush=True,
     )

@@ -58,7 +58,7 @@ def app() -> None:
     """Find out where a reinforcement-learning policy is weak, why, and fix it with rules."""
 
 
-for _commands in (*PANELS.values(), (exploit,)):  # exploit is for games of several agents only (docs/agents.md)
+for _commands in (*PANELS.values(), (exploit,)):  # exploit: for games of several agents
     for _command in _commands:
         app.add_command(_command)
         for _inner in _command.commands.values() if isinstance(_command, click.Group) else (_command,):
