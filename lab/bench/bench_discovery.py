@@ -6,7 +6,8 @@
 Recall: every signed permutation that ships and that its check does not refute. The transitions of each environment are
 scrambled (features in a random order, with random signs, without names); maps are proposed from them, mapped back, and
 proven with the check. A shipped relation is found if the group of the proven maps contains it, up to features that
-either ignores. Each scrambling is a discovery of its own with the usual budget, on seeds of its own.
+either ignores and features that never change, such as those of capsules in levels without any. Each scrambling is a
+discovery of its own with the usual budget, on seeds of its own.
 `DEVELOPMENT_SCRAMBLINGS` served the development of the search, `SCRAMBLINGS` did not.
 
 Precision: worlds with planted symmetries, and decoys with a wall, wind, unequal rewards or a biased motor; a relation
@@ -173,10 +174,15 @@ def discover_scrambled(task: tuple[str, int]) -> Recall:
     seconds = time.monotonic() - started
     shipped = list(shipped_maps(env, space))
     env.close()
+    # Nothing tells features apart that never change, and a relation says the same whichever of them it exchanges.
+    both = np.concatenate([sample.observations, sample.after])
+    constant = frozenset(np.flatnonzero(np.ptp(both, axis=0) == 0.0).tolist())
     return Recall(
         environment=name,
         scrambling=scrambling,
-        wrong={name: count_wrong(found, signed, ignored, acts) for name, signed, ignored, acts, _ in shipped},
+        wrong={
+            name: count_wrong(found, signed, ignored | constant, acts) for name, signed, ignored, acts, _ in shipped
+        },
         verdicts={relation: verdict for relation, *_, verdict in shipped},
         called=[f"{entry.verdict}: {entry.name}; {entry.ignored_text}" for entry in found],
         n_features=len(space),
