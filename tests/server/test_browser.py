@@ -145,6 +145,7 @@ def test_states_are_filtered_and_played_from(tab) -> None:
     tab.go("states")
     page.fill("#filter", "+Right <- left")
     actions = page.locator("#view-states tbody td:nth-child(4)")
+    expect(actions.first).to_be_visible()
     expect(actions.filter(has_text="Left")).to_have_count(0)
     assert set(actions.all_inner_texts()) == {"Right"}
     step = page.inner_text("#view-states tbody tr:nth-child(2) td:nth-child(3)")
