@@ -59,7 +59,7 @@ def test_ledgers_are_shown(
 
     data = json.loads(show("mistakes", "--json"))
     assert data["ledgers"][0]["times"]
-    assert "Where the gain comes from" in " ".join(show("mistakes").split())
+    assert "Gain of" in " ".join(show("mistakes").split())
     assert len(json.loads(show("verdict", "--json"))["weakness_ledgers"]) == len(pacman_study.weaknesses)
 
 

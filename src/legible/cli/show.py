@@ -128,7 +128,6 @@ def _print_verdict(study: Study) -> None:
                 escape(_advice(study, explanation.rule_set)),
             )
         console.print(grid)
-    console.print()
     console.print(_figures(study, compact=True))
     _print_endings(study)
     if study.has("mistakes"):
@@ -171,7 +170,8 @@ def _figures(study: Study, *, compact: bool) -> Table:
     from legible.evaluation.figures import figure_table  # noqa: PLC0415
 
     quoted = study.references.quoted[: MOST_BASELINES if compact else None]
-    columns, rows = figure_table(study.summary.figure_rows([entry.words for entry in quoted]))
+    names = [entry.words.removeprefix("the same policy with ") if compact else entry.words for entry in quoted]
+    columns, rows = figure_table(study.summary.figure_rows(names))
     # There are few objectives and perhaps many baselines: one line per policy fits a narrow terminal.
     header, *lines = zip(columns, *rows, strict=True)
     if compact:
@@ -194,7 +194,7 @@ def _print_endings(study: Study) -> None:
     ]
     out().print(table(columns, rows, right=columns[1:]))
     if study.ledger is not None and study.ledger.sentence():
-        tell(f"Where the gain comes from: {study.ledger.sentence(most=1)}")
+        tell(f"Gain of {study.ledger.sentence(most=1)}")
 
 
 def _verdict_data(study: Study) -> dict[str, Any]:
@@ -489,7 +489,7 @@ def _print_mistakes(study: Study) -> None:
         grid.add_row(f" {place}.", escape(describe_mistake(mistake, study.decisions)))
         ledger = study.mistake_ledgers[place - 1 : place]
         if ledger and ledger[0] is not None and ledger[0].sentence():
-            grid.add_row("", escape(f"Where the gain comes from: {ledger[0].sentence()}"))
+            grid.add_row("", escape(f"Gain of {ledger[0].sentence()}"))
     out().print(grid)
 
 
