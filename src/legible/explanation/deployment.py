@@ -279,9 +279,11 @@ def _success_sentences(improvement: Improvement, success: str, solved: float | N
     """Define success, and say on which side of the environment's threshold the mean returns are."""
     blocks, mean = improvement.final_blocks, find_objective("mean")
     if np.isnan(blocks.base.played.success).any():
-        known = any(Ending.parse(text).kind in {"success", "failure"} for text in set(blocks.base.endings.tolist()))
+        endings_tell = any(
+            Ending.parse(text).kind in {"success", "failure"} for text in set(blocks.base.endings.tolist())
+        )
         unknown = "Success is not reported: the environment does not say whether an episode succeeded."
-        text = "" if known else unknown
+        text = "" if endings_tell else unknown  # the report shows the endings
     else:
         text = f"An episode succeeds when {success or 'the environment says so (is_success in its last infos)'}."
     if solved is None:

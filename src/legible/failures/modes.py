@@ -1,8 +1,8 @@
 """Failure modes: readable rules that predict that an episode fails soon, or from its start.
 
 RIPPER learns rules for states from which an episode fails within k steps, and for starts of episodes that fail. They
-are learned from some recorded episodes, others choose k and the rules. The figures come from episodes that chose
-nothing.
+are learned from some recorded episodes; others choose the number of steps k and the rules. The figures come from
+episodes that chose nothing.
 
 - `find_modes`: learns and judges the modes; `FailureMode`: one of them.
 - `mark_failed`: which episodes fail.
@@ -174,6 +174,7 @@ def find_modes(
     best = max((kept[0].worth for kept in found.values()), default=0.0)
     early = [within for within, kept in found.items() if kept[0].worth >= EARLY * best]
     candidates = found[max(early, key=lambda within: found[within][0].notice)] if found else []
+    # Horizon 0 stands for rules about the first state of an episode, which predict failure at any time.
     starts = [_judge_best(rules, recorded, chosen, 0) for rules in _learn(recorded, learned, 0, rng)]
     candidates += [one for one in starts if one.is_better]
     everything, modes = np.arange(held_out.n_episodes), []

@@ -128,6 +128,7 @@ class GuidedPolicy(Displayed):
 
     def check_sees_observations(self, what: str) -> None:
         """Raise if rules see more than the observation; `what` names the operation that then fails."""
+        # Observations of another width are raw: features for the rules are computed from them.
         if self.features is not None and (
             self.space.derived is not None or not isinstance(self.features.reader, ObservationReader)
         ):
@@ -183,6 +184,7 @@ class GuidedPolicy(Displayed):
         Actions are sampled with `rng`; by default with the policy's own generator. `action_masks` are the allowed
         actions in an environment with action masks, as in sb3-contrib.
         """
+        # Observations of another width are raw: features for the rules are computed from them.
         if self.features is not None and (
             isinstance(observation, Mapping) or np.shape(observation)[-1:] != (self._width,)
         ):

@@ -142,7 +142,7 @@ def _lime(
     space = experiences.space.own
     own_columns = experiences.observations[:, : len(space)]
     chosen = rng.choice(rows, min(settings.lime_states, rows.size), replace=False)
-    counted = [f for f in space.features if f.kind == "numeric" or not settings.kernel_counts_numeric]
+    kernel_features = [f for f in space.features if f.kind == "numeric" or not settings.kernel_counts_numeric]
     found = lime_importance(
         policy,
         own_columns[rows],
@@ -151,7 +151,7 @@ def _lime(
         space,
         samples=settings.lime_samples,
         pools=settings.lime_pools,
-        kernel_width=settings.kernel_width * max(1, len(counted)) ** 0.5,
+        kernel_width=settings.kernel_width * max(1, len(kernel_features)) ** 0.5,
         seed=rng,
     )
     return found if experiences.space.derived is None else _with_derived(found, experiences, rows, rng)

@@ -44,7 +44,7 @@ def write_tables(findings: Findings, folder: Path) -> None:
     _write_rows(folder / "composition.csv", findings.improvement.to_rows(space))
     importance = study.mining.importance
     weights = [] if importance is None else [importance.positive, importance.negative]
-    names = [(a, i) for a in range(len(space.actions)) for i in range(len(space))] if weights else []
+    pairs = [(a, i) for a in range(len(space.actions)) for i in range(len(space))] if weights else []
     importances = [
         {
             "action": space.action_names[a],
@@ -52,7 +52,7 @@ def write_tables(findings: Findings, folder: Path) -> None:
             "for": float(weights[0][a, i]),
             "against": float(weights[1][a, i]),
         }
-        for a, i in names
+        for a, i in pairs
     ]
     _write_rows(folder / "importances.csv", importances)
 

@@ -255,15 +255,16 @@ class EvaluationSettings:
     most_excluding_seeds: Annotated[int, "Racing: maximum number of seeds for until_excluded."] = 50_000
     target_z: Annotated[
         float,
-        "Advanced, racing: target z (mean effect divided by its standard error): what a rule set worth finding is "
-        "expected to reach on the last rung. Larger values drop more rule sets. With 2.2, a rule set whose mean effect "
-        "on changed episodes is 0.2 standard deviations reaches the confirmation in 80 % of simulated races.",
+        "Advanced, racing: the z (mean effect divided by its standard error) that a rule set worth finding should "
+        "reach on the last rung, the largest sample of the race. Larger values drop more rule sets. With 2.2, a rule "
+        "set whose mean effect on changed episodes is 0.2 standard deviations reaches the confirmation in 80 % of "
+        "simulated races.",
     ] = 2.2
     drop_margin_z: Annotated[
         float,
-        "Advanced, racing: a rule set is dropped if its z is more than this below the target for the rung (target_z). "
-        "Smaller values drop more. With 0.7, each rung drops a quarter of the rule sets that are worth finding, and "
-        "the cheap first rungs drop most of the others.",
+        "Advanced, racing: a rule set is dropped if its z is more than this below target_z, which is scaled down for "
+        "the smaller samples of earlier rungs. Smaller values drop more. With 0.7, each rung drops a quarter of the "
+        "rule sets that are worth finding, and the cheap first rungs drop most of the others.",
     ] = 0.7
     accept_z: Annotated[
         float,

@@ -48,9 +48,9 @@ class StudySettings:
     sources: Annotated[
         str,
         'Where tested rule sets come from, separated by commas: "mined" (mined rules with their related forms, as '
-        'in the paper), "alone" (mined rules without related forms), "searched" (rules that the policy does not '
-        'follow), "mistakes" (rules learned from single mistakes), "others" (rules of other policies and studies),'
-        ' "yours" (your own rules).',
+        'in the paper), "alone" (mined rules without related forms), "searched" (rules found by trying, which the '
+        'policy does not follow), "mistakes" (rules learned from single mistakes), "others" (rules of other policies '
+        'and studies), "yours" (your own rules).',
     ] = "mined,alone,searched,others,yours"
     mining: MiningSettings = field(default_factory=MiningSettings)
     play: PlaySettings = field(default_factory=PlaySettings)

@@ -202,11 +202,12 @@ def _actor(parts: list[Layer | nn.Module], description: Architecture, width: int
     else:
         actions = spaces.Discrete(width)
         head = QValues(net) if description.output == "values" else Categories(net, (width,), single=True)
-    pictures = (
+    # A divisor means that pictures of bytes are scaled before the first layer.
+    observations = (
         spaces.Box(0, 255, shape, np.uint8) if description.divide_by != 1.0 else spaces.Box(-np.inf, np.inf, shape)
     )
     policy = ActorPolicy(
-        pictures, actions, extractor, nn.Identity(), head, squashed=description.squashed, scale_images=False
+        observations, actions, extractor, nn.Identity(), head, squashed=description.squashed, scale_images=False
     )
     try:
         policy.try_once()

@@ -332,7 +332,11 @@ def action_maps(structure: Structure) -> Iterator[NDArray[np.int64]]:
 
 
 def search_maps(structure: Structure, most_mismatch: float, stop: Callable[[], bool] = lambda: False) -> list[Proposal]:
-    """Return maps whose mismatch is at most `most_mismatch`: the best for each map of actions, then the second best."""
+    """Return maps whose mismatch is at most `most_mismatch`: the best for each map of actions, then the second best.
+
+    `Matcher.grow` adds one pair of features after another, `Matcher.complete` assigns all at once. The identity of the
+    actions has many symmetric features, so its maps start from pairs that are given ("forced").
+    """
     matcher = Matcher(structure)
     found: dict[SignedMap, Proposal] = {}
     n = structure.n_features
