@@ -1,4 +1,4 @@
-"""Work that takes longer than an answer may: one piece at a time, streamed, and stopped when nobody listens.
+"""Work that takes longer than an answer may: one piece at a time, streamed, and stopped when the page is gone.
 
 - `Player`: the thread that plays; pieces wait in line, and the line is short.
 - `Job`: one piece of work; `StoppedError` ends it.
@@ -24,7 +24,7 @@ class BusyError(LegibleError):
 
 
 class StoppedError(Exception):
-    """The end of a piece of work that nobody waits for any more."""
+    """The end of a piece of work whose page is gone."""
 
 
 class Job:
@@ -51,7 +51,7 @@ class Job:
         self._stopped.set()
 
     def emit(self, message: Mapping[str, Any]) -> None:
-        """Send a message; end the work if nobody listens."""
+        """Send a message; end the work if the page is gone."""
         if self._stopped.is_set():
             raise StoppedError
         self._send(message)

@@ -223,7 +223,7 @@ def _studies(bench: Workbench, body: Mapping[str, Any]) -> dict[str, Any]:
 async def _played(
     bench: Workbench, work: Streamed, desk: Desk, body: Mapping[str, Any]
 ) -> AsyncGenerator[Mapping[str, Any]]:
-    """Yield the messages of a play; stop it when nobody listens any more."""
+    """Yield the messages of a play; stop it when the page is gone."""
     loop, queue = asyncio.get_running_loop(), asyncio.Queue[Mapping[str, Any] | None]()
 
     def send(message: Mapping[str, Any] | None) -> None:

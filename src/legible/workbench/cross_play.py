@@ -181,7 +181,7 @@ def _words(interval: Interval) -> str:
 
 
 def against(environment: EnvironmentSpec, opponent: Opponent) -> EnvironmentSpec:
-    """Return a game in which an opponent plays all seats that the environment gives to nobody else."""
+    """Return a game in which an opponent plays all seats that have no other player."""
     given = environment.arguments.get("others")
     fixed = {seat: each for seat, each in given.items() if seat != ALL_OTHERS} if isinstance(given, Mapping) else {}
     player = str(opponent) if isinstance(opponent, Path) else opponent
