@@ -263,6 +263,30 @@ def test_every_chart_is_drawn_and_offers_its_data(open_report, viewport) -> None
     assert tab.page.evaluate("document.documentElement.scrollWidth") <= viewport["width"]
 
 
+def test_a_chart_zooms_by_mouse_and_by_keyboard_and_back(open_report) -> None:
+    page = open_report().page
+    figure = page.locator("figure[data-chart=seeds]")
+    axes = "figure => ['x', 'y'].map(name => figure.querySelector('svg').closest('.drawn').firstChild.scale(name).domain)"
+    whole = figure.evaluate(axes)
+    figure.scroll_into_view_if_needed()
+    box = figure.locator("svg").first.bounding_box()
+    left, top = box["x"] + 150, box["y"] + 150
+    page.mouse.move(left, top)
+    page.mouse.down()
+    page.mouse.move(left + 100, top + 80, steps=4)
+    assert figure.locator(".zoom-frame").is_visible()
+    page.mouse.up()
+    drawn = figure.evaluate(axes)
+    for (low, high), (first, last) in zip(whole, drawn, strict=True):
+        assert low < first < last < high
+    figure.get_by_role("button", name="Whole chart").press("Enter")
+    assert figure.evaluate(axes) == whole
+    figure.get_by_role("button", name="Zoom in").press("Enter")
+    halved = figure.evaluate(axes)
+    for (low, high), (first, last) in zip(whole, halved, strict=True):
+        assert last - first == pytest.approx((high - low) / 2)
+
+
 def test_play_and_pause(open_report) -> None:
     tab = open_report()
     player = tab.page.locator(".player").first
