@@ -266,7 +266,7 @@ def test_every_chart_is_drawn_and_offers_its_data(open_report, viewport) -> None
 def test_a_chart_zooms_by_mouse_and_by_keyboard_and_back(open_report) -> None:
     page = open_report().page
     figure = page.locator("figure[data-chart=seeds]")
-    axes = "figure => ['x', 'y'].map(name => figure.querySelector('svg').closest('.drawn').firstChild.scale(name).domain)"
+    axes = "figure => ['x', 'y'].map(name => figure.querySelector('.drawn').firstChild.scale(name).domain)"
     whole = figure.evaluate(axes)
     figure.scroll_into_view_if_needed()
     box = figure.locator("svg").first.bounding_box()
