@@ -111,9 +111,17 @@ def first_action(space: spaces.Space[Any]) -> int:
 
 
 def stack_observations(space: spaces.Space[Any], observations: Sequence[Any]) -> Batch:
-    """Return observations of any space as an array with the type of the space, or as several arrays by entry.
+    """Return observations as one array ``[n, ...]`` with the type of their space.
 
-    Observations that are no arrays, such as texts, become entries of an array of objects.
+    Observations of Dict and Tuple spaces become a dictionary or a tuple of such arrays. Observations that are no
+    arrays, such as texts, become entries of an array of objects.
+
+    Parameters
+    ----------
+    space
+        The space of one observation.
+    observations
+        The n observations.
 
     Examples
     --------
@@ -128,20 +136,22 @@ def stack_observations(space: spaces.Space[Any], observations: Sequence[Any]) ->
             }
         case spaces.Tuple():
             return tuple(
-                stack_observations(part, [observation_entry(each, place) for each in observations])
-                for place, part in enumerate(space.spaces)
+                stack_observations(part, [observation_entry(each, position) for each in observations])
+                for position, part in enumerate(space.spaces)
             )
         case _ if not isinstance(space, _ARRAYS):
             objects = np.empty(len(observations), object)
             for row, observation in enumerate(observations):
                 objects[row] = observation
             return objects
+
+    # Arrays of numbers. If they cannot be stacked, the error shows the first observation of a wrong size.
     try:
         return np.asarray(observations, space.dtype).reshape(len(observations), *(space.shape or ()))
     except (TypeError, ValueError) as error:
         width = int(np.prod(space.shape or ()))
-        wrong = next((one for one in observations if _size(one) != width), observations[0])
-        raise UnfitEnvironmentError(observation_fault(wrong, f"{space!s:.80}")) from error
+        misfit = next((one for one in observations if _size(one) != width), observations[0])
+        raise UnfitEnvironmentError(observation_fault(misfit, f"{space!s:.80}")) from error
 
 
 def map_arrays(function: Callable[..., Any], *batches: Batch) -> Batch:

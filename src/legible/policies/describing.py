@@ -79,17 +79,18 @@ class PolicyDescription:
 
 
 def describe_policy(source: str | os.PathLike[str], policy: Policy | None = None, **options: Any) -> PolicyDescription:
-    """Return the contents of a policy file.
+    """Return what a policy file says: algorithm, spaces, kind of scores, training environment and settings.
 
     Parameters
     ----------
     source
-        The file, folder or address.
+        The file, the folder, or an address such as ``zoo:NAME`` or ``hf:USER/REPO``.
     policy
-        The policy, if it is already loaded.
+        The policy of `source`, if it is already loaded; otherwise it is loaded here.
     **options
         Arguments of `legible.policies.load_policy`.
     """
+    # `located` makes an existing file a Path and leaves addresses as text; the reader is chosen by this.
     located_source = located(source)
     reader = find_reader(located_source)
     loaded = load_policy(source, **options) if policy is None else policy
@@ -98,10 +99,14 @@ def describe_policy(source: str | os.PathLike[str], policy: Policy | None = None
     path = located_source if isinstance(located_source, Path) else None
     if reader.name == "hub":
         path = fetch(located_source)
+
+    # The RL Zoo writes args.yml and config.yml next to its policies.
     training = None
     if path is not None:
         in_folder = is_zoo_folder(path)
         training = find_training(policy_in_folder(path) if in_folder else path, anywhere=in_folder)
+
+    # Where the environment's id is found, most reliable first: in the policy file, in args.yml, in the file's name.
     env_id, env_id_from = traits_of(loaded).env_id, "the file"
     if env_id is None and training is not None:
         env_id, env_id_from = training.env_id, "args.yml"
@@ -109,6 +114,7 @@ def describe_policy(source: str | os.PathLike[str], policy: Policy | None = None
         names = (_ENV_ID_IN_NAME.search(name) for name in (path.stem, path.resolve().parent.name))
         env_id, env_id_from = next((name[1] for name in names if name is not None), None), "its name"
     today = None if env_id is None else todays_id(env_id)
+
     observation_space = actor.observation_space
     return PolicyDescription(
         source=str(located_source),
