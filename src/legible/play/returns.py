@@ -37,7 +37,9 @@ def play_policy(
     step_limit: int = STEP_LIMIT,
     on_step: Callable[[StepRecord], None] | None = None,
 ) -> Episodes:
-    """Play one episode per seed, with any observation and action spaces, action masks and recurrent policies.
+    """Play one episode per seed and return the results in the order of the seeds.
+
+    Observations and actions may have any space; action masks and policies with memory are supported.
 
     Parameters
     ----------
@@ -66,21 +68,23 @@ def play_policy(
     [41.0, 51.0, 35.0]
     """
     target = environment_for(policy, as_environment(environment))
-    with open_environment(target) as probe:
-        check_spaces_fit(policy, probe.observation_space, probe.action_space)
+    with open_environment(target) as env:
+        check_spaces_fit(policy, env.observation_space, env.action_space)
         # Policies with scores, flat observations and no masks are played as in studies, which is faster with a native
         # vector environment. Images are excluded, because policies may read channels first.
-        space = probe.observation_space
-        flat = not isinstance(space, spaces.Dict) and len(space.shape or ()) <= 1
-        in_rows = flat and policy.kind != "none" and find_masks(probe) is None
-    actor = acting(policy)
-    drawn = not deterministic and actor.stochastic
-    n = 1 if drawn and actor.kind == "none" else max(1, min(slots, len(seeds)))
-    made: Any = make_slots(target, n) if in_rows else make_space_slots(target, n)
+        space = env.observation_space
+        is_flat = not isinstance(space, spaces.Dict) and len(space.shape or ()) <= 1
+        plays_as_in_studies = is_flat and policy.kind != "none" and find_masks(env) is None
+
+    # Sampling without scores uses the episode's own random numbers, which works for one episode at a time only.
+    acting_policy = acting(policy)
+    samples = not deterministic and acting_policy.stochastic
+    n = 1 if samples and acting_policy.kind == "none" else max(1, min(slots, len(seeds)))
+    made: Any = make_slots(target, n) if plays_as_in_studies else make_space_slots(target, n)
     try:
         choose: Any = (
-            PolicyChooser(policy, seeds, sample=drawn)
-            if in_rows
+            PolicyChooser(policy, seeds, sample=samples)
+            if plays_as_in_studies
             else ActingChooser(policy, made, seeds, deterministic=deterministic)
         )
         return play_episodes(made, choose, seeds, step_limit=step_limit, on_step=on_step)
