@@ -160,14 +160,17 @@ def make_engine(name: str, workers: int | None = None, address: str | None = Non
             + did_you_mean(name, _factories)
             + f" The engines are {', '.join(_factories)}."
         )
-    options = {option: value for option, value in (("workers", workers), ("address", address)) if value is not None}
-    for option in options:
+    given_options = {
+        option: value for option, value in (("workers", workers), ("address", address)) if value is not None
+    }
+    # Not every engine has workers or an address.
+    for option in given_options:
         if not _takes(_factories[name], option):
             suitable_engines = " or ".join(
                 repr(engine) for engine, factory in _factories.items() if _takes(factory, option)
             )
             raise LegibleError(f"the engine {name!r} takes no {option}: leave it out or choose {suitable_engines}.")
-    return _factories[name](**options)
+    return _factories[name](**given_options)
 
 
 def _takes(factory: EngineFactory, option: str) -> bool:

@@ -260,7 +260,7 @@ class ArrayVectorEnv(Drawing, VectorEnv[NDArray[np.float32], NDArray[np.int64], 
         """
         self.num_envs = num_envs
         self.autoreset_mode = AutoresetMode(autoreset_mode)
-        # Until they are reset, stepping does not change finished episodes.
+        # Whether finished episodes stay as they are in further steps, until they are reset.
         self.leaves_finished = self.autoreset_mode is AutoresetMode.DISABLED
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
         self.render_mode = self.check_render_mode(render_mode, self.metadata["render_modes"])
@@ -314,12 +314,14 @@ class ArrayVectorEnv(Drawing, VectorEnv[NDArray[np.float32], NDArray[np.int64], 
         options
             ``options["reset_mask"]``, ``bool[episodes]``, marks the episodes to start; by default all.
         """
+        # Which episodes to start.
         mask = (options or {}).get("reset_mask", np.ones(self.num_envs, np.bool_))
         if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != (self.num_envs,):
             raise self.error(f"reset_mask must be a boolean array of shape ({self.num_envs},), got {mask!r}.")
         if not mask.any():
             raise self.error(f"reset_mask marks no {self.an_episode.split()[-1]}.")
 
+        # A seed for every episode, also for those that are not started.
         seeds: Sequence[int | None]
         if seed is None:
             seeds = [None] * self.num_envs

@@ -89,6 +89,7 @@ def fit_choices(named: FeatureSpace, space: spaces.Space[Any], source: str) -> F
     source
         The source of the names, such as "the names file FILE", for error messages.
     """
+    # `sizes` has the number of choices of each part; it is empty for continuous actions (Box).
     sizes = choice_sizes(space)
     n_parts = len(sizes) or int(np.prod(space.shape or (1,)))
     if named.is_discrete:

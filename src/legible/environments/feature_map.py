@@ -123,7 +123,7 @@ def map_features(
         wrapped_map: FeatureMap = env.get_wrapper_attr("feature_map")
         return wrapped_map
 
-    # By default rules see the observation itself.
+    # By default rules see the observation itself. (The action mask says which actions are allowed in a state.)
     mask_reader = find_masks(env) if masks else None
     if features is None and not isinstance(env.observation_space, spaces.Dict):
         named = resolve_names(env, names)
@@ -137,8 +137,8 @@ def map_features(
     else:
         reader = reader_of(features, env)
 
-    # The user's names and kinds replace the reader's where the names agree; another name is a mistake of the user.
-    # Derived features, which follow the own ones in a feature space, come last.
+    # A user's feature replaces the reader's feature of the same name, with its words and kind; an unknown name is an
+    # error. In a feature space, the first `n_own` features are read from the environment; derived ones follow.
     user_names, source = read_names(names)
     user_space = FeatureSpace(()) if user_names is None else user_names
     renamed = {feature.name: feature for feature in user_space.features[: user_space.n_own]}

@@ -65,8 +65,8 @@ class RememberedStarts(gymnasium.Wrapper[Any, Any, Any, Any]):
         remembered = _starts.get(key)
         if remembered is not None:
             _starts.move_to_end(key)
-            # An unseeded start first, because a copied state contains neither the last action nor the screen. It shows
-            # the right screen only if it looks like the remembered start; otherwise start in full below.
+            # First an unseeded start: it forgets the last action, which a copied state does not contain. A copied state
+            # has no screen either, so it is only used if the unseeded start looks like the remembered one.
             observation, _ = self.env.reset(options=options)
             if _digest(observation) == remembered.shown:
                 game.restore_state(pickle.loads(remembered.emulator))

@@ -98,12 +98,13 @@ def resolve_names(env: Env, names: str | Path | FeatureSpace | None = None) -> N
         When the number of the user's or the environment's own names does not fit. Names of a domain that do not fit
         are ignored: a wrapper changes the observations.
     """
+    # An environment that shows features instead of observations has named them.
     if env.has_wrapper_attr("feature_map"):
         return cast("NamedSpace", env.get_wrapper_attr("feature_map").names)
     encoder = ObservationEncoder.of(env.observation_space)
     check_action_space(env.action_space)
 
-    # 1. The user's names.
+    # 1. The user's names. `_checked` raises an error if their number does not fit.
     user_space, source = read_names(names)
     if user_space is not None and not user_space.n_own and len(user_space):
         # The user names derived features only; names of the others come from the environment or its domain.
@@ -122,7 +123,7 @@ def resolve_names(env: Env, names: str | Path | FeatureSpace | None = None) -> N
     if isinstance(own_space, FeatureSpace):
         return _checked(own_space, ENVIRONMENT, encoder, env)
 
-    # 3. The domain's names, and 4. numbers.
+    # 3. The domain's names, if their number fits, and 4. numbers.
     shipped = shipped_features(env)
     shipped_space = None if shipped is None or len(shipped) != encoder.width else _fitting(shipped, env)
     if shipped_space is not None:

@@ -131,13 +131,17 @@ def stack_observations(space: spaces.Space[Any], observations: Sequence[Any]) ->
     match space:
         case spaces.Dict():
             return {
-                key: stack_observations(part, [observation_entry(each, key) for each in observations])
-                for key, part in space.spaces.items()
+                key: stack_observations(
+                    entry_space, [observation_entry(observation, key) for observation in observations]
+                )
+                for key, entry_space in space.spaces.items()
             }
         case spaces.Tuple():
             return tuple(
-                stack_observations(part, [observation_entry(each, position) for each in observations])
-                for position, part in enumerate(space.spaces)
+                stack_observations(
+                    entry_space, [observation_entry(observation, position) for observation in observations]
+                )
+                for position, entry_space in enumerate(space.spaces)
             )
         case _ if not isinstance(space, _ARRAYS):
             objects = np.empty(len(observations), object)
@@ -150,7 +154,7 @@ def stack_observations(space: spaces.Space[Any], observations: Sequence[Any]) ->
         return np.asarray(observations, space.dtype).reshape(len(observations), *(space.shape or ()))
     except (TypeError, ValueError) as error:
         width = int(np.prod(space.shape or ()))
-        misfit = next((one for one in observations if _size(one) != width), observations[0])
+        misfit = next((observation for observation in observations if _size(observation) != width), observations[0])
         raise UnfitEnvironmentError(observation_fault(misfit, f"{space!s:.80}")) from error
 
 

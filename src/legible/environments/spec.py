@@ -138,6 +138,7 @@ class EnvironmentSpec:
             else:
                 _import_package(self.name)
                 env = make_or_reuse(self.name, {"disable_env_checker": True, **arguments})
+        # BipedalWalker's physics carries traces of earlier episodes: make a new world for every episode.
         if any(
             f"{class_.__module__}:{class_.__qualname__}" in _KEEPING_WORLDS for class_ in type(env.unwrapped).__mro__
         ):
@@ -148,6 +149,7 @@ class EnvironmentSpec:
             if wrapper != NO_WRAPPERS:
                 env = _wrap(env, wrapper)
         check_spaces(env, self.name)
+        # Environments that draw explain which package is missing if drawing fails.
         return env if env.render_mode is None else _DrawnEnv(env)
 
     def make_batch(self, n: int) -> VectorEnv[Any, Any, Any] | None:
@@ -162,6 +164,7 @@ class EnvironmentSpec:
         if any(wrapper != NO_WRAPPERS for wrapper in self.wrappers):
             return None
         _import_package(self.name)
+        # The vector class that the environment is registered with in Gymnasium, if any.
         spec = None if self._factory() is not None else _registered(self.name.rpartition(":")[2])
         entry = None if spec is None or spec.additional_wrappers else spec.vector_entry_point
         if entry is None or _MAKE_ARGUMENTS & self.arguments.keys():

@@ -113,6 +113,19 @@ class FrameStack(_Wrapper):
     """
 
     def __init__(self, env: Env, n_stack: int, channels_order: str | None = None, padding: Padding = None) -> None:
+        """Prepare the stacking of `n_stack` observations into one.
+
+        Parameters
+        ----------
+        env
+            The environment; its observations are a Box, or a Dict of Box spaces.
+        n_stack
+            The number of observations.
+        channels_order
+            The axis of pictures along which they are stacked, ``"first"`` or ``"last"``; None to detect it.
+        padding
+            The numbers of the observations before the first step, by entry for a Dict; None for zeros.
+        """
         super().__init__(env)
         self._n = _check_number("VecFrameStack: n_stack", n_stack, 1000)
 

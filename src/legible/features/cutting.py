@@ -84,7 +84,7 @@ def cut_choices(
         # Groups that share cuts are cut once, from the actions of all of them.
         values, twice_centre = np.zeros(0, np.float32), family.twice_centre
         if actions is not None:
-            # Actions of mirrored groups are mirrored at the centre of the range.
+            # Actions of mirrored groups (sign -1) are mirrored at the centre of the range: x becomes 2 · centre - x.
             columns = {i: np.asarray(actions[:, i], np.float32) for i in family.signs}
             mirror = np.float32(twice_centre)
             values = np.concatenate(
@@ -191,7 +191,8 @@ def _cut_family(family: _Family, values: Values) -> tuple[Regions, list[int]]:
     Parameters
     ----------
     family
-        The groups; the result is in the orientation of the first one.
+        The groups: their range and number of choices, the cuts that the user gave, if any, whether the cuts must be
+        symmetric, and twice the centre of the range. The result is in the orientation of the first group.
     values
         The policy's actions in these groups, ``float32[n]``, already mirrored for mirrored groups; may be empty.
     """
@@ -212,7 +213,8 @@ def _cut_family(family: _Family, values: Values) -> tuple[Regions, list[int]]:
     # Two equal cuts leave no region between them: its choice is dropped. The outer regions always stay.
     kept = [i for i in range(len(cuts) + 1) if i == 0 or i == len(cuts) or cuts[i - 1] < cuts[i]]
 
-    # The spread of the actions (root mean square distance from their centre) is the unit in which scores are given.
+    # The spread of the actions (root mean square distance from their centre) is the unit in which scores are given. If
+    # they do not vary, it is the width of a region.
     centre = family.twice_centre / 2 if family.symmetric else values.mean(dtype=np.float64) if values.size else 0.0
     spread = float(np.sqrt(np.mean((values.astype(np.float64) - centre) ** 2))) if values.size else 0.0
     if not spread > 0:  # also if it is NaN

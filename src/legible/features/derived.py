@@ -142,13 +142,16 @@ class DerivedFeatures:
         fresh
             Marks the episodes that are at their first step, ``bool[n]``: their last action is reset.
         """
+        # What expressions can use: the parts of the last action, which the first columns of the memory hold, and the
+        # features of the observation.
         own_values = np.asarray(own, np.float32).astype(np.float64)
         memory[fresh, : len(self.parts)] = self.start
         values: dict[str, Values] = dict(zip(self.parts, memory[:, : len(self.parts)].T.copy(), strict=True))
         values |= dict(zip(self.own, own_values.T, strict=True))
         step = StepValues(values, memory, fresh)
 
-        # In the order of their dependencies; each result is available to the expressions after it.
+        # Evaluate in the order of their dependencies; each result is available to the expressions after it. NumPy's
+        # warnings are off, because a result that is not finite is an error here.
         derived = np.empty((len(own_values), len(self.names)), np.float32)
         for i in self.order:
             what = f"derived feature {self.names[i]!r} = {self.expressions[i].text!r}"

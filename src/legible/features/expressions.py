@@ -89,7 +89,7 @@ class _WrongExpressionError(Exception):
 def parse_expression(
     text: str, where: str, *, constants: Mapping[str, float] | None = None, first: int = 0
 ) -> Expression:
-    """Return the expression that a text stands for.
+    """Return the expression that a text defines, ready to be evaluated; raise an error that says what is wrong with it.
 
     Parameters
     ----------
@@ -130,7 +130,8 @@ def parse_expression(
         problem = str(error) or "is nested too deeply"
         raise FeatureError(f"{where}: {text!r}: {problem}{'' if problem.endswith('?') else '.'}") from error
 
-    # Whether the value is yes or no, seen through ``previous(…)``, which returns an earlier value unchanged.
+    # Whether the value is yes or no, and whether it is a feature itself: look into ``previous(…)``, which returns an
+    # earlier value unchanged.
     names = tuple(dict.fromkeys(reader.names))
     while isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and tree.func.id == "previous" and tree.args:
         tree = tree.args[0]

@@ -103,6 +103,7 @@ def deciles(space: FeatureSpace, observations: ArrayLike) -> Intervals:
     """
     lows, highs = [], []  # one array per feature; an interval is low < x <= high
     for feature, column in zip(space.features, space.check(observations).T, strict=True):
+        # One interval per value that occurs or has a name: from the float32 number just below it to the value.
         if feature.kind == "categorical":
             values = np.concatenate([column[np.isfinite(column)], np.array(list(feature.values), np.float32)])
             highs.append(np.unique(values + np.float32(0.0)))  # adding 0 turns -0.0 into 0.0

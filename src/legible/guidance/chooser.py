@@ -82,7 +82,21 @@ class CountingChooser(ABC):
         sample: bool = False,
         enforce: Enforce = "typical",
     ) -> None:
-        """Store the settings, which the class documents, and start all counts at 0."""
+        """Prepare the treatments (such as rule sets) of episodes, and start all counts at 0.
+
+        Parameters
+        ----------
+        policy
+            The policy whose actions are changed.
+        treatments
+            ``int64[episodes]``: the number of each episode's treatment; −1 for none.
+        seeds
+            The seed of each episode, from which its random numbers follow.
+        sample
+            Whether to sample actions from the policy's probabilities instead of taking the best one.
+        enforce
+            The value of a continuous action that is moved into a region: ``"typical"`` or ``"nearest"``.
+        """
         self._policy = policy
         self._starts = group_starts(policy)
         self._sample, self._enforce = sample, enforce
@@ -183,7 +197,29 @@ class GuidedChooser(CountingChooser):
         precedence: Precedence = "positive",
         enforce: Enforce = "typical",
     ) -> None:
-        """Check the settings, which the class documents, and compile the rules for fast matching."""
+        """Check the settings, and compile the rules to arrays.
+
+        Parameters
+        ----------
+        policy
+            The policy whose actions are guided.
+        rule_sets
+            The rule sets.
+        episodes
+            The number of each episode's rule set; −1 for an unguided episode.
+        seeds
+            The seed of each episode, from which its random numbers follow.
+        epsilon
+            Probability of a random action in each step.
+        epsilon_when_guided
+            Whether this also holds in states in which a rule triggers.
+        sample
+            Whether to sample actions from the policy's probabilities instead of taking the best one.
+        precedence
+            Which rules win a conflict: ``"positive"`` ("take") or ``"negative"`` ("avoid") ones.
+        enforce
+            The value of a continuous action that rules move into a region: ``"typical"`` or ``"nearest"``.
+        """
         check_exploration(policy, epsilon, sample)
         check_precedence(precedence)
         set_of_episode = np.asarray(episodes, np.int64)

@@ -102,7 +102,27 @@ class GuidedPolicy(Displayed):
         observation_shape: tuple[int, ...] | None = None,
         features: FeatureMap | None = None,
     ) -> None:
-        """Check that policy, rules and features fit each other; the class documents the parameters."""
+        """Combine a policy with rules, after checks that they fit each other.
+
+        Parameters
+        ----------
+        policy
+            The policy to guide.
+        rules
+            The rules: take or avoid an action if all conditions hold.
+        space
+            Names and kinds of features and actions.
+        precedence
+            Which rules win a conflict: ``"positive"`` ("take") or ``"negative"`` ("avoid") ones.
+        enforce
+            The value of a continuous action that rules move into a region: ``"typical"`` or ``"nearest"``.
+        seed
+            Seed of sampled actions.
+        observation_shape
+            Shape of one observation, for observations that could be taken for a batch of one.
+        features
+            The features that rules see, if not the observation alone.
+        """
         check_precedence(precedence)
         self.rules = rules if isinstance(rules, RuleSet) else RuleSet(tuple(rules))
         for rule in self.rules.rules:

@@ -136,10 +136,25 @@ def _lime(
     settings: MiningSettings,
     rng: np.random.Generator,
 ) -> Importance:
-    """Return importances by LIME in randomly chosen states; the parameters are those of `ImportanceMethod`.
+    """Return how important each feature is for each action, by LIME in randomly chosen states.
 
     LIME asks the policy about other values of the features. Where that is impossible, a surrogate model of the policy
     is used instead.
+
+    Parameters
+    ----------
+    policy
+        The policy.
+    experiences
+        Its recorded steps.
+    rows
+        The numbers of the steps to use.
+    intervals
+        The intervals into which the values of each feature are divided.
+    settings
+        The settings of mining, among them numbers of states and samples.
+    rng
+        The only source of randomness.
     """
     from legible.mining.lime import lime_importance  # noqa: PLC0415 (it needs numba and SciPy)
 
@@ -149,6 +164,8 @@ def _lime(
     space = experiences.space.own
     own_columns = experiences.observations[:, : len(space)]
     states = rng.choice(rows, min(settings.lime_states, rows.size), replace=False)
+    # LIME's kernel width is proportional to the square root of the number of features; a setting excludes categorical
+    # features from this number.
     kernel_features = [f for f in space.features if f.kind == "numeric" or not settings.kernel_counts_numeric]
     importance = lime_importance(
         policy,
@@ -214,7 +231,23 @@ def _ripper(
     settings: MiningSettings,
     seed: int,
 ) -> Bodies:
-    """Return the conditions of rules that RIPPER learns; the parameters are those of `RuleLearner`."""
+    """Return the conditions of rules that hold in positive rows and in few others, learned by RIPPER.
+
+    Parameters
+    ----------
+    codes
+        ``uint16[rows, features]``: the number of the interval in which each value lies.
+    positive
+        ``bool[rows]``: the rows in which the rules should hold.
+    n_values
+        ``int64[features]``: the number of intervals of each feature.
+    importances
+        ``float64[features]``: weights of the features in growing rules; None if all are equal.
+    settings
+        The settings of mining, among them those of RIPPER.
+    seed
+        The only source of randomness.
+    """
     from legible.mining.ripper import learn_rules  # noqa: PLC0415 (it needs numba)
 
     return learn_rules(

@@ -203,6 +203,7 @@ def mine(
     split_seed, importance_seed, learner_seed = np.random.SeedSequence(seed).spawn(3)
 
     # Interval numbers of all values, and the split of the steps into those to learn from and those to judge rules on.
+    # Values of objects that are absent, such as the distance of no vehicle, may get an interval of their own.
     with _timed(seconds, "intervals"):
         space = experiences.space
         intervals = intervals or deciles(space, experiences.observations)
@@ -370,6 +371,9 @@ def _conditions(
 def judge_rules(rules: list[Rule], experiences: Experiences, rows: NDArray[np.bool_] | None = None) -> list[MinedRule]:
     """Return rules with their figures: how often each triggers, and how often the policy then follows it.
 
+    `coverage` is the share of states in which the rule triggers, `agreement` the share of those in which the policy
+    follows it, and `purity` the share of positive examples among the examples of learning that trigger it.
+
     Parameters
     ----------
     rules
@@ -384,7 +388,7 @@ def judge_rules(rules: list[Rule], experiences: Experiences, rows: NDArray[np.bo
     n_states = int(rows.sum())
     judged = []
     for triggers, rule in zip(matched.T, rules, strict=True):
-        # Steps in which the action was taken, and the examples and counterexamples of learning.
+        # Steps in which the action was taken, and the positive and negative examples of learning.
         is_taken = experiences.taken(rule.action)[rows]
         include = inclusion(experiences, rule.action, rule.polarity)[rows]
         exclude = exclusion(experiences, rule.action, rule.polarity)[rows]

@@ -128,7 +128,7 @@ class ActingChooser:
             if self._deterministic:
                 actions, self._state = predict(*inputs, **mask_option)
             else:
-                # Random numbers that depend on seed and step only. There is one row here (see `__init__`).
+                # Random numbers that depend on seed and step only. When sampling, `__init__` allows a single row.
                 rng = np.random.default_rng([int(self._keys[episodes[0]]), int(steps[0])])
                 if self._takes_rng:
                     actions, self._state = predict(*inputs, **mask_option, rng=rng)

@@ -179,16 +179,18 @@ class AdaptedPolicy:
         """
         if self.rows in (0, len(observations)):
             return self._compute(observations, keys, steps)
-        # The policy must see batches of one size, so that results do not depend on it: play piece by piece, fill the
-        # last one up, and drop what was filled in.
+        # Answers can depend on the batch size in the last bit, so the policy sees batches of one size: cut the
+        # observations, fill the last batch up with copies of its first row, and drop what was filled in.
         outputs = []
-        for first in range(0, len(observations), self.rows):
-            n = min(self.rows, len(observations) - first)
-            rows = _filled(first, n, self._size_for(n))
-            whole = self._compute(
-                observations[rows], None if keys is None else keys[rows], None if steps is None else steps[rows]
+        for start in range(0, len(observations), self.rows):
+            n_rows = min(self.rows, len(observations) - start)
+            row_numbers = _filled(start, n_rows, self._size_for(n_rows))
+            filled = self._compute(
+                observations[row_numbers],
+                None if keys is None else keys[row_numbers],
+                None if steps is None else steps[row_numbers],
             )
-            outputs.append(PolicyOutput(whole.scores[:n], whole.actions[:n]))
+            outputs.append(PolicyOutput(filled.scores[:n_rows], filled.actions[:n_rows]))
         return PolicyOutput(*(np.concatenate(fields) for fields in zip(*outputs, strict=True)))
 
     def predict(
@@ -249,6 +251,7 @@ class AdaptedPolicy:
         if self._traits.fallback is not None:
             fallback_choices = [group.first + value for group, value in zip(groups, self._traits.fallback, strict=True)]
             scores[:, fallback_choices] = np.maximum(scores[:, fallback_choices], FALLBACK_SCORE)
+        # Choices that the environment does not allow get the score MASKED.
         masks = self._masks(observations)
         if masks is not None:
             scores = np.where(masks, scores, MASKED)
@@ -333,6 +336,7 @@ def adapt_policy(
     rows
         Number of observations in each batch that the policy sees; 0 for any number.
     """
+    # What is not given stays as it is. A policy that reads features, or was adapted, is not given other features.
     adapted = policy if isinstance(policy, AdaptedPolicy) else AdaptedPolicy(policy)
     if environment is not None and adapted is not policy and features_read(policy) is None:
         features = find_feature_map(environment)

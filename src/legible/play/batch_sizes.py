@@ -54,7 +54,8 @@ def equal_sizes(policy: Hashable, rows: int, method: str) -> tuple[int, ...]:
     if getattr(normalisation, "mean", None) is not None:
         centre, spread = normalisation.mean, np.sqrt(normalisation.var)
 
-    # Compare the last observations of the full batch with the same ones in a smaller batch.
+    # Compare the last observations of the full batch with the same ones in a smaller batch, for small and for usual
+    # deviations from the centre.
     rng = np.random.default_rng(0)
     equal_so_far, distinct = [size for size in _SIZES if size < rows], 0.0
     with one_thread():

@@ -67,8 +67,9 @@ def play_policy(
     >>> play_policy(lean, "CartPole-v1", [0, 1, 2]).returns.tolist()
     [41.0, 51.0, 35.0]
     """
-    target = environment_for(policy, as_environment(environment))
-    with open_environment(target) as env:
+    # The environment with the wrappers that the policy was trained with.
+    trained_environment = environment_for(policy, as_environment(environment))
+    with open_environment(trained_environment) as env:
         check_spaces_fit(policy, env.observation_space, env.action_space)
         # Policies with scores, flat observations and no masks are played as in studies, which is faster with a native
         # vector environment. Images are excluded, because policies may read channels first.
@@ -79,18 +80,22 @@ def play_policy(
     # Sampling without scores uses the episode's own random numbers, which works for one episode at a time only.
     acting_policy = acting(policy)
     samples = not deterministic and acting_policy.stochastic
-    n = 1 if samples and acting_policy.kind == "none" else max(1, min(slots, len(seeds)))
-    made: Any = make_slots(target, n) if plays_as_in_studies else make_space_slots(target, n)
+    n_slots = 1 if samples and acting_policy.kind == "none" else max(1, min(slots, len(seeds)))
+    opened_slots: Any = (
+        make_slots(trained_environment, n_slots)
+        if plays_as_in_studies
+        else make_space_slots(trained_environment, n_slots)
+    )
     try:
-        choose: Any = (
+        chooser: Any = (
             PolicyChooser(policy, seeds, sample=samples)
             if plays_as_in_studies
-            else ActingChooser(policy, made, seeds, deterministic=deterministic)
+            else ActingChooser(policy, opened_slots, seeds, deterministic=deterministic)
         )
-        return play_episodes(made, choose, seeds, step_limit=step_limit, on_step=on_step)
+        return play_episodes(opened_slots, chooser, seeds, step_limit=step_limit, on_step=on_step)
     finally:
-        if isinstance(target, EnvironmentSpec):
-            made.close()
+        if isinstance(trained_environment, EnvironmentSpec):
+            opened_slots.close()
 
 
 @dataclass(frozen=True)

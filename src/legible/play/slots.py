@@ -270,6 +270,7 @@ class _EnvironmentSlots(Slots):
         environment_actions = np.array(to_environment_actions(self.action_space, actions))
         new_observations = []
         for row in rows.tolist():
+            # Seed and step number are for error messages.
             observation, reward, terminated, truncated, info = step_environment(
                 self._envs[row], environment_actions[row], self._seeds[row], self._clock - self._since[row]
             )
@@ -281,7 +282,7 @@ class _EnvironmentSlots(Slots):
                 self.cost_seen |= self.cost_name in info
                 self.cost[row] = float(info.get(self.cost_name, 0.0))
 
-        # Reward terms are read last, because they may look at the new observation.
+        # `_show` stores the observations. Reward terms are read last, because they may look at the new observation.
         self._clock += 1
         self._show(rows, new_observations, everywhere=False)
         for row in rows.tolist():
@@ -412,6 +413,7 @@ def make_slots(
     assert isinstance(environment, EnvironmentSpec)
     if terms:
         raise LegibleError(f"play.terms: {environment.name} is played in batches, whose steps {terms!r} cannot read.")
+    # If the user's functions do not fit, the readers raise an error, and the batch is closed.
     with ExitStack() as opened:
         slots = BatchSlots(opened.enter_context(closing(batch)), cost_name)
         slots.ending_reader, slots.term_reader = EndingReader(environment.name, endings), TermReader(environment.name)

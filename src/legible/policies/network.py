@@ -124,7 +124,7 @@ class NetworkPolicy(Displayed, ScoredPrediction):
             if not width:
                 raise PolicyError(f"layer {number} has no outputs")
 
-        # The statistics and the names must have the network's sizes.
+        # The kind of the scores must be known, and statistics and names must have the network's sizes.
         if self.kind not in ("values", "log-probabilities"):
             raise PolicyError(f"kind must be 'values' or 'log-probabilities', not {self.kind!r}")
         if self.normalisation is not None and self.normalisation.n_features != self.n_features:

@@ -119,7 +119,7 @@ def _with_statistics(
         policy, statistics = _with_goal_entries(policy, statistics)
     statistics = _stacked(statistics, acting(policy).observation_space, frames)
 
-    # Policies with a space: the statistics must fit it, entry by entry for dictionaries.
+    # Policies that declare an observation space: the statistics must fit it, entry by entry for dictionaries.
     if not isinstance(policy, NetworkPolicy | FunctionPolicy):
         space = policy.observation_space
         parts = space.spaces if isinstance(space, spaces.Dict) else {"observations": space}

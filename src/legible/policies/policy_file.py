@@ -236,6 +236,7 @@ def _network_of(
     """
     layers = []
     for number, layer_entry in enumerate(document["layers"]):
+        # `_take` checks type and number of dimensions, and removes the tensor from `tensors`.
         weight = _take(path, tensors, f"layers.{number}.weight", np.float32, 2)
         bias = _take(path, tensors, f"layers.{number}.bias", np.float32, 1)
         written = layer_entry.get("activation")

@@ -165,6 +165,7 @@ def _read_yaml(path: Path) -> dict[str, Any]:
         """Loader of plain data and the zoo's ordered dictionaries."""
 
     def ordered(loader: Any, node: Any) -> dict[Any, Any]:
+        # The arguments of the OrderedDict: its pairs of key and value, if any.
         parts = loader.construct_sequence(node, deep=True)
         return dict(parts[0]) if parts else {}
 

@@ -104,7 +104,7 @@ def describe_condition(condition: Condition, feature: Feature) -> str:
         return _describe_category(condition, feature)
     named_values = [value for value in sorted(feature.values) if condition.low < value <= condition.high]
 
-    # One value only: "at most 0" means exactly 0 for a feature that is never below 0.
+    # One value only, named or as a number: "at most 0" means exactly 0 for a feature that is never below 0.
     is_least = feature.least is not None and condition.low < feature.least == condition.high
     single_value = feature.least if is_least else condition.value
     if single_value is not None:
@@ -113,7 +113,7 @@ def describe_condition(condition: Condition, feature: Feature) -> str:
             feature.values.get(single_value) or f"{feature.words or feature.name} is {scaled} {feature.unit}".rstrip()
         )
 
-    # Intervals of distances with a side, of counts, and of other numbers.
+    # Intervals of distances with a side ("ahead"), of counts ("the number of …"), and of other numbers.
     if feature.sides:
         return _describe_sides(condition, feature)
     if feature.label.startswith(_COUNT) and not feature.sentinels:

@@ -110,6 +110,7 @@ def lime_importance(
     state_codes = intervals.encode(state_rows)
     state_targets = _choices(policy, state_rows, space, len(space.actions) or None, lambda row: f"state {row}")
     weights, intercepts = np.empty((*state_targets.shape, len(space))), np.empty(state_targets.shape)
+    # More pools than states would not be used; each pool leaves one sample for the state itself.
     pools = min(pools, len(state_rows))
     rows_per_pool, n_actions = samples - 1, state_targets.shape[1]
     pool_codes, targets = np.empty((rows_per_pool, len(space)), np.uint16), np.empty((rows_per_pool, n_actions))
@@ -126,6 +127,7 @@ def lime_importance(
 
             targets[batch] = _choices(policy, values, space, n_actions, name)
         for state in range(pool_number, len(state_rows), pools):
+            # Weighted ridge regression on "same interval as in the state".
             gram, moments = normal_equations(pool_codes, targets, state_codes[state], state_targets[state], kernel)
             weights[state], shift = solve(gram, moments, ridge)
             intercepts[state] = state_targets[state] + shift
@@ -137,7 +139,14 @@ def _check_data(
 ) -> tuple[Observations, Observations]:
     """Return `background` and `states` as ``float32[n, features]``, or raise an error that names the wrong value.
 
-    The parameters are those of `lime_importance`.
+    Parameters
+    ----------
+    background
+        Recorded observations, from which LIME draws new ones.
+    states
+        The observations that LIME explains.
+    intervals, space
+        The intervals of the features, and the features.
     """
     if len(intervals) != len(space):
         raise LimeError(f"there are intervals for {len(intervals)} features, but the space has {len(space)}.")

@@ -66,9 +66,11 @@ def _cells(
     lows: NDArray[np.float32],
     highs: NDArray[np.float32],
 ) -> NDArray[np.void]:
-    """Return the distribution of one feature as an array of `_CELL` records, without empty cells.
+    """Return the distribution of one feature as an array of records, one for each cell that is not empty.
 
-    A cell is an interval; or a single value, for a categorical feature with several values in an interval.
+    A cell is an interval; or a single value, for a categorical feature with several values in an interval. Its record
+    (`_CELL`) has the number of the interval ("code"), the count of values, and the normal distribution that is fitted
+    to them: mean and deviation, truncated at low and high.
 
     Parameters
     ----------

@@ -124,18 +124,18 @@ class RipperClassifier(ClassifierMixin, BaseEstimator):
     def __init__(
         self,
         *,
-        optimizations: int = 2,
-        prune_fraction: float = 1 / 3,
-        restarts: int = 1,
-        description_length_allowance: float = 64.0,
-        feature_importances: ArrayLike | None = None,
-        categorical_features: Literal["all"] | ArrayLike | None = None,
-        positive_class: Any = None,
-        max_bins: int = 255,
-        max_growing_rows: int | None = 125_000,
-        random_state: int | np.random.RandomState | None = None,
+        optimizations: int = 2,  # how often all rules are revised
+        prune_fraction: float = 1 / 3,  # share of the rows on which a new rule is shortened, instead of grown
+        restarts: int = 1,  # how often everything is learned, with other random splits
+        description_length_allowance: float = 64.0,  # bits by which adding rules may lengthen the description
+        feature_importances: ArrayLike | None = None,  # weights of features in growing rules; None: all equal
+        categorical_features: Literal["all"] | ArrayLike | None = None,  # features with conditions x = v, not x <= v
+        positive_class: Any = None,  # of two classes, the only one to learn rules for; None: all but the largest
+        max_bins: int = 255,  # into which the values of a numeric feature are divided
+        max_growing_rows: int | None = 125_000,  # largest number of rows on which a rule is grown; None: no limit
+        random_state: int | np.random.RandomState | None = None,  # seed of the random splits
     ) -> None:
-        """Store the settings, which the class documents; `fit` checks them, as scikit-learn requires."""
+        """Store the settings; the class explains them at length, and `fit` checks them, as scikit-learn requires."""
         self.optimizations = optimizations
         self.prune_fraction = prune_fraction
         self.restarts = restarts

@@ -165,6 +165,8 @@ class ActorPolicy(SpacePolicy):
         rng
             Generator to sample with; by default one that the policy keeps, from seed 0.
         """
+        # Features from the extractor, the memory and the hidden layers; the head turns them into actions, which it
+        # samples if it gets a generator.
         observations, is_single = batch_of(observation, self.observation_space)
         generator = None if deterministic or not self.stochastic else rng or own_generator(self)
         with torch.inference_mode():

@@ -56,6 +56,7 @@ def fetch(source: str) -> Path:
         policy_file = file or _policy_among(names, source)
         if policy_file not in names:
             raise PolicyError(f"{source!r}: the repository has no file {policy_file!r}; it has {', '.join(names[:10])}")
+        # Fetch the files that describe the policy, then the policy itself.
         folder = Path(policy_file).parent
         for name in names:
             if _SIDECAR.fullmatch(Path(name).name) and Path(name).is_relative_to(folder):

@@ -153,9 +153,10 @@ _TRIED_ROWS = (5, 7)  # no network has both numbers of outputs
 def _controller(
     function: Callable[..., Any], options: LoadOptions, normalisation: Normalisation | None, whose: str
 ) -> ActionFunctionPolicy | None:
-    """Return the policy of a function that returns actions; None if it returns something else and may do so.
+    """Return the policy of a function from observations to actions of the caller's action space.
 
-    The function is called with an example observation: with batches first, then with one observation.
+    The function is tried out on an example observation: as a batch first, then alone. Returns None if it returns
+    something else, such as scores, unless the caller said that it returns actions.
 
     Parameters
     ----------
@@ -201,7 +202,7 @@ def _controller(
         policy = ActionFunctionPolicy(function, action_space, n_features, batched=batched, **common_fields)
         try:
             if batched:
-                # Two batches of different sizes show whether the first axis of the answer counts the observations.
+                # Batches of two sizes (5 and 7) show whether the first axis of the answer counts the observations.
                 batches = [np.tile(np.ravel(example).astype(np.float32), (rows, 1)) for rows in _TRIED_ROWS]
                 shapes = [np.shape(as_numbers(function(batch))) for batch in batches]
                 # Actions that are single numbers may come as [n] or as [n, 1].

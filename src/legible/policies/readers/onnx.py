@@ -80,6 +80,7 @@ def read(path: Path, options: LoadOptions) -> Policy:
     options
         The caller's options; ``output`` says what the graph returns if the name of its output does not show it.
     """
+    # These options describe tensors, not a graph: passing them is an error.
     options.refuse("an ONNX file", "activation", "encoding", "algorithm")
     function = OnnxFunction(path.read_bytes())
     try:
@@ -97,6 +98,7 @@ def read(path: Path, options: LoadOptions) -> Policy:
     # The first axis of the input is the batch. Axes without a fixed size are texts or None.
     observation_shape = inputs[0].shape[1:]
     n_features = options.n_features
+    # The graph may say how many numbers an observation has, and the name of its output what it means.
     if n_features is None and observation_shape and all(isinstance(size, int) for size in observation_shape):
         n_features = math.prod(observation_shape)
         if not 0 < n_features <= _MOST_FEATURES:

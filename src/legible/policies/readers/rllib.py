@@ -193,7 +193,8 @@ def _policy_of(folder: Path) -> NetworkPolicy | ActorPolicy:
         extractor = _Pictures(module, f"{encoder}.net.0.cnn", observation_space.shape)
     body = module.layers(encoder, hidden_activation, last=hidden_activation)
 
-    # Critics and target networks have no part in choosing actions. (Those of DQN are dropped in `_q_values`.)
+    # Critics and target networks have no part in choosing actions. (Those of DQN are dropped in `_q_values`.) RLlib
+    # names the last layers "pi" for policies and "af" for the advantages of DQN.
     if algorithm != "DQN":
         module.tensors.drop("vf.", "encoder.critic_encoder.", "qf", "_target", "target", "_old", "old_")
     output_layers = module.layers(
@@ -204,7 +205,8 @@ def _policy_of(folder: Path) -> NetworkPolicy | ActorPolicy:
     if algorithm == "DQN":
         output_layers = _q_values(module, output_layers, action_space)
 
-    # Every tensor must be used by now. Flat observations with discrete actions make a plain network.
+    # `finish` raises an error if a tensor was not used. Flat observations with discrete actions make a plain network;
+    # other policies play one observation, to see that their parts fit each other.
     head, squashed = _head_of(module, algorithm, output_layers, action_space)
     module.finish()
     if (
@@ -330,7 +332,8 @@ class _Pictures(nn.Module):
         positions = module.tensors.places(prefix)
         if not positions or len(positions) != len(filters):
             raise PolicyError("its conv_filters do not fit its tensors")
-        activation, modules, size = module.activation("conv_activation"), list[nn.Module](), shape[:2]
+        activation, modules = module.activation("conv_activation"), list[nn.Module]()
+        size = shape[:2]  # height and width of the picture before each convolution
         for place, (_, kernel, stride, *rest) in zip(positions, filters, strict=True):
             # Kernel and stride are one number for both axes, or two: (down, across).
             (kernel_height, kernel_width), (stride_down, stride_across) = (

@@ -61,6 +61,8 @@ def _read_trained(path: Path, options: LoadOptions, training: Training | None) -
         The training settings in the RL Zoo's files next to the zip, None without such files. What they say about the
         environment (arguments, wrappers, stacked frames) goes into the policy's metadata.
     """
+    # Read the network, either with Stable-Baselines3's own loader or without running code. `refuse` raises an error for
+    # options that do not apply.
     options.refuse("a policy file", "output")
     algorithm = checked_algorithm(options.algorithm)
     frames = 1 if training is None else training.frame_stack

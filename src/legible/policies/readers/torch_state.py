@@ -211,10 +211,8 @@ def _actor(layers: list[Layer | nn.Module], description: Architecture, n_outputs
         for bounds in (description.low, description.high):
             if bounds is not None and len(bounds) != n_outputs:
                 raise PolicyError(f"{path}: there are {len(bounds)} bounds for the {n_outputs} numbers of an action")
-        low, high = (
-            np.full(n_outputs, bounds_given, np.float32)
-            for bounds_given in (description.low or -np.inf, description.high or np.inf)
-        )
+        low = np.full(n_outputs, description.low or -np.inf, np.float32)
+        high = np.full(n_outputs, description.high or np.inf, np.float32)
         actions, head = spaces.Box(low, high, (n_outputs,), np.float32), Certain(network)
     else:
         actions = spaces.Discrete(n_outputs)
@@ -227,6 +225,7 @@ def _actor(layers: list[Layer | nn.Module], description: Architecture, n_outputs
     policy = ActorPolicy(
         observations, actions, extractor, nn.Identity(), head, squashed=description.squashed, scale_images=False
     )
+    # Play one observation: PyTorch notices if the tensors do not fit each other.
     try:
         policy.try_once()
     except RuntimeError as error:

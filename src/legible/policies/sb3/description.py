@@ -151,6 +151,7 @@ def algorithm_of(contents: Contents, given: Algorithm | None, *, any_policy_clas
         contents.refuse(
             f"its settings are those of {from_settings}, but its policy class belongs to {' or '.join(from_class)}"
         )
+    # The algorithms that both traces allow; the caller's answer must be one of them, if there are any.
     candidates = from_class if len(from_class) == 1 or from_settings is None else (from_settings,)
     if given is not None and candidates and given not in candidates:
         named = " or ".join(candidates)
@@ -235,6 +236,7 @@ def activation_of(
     given
         The activation that the caller named, for zips that do not show it; it must not contradict the zip.
     """
+    # Without readable options nothing is known; options that name no activation mean the default of the policy class.
     in_file: Between | None
     if not isinstance(contents.data.get("policy_kwargs"), dict):
         in_file = None

@@ -81,6 +81,7 @@ def policy_of_model(model: Sb3Model) -> NetworkPolicy | FunctionPolicy | ModelPo
     head = _head_of(policy)
     layers = None if head is None else _plain_layers(policy, head)
     encoding = _encoding_of(policy.observation_space)
+    # Everything that is not a function from flat observations to scores acts by its own `predict`.
     if head is None or (layers is None and encoding is None) or is_image_space(policy.observation_space):
         copied = _copied(policy)
         return ModelPolicy(copied, _head_of(copied))

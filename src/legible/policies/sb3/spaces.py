@@ -92,6 +92,7 @@ def space_of(contents: Contents, key: Literal["observation_space", "action_space
     key
         Which of the two spaces.
     """
+    # `refuse` raises an error that names the zip.
     text = contents.text_of(key)
     described = key.replace("_", " ")
     if not text:
@@ -115,6 +116,7 @@ def space_of(contents: Contents, key: Literal["observation_space", "action_space
         contents.refuse(f"its {described} makes no sense ({str(error)[:200]})")
     if space is None:
         contents.refuse(f"its {described} is {name or str(text.get(':type:'))[:100]}, which cannot be read")
+    # Discrete spaces may start at another number than 0, which is not supported.
     for component in space.spaces.values() if isinstance(space, spaces.Dict) else (space,):
         if np.any(getattr(component, "start", 0)):
             contents.refuse(f"its {described} is numbered from {component}, not from 0")
@@ -133,7 +135,7 @@ def _encoding_in_space(contents: Contents) -> Encoding | None:
     if name in ("Box", "MultiBinary"):
         shape = _shape(space)
         return None if shape is None else Plain(math.prod(shape))
-    # The numbers of choices, and the smallest number of each, which must be 0.
+    # The numbers of choices, and the smallest number of each, which must be 0. `refuse` raises an error.
     if name == "Discrete":
         sizes = _whole_numbers(f"[{space.get('n')}]")
         starts = _whole_numbers(f"[{space.get('start', 0)}]")
@@ -186,6 +188,7 @@ def _pickled_space(contents: Contents, key: str) -> Space | None:
         return None
     try:
         pickled = base64.b64decode(serialised)
+        # `read_pickle` returns data and records of the objects in the pickle, without creating the objects.
         record = read_pickle(pickled, f"{contents.path}: {key}", is_known_name)
         if _class_of(record) != "Dict":
             return space_of_record(record)

@@ -70,7 +70,7 @@ def read_sb3_zip(
     caller_options
         The caller's answers to other questions that the zip may leave open: activation, encoding, number of actions.
     """
-    with naming(contents.path):
+    with naming(contents.path):  # puts the path in front of errors
         algorithm = algorithm_of(contents, algorithm)
         options = options_of(contents)
         activation = activation_of(contents, options, algorithm, caller_options.activation)
@@ -202,6 +202,7 @@ class _Builder:
         metadata
             The metadata of the policy: algorithm, version and so on.
         """
+        # The design is the kind of network: "values" for DQN, "actor-critic" for PPO, and so on.
         contents, algorithm, tensors, design = self.contents, self.algorithm, self.tensors, DESIGNS[self.algorithm]
         n_actions = n_actions_of(contents, caller_options.n_actions)
         encoding = encoding_of(contents, caller_options.encoding)
@@ -240,6 +241,7 @@ class _Builder:
         metadata
             The metadata of the policy: algorithm, version and so on.
         """
+        # The design is the kind of network: "values" for DQN, "actor-critic" for PPO, and so on.
         contents, algorithm, tensors, design = self.contents, self.algorithm, self.tensors, DESIGNS[self.algorithm]
         if algorithm == "CrossQ" and self.activation == "prelu":
             contents.refuse("PReLU between the layers of CrossQ is not supported")
