@@ -101,7 +101,7 @@ def resolve_names(env: Env, names: str | Path | FeatureSpace | None = None) -> N
     # An environment that shows features instead of observations has named them.
     if env.has_wrapper_attr("feature_map"):
         return cast("NamedSpace", env.get_wrapper_attr("feature_map").names)
-    encoder = ObservationEncoder.of(env.observation_space)
+    encoder = ObservationEncoder.of(env.observation_space)  # knows the width of flat observations
     check_action_space(env.action_space)
 
     # 1. The user's names. `_checked` raises an error if their number does not fit.

@@ -176,12 +176,16 @@ def _families(
                 names_by_cuts[cuts if sign > 0 else flipped] = name
                 if symmetric and cuts != flipped:
                     raise FeatureError(
-                        f"group {name!r}: a relation mirrors this group, but its regions are not symmetric. They are "
-                        f"cut at {', '.join(f'{cut:g}' for cut in cuts)}."
+                        f"group {name!r}: a relation mirrors this group, but its regions are not symmetric: they are "
+                        f"cut at {', '.join(f'{cut:g}' for cut in cuts)}. Make them symmetric about "
+                        f"{twice_centre / 2:g}."
                     )
         if len(names_by_cuts) > 1:
             first, second = list(names_by_cuts.values())[:2]
-            raise FeatureError(f"a relation maps {first!r} to {second!r}, but the regions given for them do not match.")
+            raise FeatureError(
+                f"a relation maps {first!r} to {second!r}, but the regions given for them do not match. Give both the "
+                "same regions, or mirrored ones if the relation mirrors them."
+            )
         yield _Family(signs, symmetric, uncut[min(signs)], twice_centre, count, next(iter(names_by_cuts), None))
 
 

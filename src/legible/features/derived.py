@@ -93,7 +93,8 @@ class DerivedFeatures:
         known = {*own, *derived, *start_values}
         constants = {name: float(number) for number, name in enumerate(actions) if name not in known}
 
-        # The memory of an episode begins with the parts of the last action; then each expression has its columns.
+        # The memory of an episode begins with the parts of the last action; then each expression has columns for the
+        # earlier values that `previous`, `change` and `since` need.
         n_columns, dependencies, expressions = len(start_values), {}, []
         for name, text in derived.items():
             expression = parse_expression(text, f"derived feature {name!r}", constants=constants, first=n_columns)
@@ -142,8 +143,8 @@ class DerivedFeatures:
         fresh
             Marks the episodes that are at their first step, ``bool[n]``: their last action is reset.
         """
-        # What expressions can use: the parts of the last action, which the first columns of the memory hold, and the
-        # features of the observation.
+        # What expressions can use, in float64: the parts of the last action, which the first columns of the memory
+        # hold, and the features of the observation.
         own_values = np.asarray(own, np.float32).astype(np.float64)
         memory[fresh, : len(self.parts)] = self.start
         values: dict[str, Values] = dict(zip(self.parts, memory[:, : len(self.parts)].T.copy(), strict=True))

@@ -228,7 +228,10 @@ class GuidedChooser(CountingChooser):
             or (set_of_episode >= len(rule_sets)).any()
             or (set_of_episode < -1).any()
         ):
-            raise LegibleError(f"a rule set −1 … {len(rule_sets) - 1} is needed for each of {len(seeds)} episodes.")
+            raise LegibleError(
+                f"each of the {len(seeds)} episodes needs the number of its rule set, from 0 to {len(rule_sets) - 1}, "
+                "or −1 for none."
+            )
         super().__init__(policy, set_of_episode, seeds, sample=sample, enforce=enforce)
         self._rules = CompiledRules.compile(rule_sets)
         self._epsilon = epsilon

@@ -230,10 +230,10 @@ class GuidedPolicy(Displayed):
         ):
             rows, is_single, memory = rows_of(self.features, observation, state, episode_start, action_masks)
             actions, _ = self.predict(rows, deterministic=deterministic, rng=rng)
-            remember_actions(self.features, memory, actions)
+            remember_actions(self.features, memory, actions)  # for features about the last action
             return (actions[0] if is_single else actions), None if memory is None else (memory[None],)
 
-        # Rows of features: one key per row, which stands for its random numbers.
+        # Rows of features. Random numbers follow from a key and a step: draw a key for each row; all steps are 0.
         array = np.asarray(observation, np.float32)
         row_width = self._width
         if array.size % row_width:
@@ -244,7 +244,8 @@ class GuidedPolicy(Displayed):
             self._rng.integers(0, 2**63, n, np.uint64) if rng is None else (rng.random(n) * 2.0**63).astype(np.uint64)
         )
         zero_steps = np.zeros(n, np.int64)
-        # An action is a single choice, made from the guided scores; or it has several parts, each guided separately.
+        # An action is a single choice, made from the guided scores; or it has several parts, each guided separately, by
+        # a chooser with one rule set (number 0) for all rows.
         if self.space.is_discrete:
             sample = not deterministic and self.kind == "log-probabilities"
             actions = choose_actions(self.scores(batch), keys, zero_steps, sample=sample)
@@ -375,7 +376,7 @@ class GuidedPolicy(Displayed):
         """Read a file that `save` wrote, as `legible.load_policy` does, with a seed for random choices."""
         policy = load_policy(path)
         if not isinstance(policy, GuidedPolicy):
-            raise LegibleError(f"{path}: is a policy without rules.")
+            raise LegibleError(f"{path}: is a policy without rules; read it with legible.load_policy.")
         return policy.seeded(seed, observation_shape)
 
     def seeded(self, seed: int, observation_shape: tuple[int, ...] | None = None) -> GuidedPolicy:

@@ -77,6 +77,8 @@ class RuleLearner(Protocol):
     ) -> Bodies:
         """Return the conditions of rules that hold in positive rows and in few others.
 
+        The conditions of a rule are pairs (number of the feature, number of its interval).
+
         Parameters
         ----------
         codes
@@ -232,6 +234,8 @@ def _ripper(
     seed: int,
 ) -> Bodies:
     """Return the conditions of rules that hold in positive rows and in few others, learned by RIPPER.
+
+    The conditions of a rule are pairs (number of the feature, number of its interval).
 
     Parameters
     ----------

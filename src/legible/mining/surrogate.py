@@ -78,6 +78,8 @@ def surrogate_importance(
                 shuffled[:, position] = rng.permutation(shuffled[:, position])
                 shuffled_sum += _probabilities(model, shuffled, group)
             loss = unshuffled - shuffled_sum / SHUFFLES
+            # The mean over the states in which the action was taken, and over those in which a rule that avoids it
+            # should hold (`inclusion`).
             for action in range(group.first, group.first + group.count):
                 loss_of_action = loss[:, action - group.first]
                 positive[action, feature] = _mean(loss_of_action, experiences.taken(action)[held_out_rows])

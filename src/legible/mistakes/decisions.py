@@ -137,6 +137,7 @@ def other_choices(
         all_choices = np.tile(np.arange(group.first, group.first + group.count), (len(taken), 1))
         columns.append(all_choices[all_choices != taken_choice[:, None]].reshape(len(taken), group.count - 1))
     choices = np.hstack(columns).astype(np.int64)
+    # MASKED is the score of choices that the action mask forbids.
     if scores is not None:
         forbidden = np.take_along_axis(scores, np.maximum(choices, 0), axis=1) == MASKED
         choices[forbidden] = CHOICE_TAKEN

@@ -429,7 +429,8 @@ def _estimate_figures(
     share = share_of(is_mistake, episodes, experiences.n_episodes, alpha=alpha, seed=seed)
     headroom_estimate = per_episode(headroom[sample], episodes, experiences.lengths, alpha=alpha, seed=seed)
     if len(gains):
-        # Resampling a sample with few mistakes gives no more of them: use the upper limit of the share instead.
+        # Resampling a sample with few mistakes never gives many, so its upper limit may be too low. Another upper
+        # limit: the largest plausible share of mistakes, times their mean gain, times the decisions of an episode.
         headroom_estimate = replace(
             headroom_estimate,
             high=max(headroom_estimate.high, share.high * float(gains.mean()) * float(experiences.lengths.mean())),

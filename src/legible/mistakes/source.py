@@ -39,7 +39,9 @@ LEAST_HELD_OUT_Z = 0.5
 def mistakes(known: SourceInput) -> Hypotheses:
     """Propose rules learned from single decisions, with their related forms."""
     if known.decisions is None:
-        raise LegibleError('the source "mistakes" needs single decisions, but none could be examined.')
+        raise LegibleError(
+            'the source "mistakes" needs single decisions, but none could be examined; leave it out of sources.'
+        )
     space, relations = known.experiences.space, known.relations
     yield learn_from_decisions(known.decisions, space, relations, seed=known.seed, polarities=known.polarities)
 

@@ -144,7 +144,7 @@ class ActingChooser:
             if mask_option and "action_masks" in str(error):
                 raise LegibleError(
                     "this policy cannot respect the environment's action masks: it was not trained with masks and has "
-                    "no scores."
+                    "no scores. Use a policy that was trained with masks, such as one of MaskablePPO."
                 ) from error
             raise
         actions = np.asarray(actions).reshape(len(steps), *(self._slots.action_space.shape or ()))

@@ -152,10 +152,11 @@ def play_episodes(
     step_rewards: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]] = []
     with one_thread():
         while len(play.rows):
-            # Copies of what the policy sees, because the step overwrites the arrays.
+            # Copies for the record, because the step overwrites the arrays: the policy's full input, if it is more than
+            # what rules see, the observations that rules see, and the action masks.
             if on_step is not None:
-                rows = None if slots.n_features is None else slots.observations.copy()
-                before = map_arrays(np.copy, slots.seen)
+                policy_inputs = None if slots.n_features is None else slots.observations.copy()
+                observations = map_arrays(np.copy, slots.seen)
                 masks = None if slots.masks is None else slots.masks.copy()
             actions, scores = play.choose_actions(ask_idle=ask_idle)
             if on_step is not None:
@@ -166,27 +167,27 @@ def play_episodes(
             # Report and keep the step, then count it: `advance` starts new episodes in slots whose episode ended.
             if on_step is not None:
                 steps = play.steps.copy()
-                earned, episodes = slots.rewards.copy(), play.episodes.copy()
-                on_step(StepRecord(episodes, steps, before, actions, scores, earned, masks, rows))
+                rewards, episodes = slots.rewards.copy(), play.episodes.copy()
+                on_step(StepRecord(episodes, steps, observations, actions, scores, rewards, masks, policy_inputs))
             if keep_course and starts is None:
                 step_rewards.append((play.episodes[play.rows], play.steps[play.rows], slots.rewards[play.rows]))
-            ended = play.advance(step_limit)
-            if ended and on_episode is not None:
-                on_episode(ended)
+            n_ended = play.advance(step_limit)
+            if n_ended and on_episode is not None:
+                on_episode(n_ended)
 
     if slots.cost_name and not slots.cost_seen:
         raise MissingCostError(f"the environment's infos never contain the requested cost {slots.cost_name!r}.")
     return Episodes(
-        np.array(checked_seeds, np.int64),
-        play.returns,
-        play.lengths,
-        play.truncated,
-        play.success,
-        play.costs,
-        np.array(play.endings, np.str_),
-        play.last,
-        as_table(play.terms),
-        _as_matrix(step_rewards, len(checked_seeds), int(play.lengths.max(initial=0))),
+        seeds=np.array(checked_seeds, np.int64),
+        returns=play.returns,
+        lengths=play.lengths,
+        truncated=play.truncated,
+        success=play.success,
+        costs=play.costs,
+        endings=np.array(play.endings, np.str_),
+        last=play.last,
+        terms=as_table(play.terms),
+        course=_as_matrix(step_rewards, len(checked_seeds), int(play.lengths.max(initial=0))),
     )
 
 

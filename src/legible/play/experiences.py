@@ -272,8 +272,9 @@ def collect(
     elif not is_flat(feature_map):
         environment = FeatureEnv(environment, feature_map)
 
-    # Play with continuous actions cut into equal regions. They are cut again below, where the policy's own actions are
-    # known; likewise, unnamed features become numeric or categorical by their values.
+    # Play on seeds that are reserved for experiences, with continuous actions cut into equal regions. They are cut
+    # again below, where the policy's own actions are known; likewise, unnamed features become numeric or categorical by
+    # their values.
     space, has_guessed_kinds = _space_to_guess(feature_map.names)
     adapted = adapt_policy(policy, environment, cut_choices(space))
     setup = ExperienceSetup(adapted, environment, epsilon, sample, batch, step_limit)

@@ -412,7 +412,10 @@ def make_slots(
         return _single_slots(SingleSlots, environment, n, cost_name, endings, terms)
     assert isinstance(environment, EnvironmentSpec)
     if terms:
-        raise LegibleError(f"play.terms: {environment.name} is played in batches, whose steps {terms!r} cannot read.")
+        raise LegibleError(
+            f"play.terms: {terms!r} cannot read the steps of {environment.name}, which is played in batches; leave "
+            "play.terms out."
+        )
     # If the user's functions do not fit, the readers raise an error, and the batch is closed.
     with ExitStack() as opened:
         slots = BatchSlots(opened.enter_context(closing(batch)), cost_name)

@@ -66,6 +66,7 @@ def normalised_file(
     frames
         Number of observations stacked into one input. Statistics may cover a single observation.
     """
+    # If there are statistics in the file and from the caller, they must be the same.
     if policy.normalisation is not None or options.normalisation is not None:
         return normalised(policy, policy.normalisation, options, str(path), frames)
     # A file like driver.normalisation.npz belongs to driver.zip. A vecnormalize.pkl in the folder may belong to another

@@ -181,7 +181,7 @@ def _checksum(tensors: Mapping[str, npt.NDArray[Any]], document: Mapping[str, An
 
 
 def _read(path: Path) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
-    """Return the tensors of a policy file by name, and its description, as `_described` made them.
+    """Return the tensors of a policy file by name, and its description: version, layers, encoding, metadata and so on.
 
     An error is raised if the file is missing or damaged, was not written by `save_policy`, or has another version.
     """
@@ -214,7 +214,7 @@ def _read(path: Path) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
         )
     checksum = document.pop("sha256", None)
     if checksum is not None and checksum != _checksum(tensors, document):
-        raise PolicyError(f"{path}: it is damaged: the checksum does not match")
+        raise PolicyError(f"{path}: it is damaged: the checksum does not match. Copy or save it again")
     return tensors, document
 
 

@@ -53,7 +53,7 @@ class LoadOptions:
         """Raise an error for arguments that do not apply to this kind of policy."""
         for name in names:
             if getattr(self, name) is not None:
-                raise PolicyError(f"{name} does not apply to {what}")
+                raise PolicyError(f"{name} does not apply to {what}; leave it out")
 
 
 @dataclass(frozen=True)

@@ -113,6 +113,7 @@ class Learner:
         covered = np.zeros_like(self.all_rows)
         for given in rules:
             covered |= given.rows
+        # The bits that describe the rules, and the shortest description so far of the rules and their errors.
         rules_length = sum(self.theory_length(rule) for rule in rules)
         shortest = rules_length + self.data_length(covered)
         while self.count(remaining := self.all_rows & ~covered)[0] > 0:

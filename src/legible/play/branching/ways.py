@@ -85,14 +85,16 @@ class Branching(ABC):
         visited: list[NDArray[np.intp]] = []
         memories: list[Memory] = []
 
+        # `_visit` calls the first function when rows arrive at points, the second one before every step.
         def keep_memory(rows: NDArray[np.intp], reached: NDArray[np.intp]) -> None:
-            # The recurrent state before the observation is seen; None before the first one.
+            # The memory before the policy sees the point's observation; None at the start of an episode.
             memory = None if remembering is None else remembering.memory(rows)
             if memory is not None:
                 visited.append(reached)
                 memories.append(memory)
 
         def show_step(steps: NDArray[np.int64]) -> None:
+            # The actions that the chooser returns are not used, so the numbers of the episodes do not matter.
             if remembering is not None:
                 remembering(self.slots.observations, np.zeros(self.slots.n, np.int64), steps)
 

@@ -194,7 +194,9 @@ class ActorPolicy(SpacePolicy):
         if action_masks is None:
             return None
         if not self.head.maskable:
-            raise PolicyError("action masks do not apply: this policy was trained without masks")
+            raise PolicyError(
+                "action masks do not apply: this policy was trained without masks. Leave action_masks out"
+            )
         masks = np.array(action_masks, np.bool_)
         assert isinstance(self.head, Categories)
         if masks.size != n_rows * sum(self.head.sizes):

@@ -144,7 +144,8 @@ def algorithm_of(contents: Contents, given: Algorithm | None, *, any_policy_clas
     any_policy_class
         Whether to accept policy classes that cannot be rebuilt from tensors alone; the trusted loader can.
     """
-    # Two traces: settings that only one algorithm has, and the policy class, which several algorithms may share.
+    # Two traces: settings that only one algorithm has, and the policy class, which several algorithms may share. They
+    # contradict each other if their networks have different designs, such as Q-values and an actor with a critic.
     from_settings = _algorithm_in_settings(contents)
     from_class = _family_of(contents, refuse_others=not any_policy_class)
     if from_class and from_settings is not None and DESIGNS[from_settings] != DESIGNS[from_class[0]]:
@@ -225,6 +226,8 @@ def activation_of(
 ) -> Between:
     """Return the activation function between the layers, or raise an error if the zip does not show it.
 
+    It is an `Activation`, or ``"prelu"``, whose parameters are among the tensors.
+
     Parameters
     ----------
     contents
@@ -244,6 +247,7 @@ def activation_of(
         in_file = Activation("tanh" if DESIGNS[algorithm] == "actor-critic" else "relu")
     else:
         in_file = _activation_in_text(str(options["activation_fn"]))
+    # The caller's answer counts if the zip does not show the activation; without an answer, `ask` raises an error.
     if in_file is None:
         if given is not None:
             return given
