@@ -316,6 +316,7 @@ class GuidedPolicy(Displayed):
         """
         scored, groups = self._scored, self.space.groups
         assert isinstance(scored, AdaptedPolicy)
+        # The wanted action, and scores of all choices: the policy's, or those by which the wanted action is the best.
         scores, own_actions = scored.outputs(batch)
         if wanted is None:
             best_choices = [[group.first + int(scores[0, group.choices].argmax()) for group in groups]]
@@ -449,12 +450,12 @@ def restore_guidance(network: NetworkPolicy | ActorPolicy, path: str | Path) -> 
     if text is None:
         return network
     try:
-        layers = json.loads(text)
-        if not isinstance(layers, list) or not layers:
+        rule_layers = json.loads(text)
+        if not isinstance(rule_layers, list) or not rule_layers:
             raise ValueError("no rules")
         # A policy may be guided several times, innermost rules first.
         policy: Policy = network
-        for document in layers:
+        for document in rule_layers:
             space = FeatureSpace.from_dict(document["space"], str(path))
             rules = RuleSet.from_dict(document["rules"])
             enforce: Enforce = document.get("enforce", "typical")

@@ -334,7 +334,8 @@ def find_mistakes(
     seed
         Seed of the resampling, and of the draw if fewer decisions can be examined than planned.
     """
-    # If nothing seems random, one rollout per choice shows the gain, and a second one verifies that.
+    # If nothing seems random, one rollout per choice shows the gain, and a second one verifies that. `returns` has the
+    # shape [decisions, choices, rollouts].
     all_decisions, is_exact = np.arange(len(search.decisions)), False
     if branching.futures == "nothing random" and greedy:
         returns = measure(all_decisions, search.choices, 0, EXACT_ROLLOUTS)
@@ -343,10 +344,8 @@ def find_mistakes(
         is_exact = np.allclose(returns, returns[:, :, :1], rtol=_ROUNDING, atol=_ROUNDING, equal_nan=True)
         if not is_exact:
             # Each decision needs many more rollouts than planned, so fewer decisions are examined.
-            exact_rollouts, full_rollouts = (
-                EXACT_ROLLOUTS * search.choices.shape[1],
-                _count_rollouts(search.choices.shape[1], settings),
-            )
+            n_choices = search.choices.shape[1]
+            exact_rollouts, full_rollouts = EXACT_ROLLOUTS * n_choices, _count_rollouts(n_choices, settings)
             search = search.some(max(1, len(all_decisions) * exact_rollouts // full_rollouts), seed=seed)
 
     # Without other random numbers, only the recorded episodes can be judged; if nothing is random, gains are exact;
@@ -443,7 +442,21 @@ def _find_proven(
 ) -> Mistakes:
     """Return the mistakes that rollouts prove in an environment with random futures, the largest gain first.
 
-    The parameters are those of `find_mistakes`. A "future" is a continuation with one seed.
+    Parameters
+    ----------
+    search
+        The decisions to examine, with the choices to compare at each.
+    measure
+        Function that plays rollouts in numbered futures (continuations with other random numbers), and returns their
+        returns ``[decisions, choices, futures]``.
+    futures
+        Function that returns the seeds of the futures of a decision.
+    settings
+        Numbers of rollouts.
+    alpha
+        Significance level.
+    seed
+        Seed of the resampling.
     """
     decision_numbers = np.arange(len(search.decisions)) if search.numbers is None else search.numbers
 
@@ -453,8 +466,9 @@ def _find_proven(
         # `measure` numbers all planned decisions, of which the search may have kept only some.
         return measure(decision_numbers[numbers], choices, first, count)
 
-    # Rollouts in three rounds, in which only promising decisions go on. Positions below count the decisions of the last
-    # round, whose rollouts were played after the selection.
+    # Rollouts in three rounds, in which only promising decisions go on. The decisions of the last round have the
+    # numbers `race.numbers`; for each, `race.better` is the choice that looked best before that round, and
+    # `race.differences` are its gains in the futures of that round. "Positions" below count these decisions.
     race = race_decisions(measure_searched, search.choices, settings)
     gains = [gain_of(differences) for differences in race.differences]
     means = np.array([gain.mean for gain in gains])

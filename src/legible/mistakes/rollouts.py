@@ -169,7 +169,8 @@ def play_in_detail(setup: RolloutSetup, unit: RolloutUnit) -> UnitResult:
         terms=played.terms,
         course=course,
     )
-    # Terms that are summed from the decision on belong to returns from the decision on.
+    # If the reward terms add up to the returns, both are of the whole episode. Otherwise terms are summed from the
+    # decision on, and so must the returns be.
     return result if find_reward_terms(result) else replace(result, returns=course.sum(axis=1))
 
 

@@ -90,9 +90,11 @@ def learn_from_decisions(
         # One choice of those that relations map to each other is enough: the rule sets contain the others.
         for choice in _representatives(len(space.actions), relations):
             for polarity in polarities:
+                # Learn from the decisions and their related states, and judge each rule with its related rules by the
+                # z-value of its gain on the other episodes. The same rule set may be learned in several splits: keep
+                # its best judgement.
                 examples = _with_images(learning, space, relations, choice, polarity)
                 for rule_set in generalised(_rules(examples, space, choice, polarity, seed), relations):
-                    # The same rule set may be learned in several splits: keep its best judgement.
                     worth = _worth(rule_set, judging, space)
                     key = frozenset(rule_set.rules)
                     if worth > LEAST_HELD_OUT_Z and (key not in best_worth or worth > best_worth[key][0]):

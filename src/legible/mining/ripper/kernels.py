@@ -135,6 +135,7 @@ def _fill_bits(table: BitTable) -> int:
     codes, bits, n_values = table.codes, table.bits, table.n_values
     codes_of_word = np.zeros((n_values.size, 64), codes.dtype)
     for word in range(bits.shape[0]):
+        # Copy the codes of 64 slots, one row per feature. Slots without a row (−1) are padding.
         for bit in range(64):
             row = table.row_of_slot[64 * word + bit]
             if row >= 0:
@@ -355,7 +356,7 @@ def best_condition(
             else:
                 p_left -= p
                 n_left -= n
-            if p * N <= n * P:  # gain ≤ 0, decided in whole numbers
+            if p * N <= n * P:  # the share of positives does not rise: no gain
                 continue
             gain = foil_gain(p, n, P, N)
             product = gain * importances[feature]
@@ -501,7 +502,9 @@ def _draw(rows: Rows, drawn: Rows, size: int, state: NDArray[np.uint64]) -> None
     chance = np.uint64(255.0 * size / max(1, available))
     for word_number in range(rows.size):
         word = np.uint64(0)
-        for digit in range(8):  # the chance in binary, from the last digit to the first
+        # A random word has ones with chance 1/2. For each binary digit of the wanted chance, from the last to the
+        # first, "or" with a new random word turns a chance c into (1 + c) / 2, "and" into c / 2.
+        for digit in range(8):
             noise = _next_word(state)
             word = word | noise if (chance >> np.uint64(digit)) & np.uint64(1) else word & noise
         drawn[word_number] = rows[word_number] & word

@@ -249,7 +249,7 @@ class _Builder:
 
         # For each design of network, take the tensors of the parts that choose actions, and drop critics and target
         # networks. Extractor: from observations to features; body: hidden layers; head: from those to actions.
-        squashed = self.squashes(action_space)
+        squashed = self.squashes(action_space)  # whether a tanh bounds the actions
         memory = None
         body: nn.Module = nn.Identity()
         head: Head
