@@ -314,7 +314,7 @@ def _learn(
     Parameters
     ----------
     rule_learner
-        The learning method, see `RuleLearner`.
+        Function that learns the conditions of rules from interval numbers and a mark of the positive rows.
     experiences
         The recorded steps.
     codes
@@ -415,7 +415,9 @@ def _filter(judged: list[MinedRule], settings: MiningSettings) -> tuple[list[Min
     judged
         The rules with their figures on held-out episodes.
     settings
-        The smallest accuracy and coverage, and what accuracy means: ``agreement`` or ``purity`` (see `MinedRule`).
+        The smallest accuracy and coverage (share of states in which a rule triggers), and what accuracy means: the
+        share of those states in which the policy follows the rule (``agreement``), or the share of positive examples
+        among the examples of learning in them (``purity``).
     """
     dropped = {"never triggered": 0, "inaccurate": 0, "rarely triggered": 0, "contained in another": 0}
     good: list[MinedRule] = []
