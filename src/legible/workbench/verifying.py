@@ -398,11 +398,11 @@ class _Verifier:
         # A mean: the value of every episode, and the value of those that failed.
         match requirement.figure:
             case "mean":
-                values, worst = result.returns, np.nanmin(result.returns)
+                values, worst = result.returns, float(np.nanmin(result.returns))
             case "length":
-                values, worst = result.lengths.astype(float), np.nan  # left out
+                values, worst = result.lengths.astype(float), math.nan  # left out
             case _:
-                values, worst = result.costs, np.nanmax(result.costs)
+                values, worst = result.costs, float(np.nanmax(result.costs))
         values = np.where(result.failed, worst, values)
         values = values[np.isfinite(values)]
 
