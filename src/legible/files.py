@@ -80,21 +80,21 @@ def _write_npz(file: IO[bytes], arrays: Mapping[str, Any]) -> None:
 
 
 def read_arrays(path: Path, key: str | None = None, advice: str = "delete it") -> dict[str, NDArray[Any]]:
-    """Read what `write_arrays` wrote, and check that it is that.
+    """Return the arrays of a .npz file by name, and refuse a file that is damaged or belongs to something else.
 
     Parameters
     ----------
     path
-        The file.
+        The file, which `write_arrays` has written with a key and a checksum.
     key
-        The key that it must carry; none where any will do. Files of older versions carry none and are taken as they
-        are.
+        The key that the file must carry, such as the id of a study; None: any. Files of older versions carry no key and
+        no checksum, and are taken as they are.
     advice
-        What to do about a file that is damaged.
+        What the user should do about a damaged file, as the end of the error message.
     """
     content = _read_bytes(path, advice)
     try:
-        _refuse_swelling(path, content)
+        _refuse_swelling(path, content)  # a small zip can unpack to more than the memory holds
         with np.lib.npyio.NpzFile(io.BytesIO(content), allow_pickle=False) as data:
             arrays: dict[str, NDArray[Any]] = {name: data[name] for name in data.files}
         for array in arrays.values():
@@ -190,20 +190,20 @@ def sha256_of(path: Path) -> str:
 
 
 def read_text(path: str | Path, error: type[LegibleError] = LegibleError, largest: int = LARGEST_TEXT) -> str:
-    """Read a text that people write.
+    """Return the text of a file that people write, such as a settings file; Windows line ends become Unix ones.
 
     Parameters
     ----------
     path
-        The file.
+        The file, which must be UTF-8.
     error
-        What is raised when it cannot be read.
+        Class of the error that is raised if it cannot be read.
     largest
-        How many bytes it may have.
+        Maximum size in bytes.
     """
     try:
         with Path(path).open("rb") as file:
-            content = file.read(largest + 1)
+            content = file.read(largest + 1)  # one byte more than allowed shows that it is too large
         if len(content) > largest:
             raise error(f"{path}: is larger than {largest / 1e6:g} MB, too large for a file of its kind.")
         return content.decode("utf-8").replace("\r\n", "\n")
@@ -221,7 +221,9 @@ def read_toml(
 
 
 def parse_toml(text: str, where: str, error: type[LegibleError] = LegibleError) -> dict[str, Any]:
-    """Read TOML from a text; `where` is what errors call it.
+    """Return the tables of a TOML text; `where` is its name in error messages, such as the path of a file.
+
+    A text that would exhaust memory or recursion is refused before it is parsed: it may come from somebody else.
 
     >>> parse_toml("weight = 0.5", "weights.toml")
     {'weight': 0.5}
@@ -229,8 +231,9 @@ def parse_toml(text: str, where: str, error: type[LegibleError] = LegibleError) 
     Traceback (most recent call last):
     legible.errors.LegibleError: deep.toml: line 1: is nested more than 32 deep.
     """
-    bare = _QUOTED_OR_COMMENT.sub(_without_content, text)
-    line = _first_too_deep(bare)
+    # Brackets in strings and comments do not nest, so they are removed before nesting is measured.
+    without_strings = _QUOTED_OR_COMMENT.sub(_without_content, text)
+    line = _first_too_deep(without_strings)
     if line is not None:
         raise error(f"{where}: line {line}: is nested more than {DEEPEST} deep.")
     try:

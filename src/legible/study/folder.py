@@ -141,40 +141,45 @@ class StudyFolder:
             self._file_lock.release()
 
     def read(self) -> dict[str, Any]:
-        """Return what ``study.json`` says."""
+        """Return the content of ``study.json``: inputs and settings of the study; refuse a damaged or older file."""
         path = self.path / "study.json"
         try:
-            kept = read_json(path, advice="use another folder")
+            content = read_json(path, advice="use another folder")
         except FileNotFoundError:
-            known = "" if self.path.is_dir() else " (there is no such folder)"
+            reason = "" if self.path.is_dir() else " (there is no such folder)"
             raise LegibleError(
-                f"{self.path}: holds no study{known}; 'legible run ENV POLICY --out {self.path}' makes one."
+                f"{self.path}: holds no study{reason}; 'legible run ENV POLICY --out {self.path}' makes one."
             ) from None
-        schema = kept.get("schema", 1)
+        # The schema is the version of the folder's layout.
+        schema = content.get("schema", 1)
         if schema != SCHEMA:
             raise LegibleError(
                 f"{path}: was written by another version of legible (schema {schema!r}, this one reads {SCHEMA}); make "
                 "the study again in another folder."
             )
-        _check_entries(kept, _KEPT, path)
-        _check_entries(kept["about"], _ABOUT, path)
-        entries = kept[RULES_FROM]
-        if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-            raise LegibleError(f"{path}: is damaged ({RULES_FROM!r} is {str(entries)[:80]!r}); use another folder.")
-        kept["settings"] = StudySettings.from_dict(kept["settings"], str(path)).to_dict()
-        return kept
+        # Check the type of every entry: the file may come from somebody else.
+        _check_entries(content, _KEPT, path)
+        _check_entries(content["about"], _ABOUT, path)
+        rule_sources = content[RULES_FROM]
+        if not isinstance(rule_sources, list) or not all(isinstance(source, dict) for source in rule_sources):
+            excerpt = str(rule_sources)[:80]
+            raise LegibleError(f"{path}: is damaged ({RULES_FROM!r} is {excerpt!r}); use another folder.")
+        # Settings that are newer than the file get their defaults.
+        content["settings"] = StudySettings.from_dict(content["settings"], str(path)).to_dict()
+        return content
 
     def claim(
         self, identity: Mapping[str, Any], about: Mapping[str, Any], write_files: Callable[[Path], Sequence[Path]]
     ) -> dict[str, Any]:
-        """Make the folder of a study, or check that it belongs to this one; return the content of ``study.json``.
+        """Make the folder of a study, or check that it belongs to this study; return the content of ``study.json``.
 
         Parameters
         ----------
         identity
-            Plain data that defines the study; results of studies with different data are never mixed.
+            Plain data that defines the study, such as policy, environment and settings. If the folder holds a study
+            with other data, an error says what differs, so that results are never mixed.
         about
-            Further facts about the study.
+            Further facts about the study, such as versions of packages.
         write_files
             Writes the files that the study is made from, and returns their paths. ``study.json`` is written last, so
             all files are there if it exists.
@@ -189,9 +194,9 @@ class StudyFolder:
             if self.holds_study:  # another process was faster
                 return self._compare(identity)
             checksums = {str(path.relative_to(self.path)): sha256_of(path) for path in write_files(self.path)}
-            plain = json.dumps(identity, sort_keys=True)
-            more = {"id": hashlib.sha256(plain.encode()).hexdigest(), "files": checksums}
-            document = {"schema": SCHEMA, **identity, "about": {**about, **more}}
+            # The id marks every result file of this study; checksums show later whether an input was exchanged.
+            study_id = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+            document = {"schema": SCHEMA, **identity, "about": {**about, "id": study_id, "files": checksums}}
             write_json(self.path / "study.json", document)
             return document
 

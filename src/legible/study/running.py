@@ -96,9 +96,12 @@ class StageRunner:
         most_failed: float,
         progress: Progress | None,
     ) -> None:
+        """Prepare the first stage; nothing is played yet. The class describes the parameters."""
         self._stages, self._expected, self._store_of = list(stages), expected or {}, store_of
+        # `_count` reports the progress of the current stage, `_failures` refuses too many failed episodes in it.
         self._progress, self._count = progress, ProgressCount(progress, stages[0], of)
         self._failures = FailureLimit(most_failed, stages[0], of)
+        # Arguments of every call of `run_units`.
         self._options: dict[str, Any] = {
             "engine": engine,
             "fingerprint": fingerprint,
@@ -115,17 +118,35 @@ class StageRunner:
         failures: FailureLimit | None = None,
         on_episodes: Callable[[int], None] | None = None,
     ) -> R:
-        """Run all units that are not in the store; with `failures`, those count there and not for the stage."""
+        """Return the results of units, one element per episode; units that the folder does not hold are played.
+
+        Parameters
+        ----------
+        setup
+            Policy, environment, rule sets and settings of play.
+        units
+            Fixed lists of episodes, each with a rule set (or none) and a seed.
+        kept
+            Data to keep of the episodes: per-episode results by default, or all steps.
+        stage
+            Name for progress and failures; by default the next one of the runner's stages.
+        failures
+            Counts failed episodes instead of the count of the stage.
+        on_episodes
+            Called with the number of episodes that have finished.
+        """
+        # A new stage begins its own progress and its own count of failures.
         name = stage or self._stages[0]
         if name != self._count.stage:
-            least, expected = self._expected.get(name, (0, 0))
-            self._count = ProgressCount(self._progress, name, expected)
-            self._failures = FailureLimit(self._failures.most_failed, name, least)
-        if len(self._stages) > 1:
+            least_episodes, expected_episodes = self._expected.get(name, (0, 0))
+            self._count = ProgressCount(self._progress, name, expected_episodes)
+            self._failures = FailureLimit(self._failures.most_failed, name, least_episodes)
+        if len(self._stages) > 1:  # the last name serves for all further calls
             self._stages.pop(0)
         self._count.expect(sum(len(unit) for unit in units))
 
-        def tell(n: int) -> None:
+        def report(n: int) -> None:
+            """Add finished episodes to the progress of the stage, and pass them on."""
             self._count.add(n)
             if on_episodes is not None:
                 on_episodes(n)
@@ -136,6 +157,6 @@ class StageRunner:
             kept=kept,
             store=self._store_of(kept),
             failures=failures or self._failures,
-            on_episodes=tell,
+            on_episodes=report,
             **self._options,
         )
