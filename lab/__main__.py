@@ -1,4 +1,4 @@
-"""``python -m lab NAME …``: benchmarks, damaged files, killed studies, errors in the sources, the paper's tables."""
+"""``python -m lab NAME …``: benchmarks, harnesses, the paper's tables, studies of many policies."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ PROGRAMS = {
     "chaos": "lab.harness",
     "mutate": "lab.harness",
     "reproduce": "lab.reproduction",
+    "studies": "lab.studies",
 }
 
 

@@ -9,6 +9,8 @@ asked for) and without this selection, its fastest way to explain with all featu
 Ours is timed with a pool of samples for every state, as lime has, and with one for every two and for every ten states:
 the policy is asked less often, and the error of a pool is shared by its states. With 1,000 features fewer states are
 explained, since lime needs seconds for each.
+
+``--profile`` prints where our time goes instead: milliseconds a state for each part.
 """
 
 from __future__ import annotations
@@ -17,9 +19,12 @@ import argparse
 import itertools
 import statistics
 import time
+from collections import defaultdict
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +33,8 @@ from threadpoolctl import threadpool_limits
 
 from legible.features import Action, Feature, FeatureSpace, deciles
 from legible.mining import Importance
-from legible.mining.lime import lime_importance
+from legible.mining.lime import lime, lime_importance
+from legible.mining.lime.sampling import DrawnValues
 
 Array = NDArray[np.float32]
 ACTIONS = 5
@@ -147,6 +153,47 @@ def compare(flags: int, numbers: int, states: int, samples: int, seeds: int = 3)
     ]
 
 
+def profile(flags: int, numbers: int, states: int, samples: int, pools: int) -> dict[str, float]:
+    """Return the CPU milliseconds a state that each part of our LIME takes, "all" of them together included."""
+    case = Case.make(flags, numbers, states, seed=0)
+    ours(case, samples=64, pools=1, seed=0)  # compiles the kernels
+    spent: dict[str, float] = defaultdict(float)
+
+    def clocked(function: Callable[..., Any], part: str) -> Callable[..., Any]:
+        def call(*arguments: Any, **named: Any) -> Any:
+            start = time.process_time()
+            result = function(*arguments, **named)
+            spent[part] += 1000.0 * (time.process_time() - start) / states
+            return result
+
+        return call
+
+    with ExitStack() as patches:
+        for owner, name, part in (
+            (lime, "normal_equations", "counting bits for the Gram matrix"),
+            (lime, "solve", "solving"),
+            (lime, "_choices", "network and softmax"),
+            (Case, "scores", "  of these the network"),
+            (DrawnValues, "combine", "combining values to observations"),
+        ):
+            patches.enter_context(patch.object(owner, name, clocked(getattr(owner, name), part)))
+        draw = classmethod(clocked(DrawnValues.draw.__func__, "drawing values"))  # type: ignore[attr-defined]
+        patches.enter_context(patch.object(DrawnValues, "draw", draw))
+        patches.enter_context(patch(f"{__name__}.deciles", clocked(deciles, "deciles")))
+        clocked(ours, "all")(case, samples, pools, seed=0)
+    return dict(spent)
+
+
+def print_profiles() -> None:
+    """Print `profile` for 69 and 117 features, with a pool for every state and for every two."""
+    with threadpool_limits(1):
+        for flags, pools in itertools.product((54, 102), (100, 50)):
+            parts = profile(flags, 15, 100, 5000, pools)
+            print(f"{flags + 15} features, {pools} pools for 100 states of 5000 samples, milliseconds a state")
+            for part, ms in sorted(parts.items(), key=lambda item: -item[1]):
+                print(f"  {part:<36} {ms:>6.2f}")
+
+
 def main(quick: bool = False) -> list[dict[str, Any]]:
     states, samples = (20, 1000) if quick else (100, 5000)
     cases = ((54, 15, states, 3),) if quick else ((54, 15, states, 3), (102, 15, states, 3), (900, 100, 10, 2))
@@ -168,4 +215,9 @@ def main(quick: bool = False) -> list[dict[str, Any]]:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer states and samples")
-    main(parser.parse_args().quick)
+    parser.add_argument("--profile", action="store_true", help="where our time goes")
+    options = parser.parse_args()
+    if options.profile:
+        print_profiles()
+    else:
+        main(options.quick)

@@ -65,7 +65,12 @@ def run_study(study: Study, seconds: Seconds) -> tuple[Evaluation, Improvement, 
 
 
 def run_side_by_side(
-    work: Callable[..., None], jobs: Mapping[str, tuple[Any, ...]], *, workers: int, minutes: float
+    work: Callable[..., None],
+    jobs: Mapping[str, tuple[Any, ...]],
+    *,
+    workers: int,
+    minutes: float,
+    after_each: Callable[[], None] = lambda: None,
 ) -> None:
     """Run jobs, several at a time; stop those that are not done after some minutes, which can go on later.
 
@@ -77,6 +82,8 @@ def run_side_by_side(
         The arguments by the name of the job, in the order in which they begin.
     workers, minutes
         How many run at a time, and when to stop.
+    after_each
+        Called whenever a job ends.
     """
     context = multiprocessing.get_context("spawn")
     ends = time.monotonic() + 60 * minutes
@@ -92,6 +99,7 @@ def run_side_by_side(
                 done = "done" if process.exitcode == 0 else f"failed with code {process.exitcode}"
                 print(f"{name}: {done}, {len(waiting)} waiting, {len(running) - 1} running", flush=True)
                 del running[name]
+                after_each()
         time.sleep(0.5)
     for process in running.values():
         process.terminate()

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from lab.bench.bench_workbench import CLAIMS, WORLDS, false_claims
 from legible.workbench.looks import (
     Plan,
+    PlausibleExtremes,
     changed_looks,
     difference_p,
     episodes_to_decide,
@@ -60,9 +61,9 @@ def test_the_p_value_fits_the_interval(values: list[float], bound: float) -> Non
 
 def test_the_interval_of_a_rule_counts_failed_episodes_on_the_side_of_doubt() -> None:
     changes = np.random.default_rng(0).normal(20.0, 10.0, 200)
-    sure = interval_of_changed(changes, -changes, 400, 0.005, 0, (50.0, 50.0))
+    sure = interval_of_changed(changes, -changes, 400, 0.005, 0, PlausibleExtremes(50.0, 50.0))
     doubtful = np.append(changes[:-5], [-300.0] * 5)
-    careful = interval_of_changed(doubtful, -changes, 400, 0.005, 0, (50.0, 50.0))
+    careful = interval_of_changed(doubtful, -changes, 400, 0.005, 0, PlausibleExtremes(50.0, 50.0))
     assert sure.side == 1
     assert careful.low < sure.low
     assert careful.high == pytest.approx(sure.high)

@@ -75,9 +75,16 @@ def fitting_algorithms(action_space: spaces.Space[Any]) -> tuple[Algorithm, ...]
 
 
 def preset(env_id: str, algorithm: Algorithm, *, continuous: bool = False) -> Preset:
-    """Return the paper's preset for an environment, or a sensible one where the paper has none.
+    """Return hyperparameters and the number of steps for training in an environment.
 
-    SAC and TD3 are for continuous actions only; for PPO, `continuous` says whether actions are.
+    Parameters
+    ----------
+    env_id
+        The environment's id in Gymnasium, such as ``"CartPole-v1"``.
+    algorithm
+        ``"dqn"``, ``"ppo"``, ``"sac"`` or ``"td3"``.
+    continuous
+        Whether actions are continuous. Only PPO needs to know, because SAC and TD3 always have continuous actions.
 
     Examples
     --------
@@ -95,13 +102,20 @@ def preset(env_id: str, algorithm: Algorithm, *, continuous: bool = False) -> Pr
     if algorithm not in ALGORITHMS:
         raise LegibleError(f"the algorithm is one of {', '.join(ALGORITHMS)}, not {algorithm!r}.")
     name = short_name(env_id).lower()
+
+    # Continuous actions: "MountainCarContinuous-v0" is found under "mountaincar".
     if continuous or algorithm in {"sac", "td3"}:
-        changes = _CONTINUOUS.get(name.removesuffix("continuous"), {})
-        return changes.get(algorithm) or _OTHER_CONTINUOUS[algorithm]
+        presets_of_task = _CONTINUOUS.get(name.removesuffix("continuous"), {})
+        return presets_of_task.get(algorithm) or _OTHER_CONTINUOUS[algorithm]
+
+    # Discrete actions: the preset of the environment's own package (PAC-Man and driving have the paper's) comes first.
     domain = domain_of(env_id)
-    shipped = load_by_name(domain.training)(env_id, algorithm) if domain is not None and domain.training else None
-    known = shipped or _DISCRETE.get(name, {}).get(algorithm)
-    return known or Preset(DEFAULT_DQN if algorithm == "dqn" else DEFAULT_PPO, 100_000)
+    if domain is not None and domain.training:
+        preset_of_domain = load_by_name(domain.training)(env_id, algorithm)
+    else:
+        preset_of_domain = None
+    known_preset = preset_of_domain or _DISCRETE.get(name, {}).get(algorithm)
+    return known_preset or Preset(DEFAULT_DQN if algorithm == "dqn" else DEFAULT_PPO, 100_000)
 
 
 # --- Well-known tasks ------------------------------------------------------------------------------------------------

@@ -165,16 +165,25 @@ class RuleMasks:
         self.n_policies, self.n_choices = len(rules), int(self.starts[-1])
 
     def allowed(self, observations: NDArray[np.float32], masks: NDArray[np.bool_] | None = None) -> NDArray[np.bool_]:
-        """Return ``bool[n, choices]`` for observations ``[n, features]``, the same number for each policy.
+        """Return which choices the rules allow, ``bool[n, choices]``.
 
-        Where rules block everything that the action `masks` ``bool[n, choices]`` allow, all of that is allowed.
+        `observations` are ``[n, features]``: first those of the first policy, then as many of the second, and so on.
+        `masks` ``bool[n, choices]`` are the environment's action masks; where rules block everything that they allow,
+        all of that is allowed.
         """
         rows = np.ascontiguousarray(observations, np.float32).reshape(len(observations), -1)
         allowed = np.empty((len(rows), self.n_choices), np.bool_)
-        each = len(rows) // self.n_policies
+        rows_per_policy = len(rows) // self.n_policies
         possible = np.ones_like(allowed) if masks is None else np.ascontiguousarray(masks, np.bool_)
         _mark_allowed(
-            self._compiled, self._first_layers, self._negative_first, each, rows, self.starts, possible, allowed
+            self._compiled,
+            self._first_layers,
+            self._negative_first,
+            rows_per_policy,
+            rows,
+            self.starts,
+            possible,
+            allowed,
         )
         return allowed
 
@@ -184,52 +193,87 @@ def _mark_allowed(
     rules: CompiledRules,
     first_layers: NDArray[np.int64],
     negative_first: NDArray[np.bool_],
-    rows_each: int,
+    rows_per_policy: int,
     observations: NDArray[np.float32],
-    starts: NDArray[np.int64],
+    group_starts: NDArray[np.int64],
     possible: NDArray[np.bool_],
     allowed: NDArray[np.bool_],
 ) -> None:
-    """Fill `allowed` with the choices that the rules allow in each row.
+    """Set ``allowed[i, c]`` to whether the rules allow choice c in observation i.
 
-    Row i belongs to policy i // rows_each, whose layers of rules are applied one after the other. `possible` are the
-    choices that the action mask allows; if rules leave none of a group, all possible ones are allowed.
+    A *choice* is a discrete action, or a region of a continuous one. Choices form *groups*: one choice of each group is
+    taken per step (an environment with Discrete actions has one group).
+
+    Parameters
+    ----------
+    rules
+        All layers of rules, compiled. The rules of a layer are applied together, the layers of a policy in turn.
+    first_layers
+        ``[policies + 1]``: policy p has the layers from ``first_layers[p]`` up to ``first_layers[p + 1]``.
+    negative_first
+        ``[layers]``: whether rules that forbid an action win over rules that demand one.
+    rows_per_policy
+        The first `rows_per_policy` observations belong to policy 0, the next ones to policy 1, and so on.
+    observations
+        ``[n, features]``.
+    group_starts
+        ``[groups + 1]``: group g holds the choices from ``group_starts[g]`` up to ``group_starts[g + 1]``.
+    possible
+        ``[n, choices]``: the choices that the environment's action mask allows.
+    allowed
+        ``[n, choices]``: the result.
     """
     n_choices = allowed.shape[1]
-    marks = np.empty((2, n_choices), np.bool_)
+    scratch = np.empty((2, n_choices), np.bool_)  # working memory of `guide_row`
     scores = np.empty(n_choices, np.float64)
     for i in range(observations.shape[0]):
-        policy = i // rows_each
-        for a in range(n_choices):
-            scores[a] = 0.0 if possible[i, a] else MASKED
+        policy = i // rows_per_policy
+        for choice in range(n_choices):
+            scores[choice] = 0.0 if possible[i, choice] else MASKED
+        # The rules lower the score of every choice that they forbid to MASKED.
         for layer in range(first_layers[policy], first_layers[policy + 1]):
-            guide_row(rules, layer, observations[i], negative_first[layer], scores, starts, marks)
-        for g in range(starts.size - 1):
-            left = scores[starts[g] : starts[g + 1]].max() > MASKED
-            for a in range(starts[g], starts[g + 1]):
-                allowed[i, a] = scores[a] > MASKED or (possible[i, a] and not left)
+            guide_row(rules, layer, observations[i], negative_first[layer], scores, group_starts, scratch)
+        # If the rules forbid all choices of a group, all possible ones are allowed again.
+        for g in range(group_starts.size - 1):
+            some_allowed = scores[group_starts[g] : group_starts[g + 1]].max() > MASKED
+            for choice in range(group_starts[g], group_starts[g + 1]):
+                allowed[i, choice] = scores[choice] > MASKED or (possible[i, choice] and not some_allowed)
 
 
 # --- Guidance and losses ---------------------------------------------------------------------------------------------
 
 
 def guided_shift(logits: Tensor, allowed: Tensor, share: Tensor, starts: Sequence[int]) -> Tensor:
-    """Return the shift of logits ``[…, choices]`` that leaves forbidden choices 1 − share of their probability.
+    """Return what to add to logits so that forbidden choices keep only the fraction 1 − share of their probability.
 
     The policy with shifted logits is the one that acts *and* the one that PPO improves, so it learns from its own
     actions; as the share falls to zero it becomes the network's policy. The allowed choices keep their proportions, and
-    so do the forbidden ones. `starts` holds the first choice of each group and the end of the last one.
+    so do the forbidden ones.
+
+    Parameters
+    ----------
+    logits
+        ``[…, choices]``. A choice is a discrete action, or a value of one component of a MultiDiscrete action.
+    allowed
+        ``bool[…, choices]``: whether the rules allow a choice.
+    share
+        The share of guidance, from 0 (none) to 1 (forbidden choices get probability zero).
+    starts
+        The first choice of each component, and the number of choices at the end.
     """
-    parts = []
-    left = (1.0 - share).log()
+    shifts = []
+    log_rest = (1.0 - share).log()
     for first, last in pairwise(starts):
-        free = allowed[..., first:last]
-        logs = logits[..., first:last].log_softmax(dim=-1)
-        good = logs.masked_fill(~free, -torch.inf).logsumexp(dim=-1, keepdim=True)
-        # A forbidden probability b falls to (1 − share) · b, and 1 − b grows accordingly.
-        kept = left + good - torch.logaddexp(share.log(), left + good)
-        parts.append(torch.where(free, torch.zeros_like(logs), kept.clamp(min=LEAST_SHIFT)))
-    return torch.cat(parts, dim=-1)
+        is_allowed = allowed[..., first:last]
+        log_probabilities = logits[..., first:last].log_softmax(dim=-1)
+        log_allowed = log_probabilities.masked_fill(~is_allowed, -torch.inf).logsumexp(dim=-1, keepdim=True)
+        # A forbidden probability b falls to (1 − share) · b, and the allowed 1 − b grows accordingly. Adding one number
+        # to all forbidden logits does both, because the softmax normalises afterwards.
+        forbidden_shift = log_rest + log_allowed - torch.logaddexp(share.log(), log_rest + log_allowed)
+        shifts.append(
+            torch.where(is_allowed, torch.zeros_like(log_probabilities), forbidden_shift.clamp(min=LEAST_SHIFT))
+        )
+    return torch.cat(shifts, dim=-1)
 
 
 def margin_loss(scores: Tensor, allowed: Tensor, margin: float, starts: Sequence[int]) -> Tensor:
@@ -254,13 +298,14 @@ def margin_loss(scores: Tensor, allowed: Tensor, margin: float, starts: Sequence
 def read_rules(
     source: str | Path, environment: EnvironmentSpec, names: str | Path | FeatureSpace | None = None
 ) -> TrainingRules:
-    """Read the rules of a training, and check that they belong to its environment.
+    """Return the rules that guide a training, after a check that they belong to its environment.
 
     Parameters
     ----------
     source
-        The folder of a study, for its composition; the file of a guided policy; or a text file with one rule per line
-        (empty lines and those that begin with # are ignored).
+        The folder of a study, for the rules that it found to improve the policy; the file of a guided policy
+        (``guided.safetensors``); or a text file with one rule per line (empty lines and those that begin with # are
+        ignored).
     environment
         The environment of the training.
     names
@@ -270,15 +315,16 @@ def read_rules(
     env = environment.make()
     try:
         if path.is_dir() or path.suffix == ".safetensors":
-            file = path / "guided.safetensors" if path.is_dir() else path
-            if path.is_dir() and not file.is_file():
+            policy_file = path / "guided.safetensors" if path.is_dir() else path
+            if path.is_dir() and not policy_file.is_file():
                 if not (path / "study.json").is_file():
                     raise TrainingError(f"{path}: holds no study; 'legible run ENV POLICY --out {path}' makes one.")
                 raise TrainingError(
                     f"{path}: this study has no guided policy. Either it is not finished ('legible run {path}' "
                     "continues it), or its composition is empty, and there is nothing to train with."
                 )
-            rules = TrainingRules.of(GuidedPolicy.load(file))
+            rules = TrainingRules.of(GuidedPolicy.load(policy_file))
+            # The file has names of its own, which can be those of another environment.
             _check_names(rules.space, env, f"{source}", environment.name)
         else:
             rules = _read_text(path, env, names)
@@ -289,34 +335,50 @@ def read_rules(
     return rules
 
 
-def _check_names(theirs: FeatureSpace, env: Env, source: str, environment: str) -> None:
-    """Raise for rules whose names belong to another environment."""
+def _check_names(space_of_rules: FeatureSpace, env: Env, source: str, environment: str) -> None:
+    """Raise if the features or actions of rules have other numbers or names than those of the environment.
+
+    `source` and `environment` are the names of both in the message.
+    """
     named_space = resolve_names(env)
     own_space = named_space.space
-    groups = (tuple(group.name for group in each.groups) for each in (own_space, theirs))
-    actions = (own_space.action_names, theirs.action_names) if own_space.is_discrete else tuple(groups)
-    for what, ours, others in (("features", own_space.own.names, theirs.own.names), ("actions", *actions)):
-        if len(ours) != len(others):
+    if own_space.is_discrete:
+        actions = (own_space.action_names, space_of_rules.action_names)
+    else:  # regions differ between studies, so only the dimensions of the actions are compared
+        actions = (
+            tuple(group.name for group in own_space.groups),
+            tuple(group.name for group in space_of_rules.groups),
+        )
+    features = (own_space.own.names, space_of_rules.own.names)
+    for what, own_names, names_of_rules in (("features", *features), ("actions", *actions)):
+        if len(own_names) != len(names_of_rules):
             raise TrainingError(
-                f"{source}: its rules belong to another environment: they have {len(others)} {what}, but {environment} "
-                f"has {len(ours)}."
+                f"{source}: its rules belong to another environment: they have {len(names_of_rules)} {what}, but "
+                f"{environment} has {len(own_names)}."
             )
-        different = [(a, b) for a, b in zip(ours, others, strict=True) if a != b]
-        if different and named_space.is_named:
+        different = [pair for pair in zip(own_names, names_of_rules, strict=True) if pair[0] != pair[1]]
+        if different and named_space.is_named:  # names that legible made up, such as x0, prove nothing
+            own_name, name_of_rules = different[0]
             raise TrainingError(
-                f"{source}: its rules belong to another environment: among their {what} is {different[0][1]!r} where "
-                f"{environment} has {different[0][0]!r}."
+                f"{source}: its rules belong to another environment: among their {what} is {name_of_rules!r} where "
+                f"{environment} has {own_name!r}."
             )
 
 
 def _read_text(path: Path, env: Env, names: str | Path | FeatureSpace | None) -> TrainingRules:
-    """Return the rules of a text file."""
+    """Return the rules of a text file that has one rule per line, such as ``-push_left <- angle > 0.1``.
+
+    `names` are the user's names of features and actions; without them the environment's are used.
+    """
     space = resolve_names(env, names).space
+    # Rules on continuous actions name regions ("steer left"), and only a study decides where regions begin and end.
     if not is_cut(space):
         raise TrainingError(
             f"{path}: rules on continuous actions need the regions of a study; give its folder or its "
             "guided.safetensors instead of a text."
         )
+
+    # A wrong path may lead to a huge or binary file, so the size is checked before reading.
     try:
         if path.stat().st_size > _MOST_TEXT_BYTES:
             raise TrainingError(f"{path}: is too large for a text of rules ({_MOST_TEXT_BYTES} bytes at most).")
@@ -325,11 +387,15 @@ def _read_text(path: Path, env: Env, names: str | Path | FeatureSpace | None) ->
         raise TrainingError(f"{path}: no such file or folder with rules.") from None
     except (OSError, UnicodeDecodeError) as error:
         raise TrainingError(f"{path}: cannot be read as a text of rules ({error}).") from error
+
     rules = []
     for number, line in enumerate(lines, 1):
-        if line.strip() and not line.lstrip().startswith("#"):
+        is_comment = line.lstrip().startswith("#")
+        if line.strip() and not is_comment:
             try:
                 rules.append(parse_rule(line, space))
             except LegibleError as error:
                 raise TrainingError(f"{path}, line {number}: {error}") from error
-    return TrainingRules((RuleLayer(RuleSet(tuple(dict.fromkeys(rules))), "positive"),), space)
+    without_repeats = RuleSet(tuple(dict.fromkeys(rules)))
+    # All rules apply together, in one layer; where they conflict, those that demand an action win.
+    return TrainingRules((RuleLayer(without_repeats, "positive"),), space)

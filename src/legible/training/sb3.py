@@ -120,7 +120,7 @@ def train(
     n_episodes: int | None = None,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> TrainingResult:
-    """Train one policy with Stable-Baselines3.
+    """Train one policy with Stable-Baselines3; return its files and its evaluation.
 
     A stopped training continues from its last checkpoint when it is called again with the same arguments; only the
     current episodes and the state of the random generators are lost. The checkpoint is a folder next to the output,
@@ -165,6 +165,7 @@ def train(
     on_progress
         Called from time to time with the steps taken and the total steps.
     """
+    # What to train: the environment, the policy to begin with, and the algorithm.
     spec = env if isinstance(env, EnvironmentSpec) else EnvironmentSpec(env)
     if start is not None:
         if not isinstance(start, StartingPoint):
@@ -176,10 +177,14 @@ def train(
             )
         spec, algo = environment_for(start.policy, spec), start.algorithm
     algo, continuous = choose_algorithm(spec, algo)
+
+    # How to train: the preset of the environment, with the caller's changes.
     plan = preset(spec.name, algo, continuous=continuous)
     if settings is not None and not issubclass(_MODELS[type(settings)], _MODELS[type(plan.settings)]):
         raise TrainingError(f"{type(settings).__name__} are no hyperparameters of {algo}.")
     plan = _change_preset(plan, steps, settings, reward_scale, long=long)
+
+    # Rules guide the training. Action masks use the same mechanism, with an empty list of rules.
     guidance = None if rules is None else (rules, rule_settings or RuleSettings())
     if _has_masks(spec):
         if algo != "ppo":
@@ -187,11 +192,13 @@ def train(
                 f"{spec.name}: its actions are masked, and {algo} would learn from masked ones; use ppo (--algo)."
             )
         guidance = guidance or (TrainingRules((), _space_of(spec)), RuleSettings())
+
     path = Path(out)
     stem = path.with_suffix("") if path.suffix in (".zip", ".safetensors") else path
     stem.parent.mkdir(parents=True, exist_ok=True)
     environments = _make_environments(spec, plan, start)
     try:
+        # A checkpoint is resumed only if the whole description is the same.
         description = _description(spec, algo, plan, check_seed(seed))
         if start is not None:
             start.check(environments.observation_space, environments.action_space, spec.name)
@@ -199,16 +206,14 @@ def train(
         if guidance is not None and rules is not None:
             description |= {"training": "rules", "rules": {**guidance[0].description(), **asdict(guidance[1])}}
         checkpoint = TrainingCheckpoint(stem, description)
+
         model = _new_model(environments, plan, seed, device, start, guided=rules is not None)
         if guidance is not None:
             guide_model(model, *guidance, plan.total_steps, seed)
         if start is not None and not start.has_critic:
-            share, planned = round(_CRITIC_SHARE * plan.total_steps), plan.settings
-            waiting = (
-                max(share, planned.rollout) if isinstance(planned, PpoSettings) else planned.learning_starts + share
-            )
-            let_critic_learn_first(model, waiting)
+            let_critic_learn_first(model, _steps_of_frozen_actor(plan))
         checkpoint.restore(model)
+
         remaining = plan.total_steps - model.num_timesteps
         if remaining > 0:
             callback = _ProgressCallback(checkpoint, checkpoint_steps, plan.total_steps, on_progress)
@@ -220,6 +225,14 @@ def train(
         environments.close()
     checkpoint.remove()
     return trained
+
+
+def _steps_of_frozen_actor(plan: Preset) -> int:
+    """Return until which environment step the actor is frozen while new critics learn."""
+    learning_steps, settings = round(_CRITIC_SHARE * plan.total_steps), plan.settings
+    if isinstance(settings, PpoSettings):  # PPO learns after whole rollouts only
+        return max(learning_steps, settings.rollout)
+    return settings.learning_starts + learning_steps
 
 
 def choose_algorithm(spec: EnvironmentSpec, algo: Algorithm | None) -> tuple[Algorithm, bool]:
@@ -260,10 +273,17 @@ def _change_preset(
 
 
 def _make_environments(spec: EnvironmentSpec, plan: Preset, start: StartingPoint | None) -> VecEnv:
-    """Make the training environments.
+    """Return the training environments, with scaled rewards and normalised observations where `plan` says so.
 
-    Training from scratch learns the statistics of observations; continued training keeps those of the starting policy
-    fixed, or uses none if it has none.
+    Parameters
+    ----------
+    spec
+        The environment.
+    plan
+        Hyperparameters, among them the number of environments.
+    start
+        The policy that the training begins with. Without one, the statistics for normalising observations are learnt;
+        with one, its own are kept fixed, since its network knows no others, or none are used if it has none.
     """
     scale = plan.reward_scale
 
@@ -335,25 +355,40 @@ class _FixedStatistics(RunningMeanStd):
 def _new_model(
     environments: VecEnv, plan: Preset, seed: int, device: str, start: StartingPoint | None, *, guided: bool
 ) -> Model:
-    """Return a model to train, with the networks of `start` if it is given."""
+    """Return a model of Stable-Baselines3 that is ready to train.
+
+    Parameters
+    ----------
+    environments
+        The environments that the model plays in.
+    plan
+        Hyperparameters; their type decides the algorithm.
+    seed, device
+        Passed to Stable-Baselines3.
+    start
+        The policy whose weights and network shapes the model takes; None for new networks.
+    guided
+        Whether rules will guide the model, which needs a subclass of the algorithm.
+    """
     settings = plan.settings
-    kind: type[Any] = _MODELS[type(settings)]
+    model_class: type[Any] = _MODELS[type(settings)]
+    if guided:
+        model_class = guided_class(model_class)
     arguments = sb3_arguments(settings)
-    if isinstance(settings, Td3Settings):
-        n = environments.action_space.shape or (1,)
-        noise = OrnsteinUhlenbeckActionNoise if settings.correlated_noise else NormalActionNoise
-        arguments["action_noise"] = noise(np.zeros(n), np.full(n, settings.action_noise))
-    if start is not None:
+    if isinstance(settings, Td3Settings):  # its actor is deterministic, so exploration needs noise
+        shape = environments.action_space.shape or (1,)
+        noise_class = OrnsteinUhlenbeckActionNoise if settings.correlated_noise else NormalActionNoise
+        arguments["action_noise"] = noise_class(np.zeros(shape), np.full(shape, settings.action_noise))
+    if start is not None:  # networks of the same shape, so that the weights fit
         arguments["policy_kwargs"] |= start.architecture
         if "use_sde" in arguments or start.use_sde:
             arguments["use_sde"] = start.use_sde
-    model: Model = (guided_class(kind) if guided else kind)(
-        "MlpPolicy", environments, seed=seed, device=device, **arguments
-    )
+    model: Model = model_class("MlpPolicy", environments, seed=seed, device=device, **arguments)
     if start is not None:
         start.fill(model.policy)
-        known = start.log_entropy_weight
-        set_entropy_weight(model, math.log(_ENTROPY_WEIGHT) if known is None else known)
+        # SAC learns how much to weigh the entropy; a trained policy begins with its own weight or a small one.
+        log_weight = start.log_entropy_weight
+        set_entropy_weight(model, math.log(_ENTROPY_WEIGHT) if log_weight is None else log_weight)
     return model
 
 
@@ -407,22 +442,43 @@ def _finish(
     n_episodes: int | None,
     before: Policy | None,
 ) -> TrainingResult:
-    """Write the files; measure the trained policy, and `before`, the policy that the training began with."""
+    """Write the files of a trained model, play it, and return the files and its evaluation.
+
+    Parameters
+    ----------
+    model
+        The trained model.
+    spec
+        The environment in which the policy is measured.
+    description
+        The description of the training as plain data, which is kept with the policy.
+    stem
+        The path of the output without a suffix.
+    n_episodes
+        Episodes for measuring; None for the default.
+    before
+        The policy with which the training began, which is measured on the same episodes; None if there was none.
+    """
+    # The zip that Stable-Baselines3 loads, written under another name first so that it is never half written.
     zip_file = stem.with_name(f"{stem.name}.zip")
     unfinished = stem.with_name(f"{stem.name}.part.zip")
     model.save(unfinished)
     unfinished.replace(zip_file)
-    normalisation, wrapper = stem.with_name(f"{stem.name}.normalisation.npz"), model.get_vec_normalize_env()
+
+    # The zip does not hold the statistics for normalising observations, so they have a file of their own.
+    normalisation_file = stem.with_name(f"{stem.name}.normalisation.npz")
+    wrapper = model.get_vec_normalize_env()
     if wrapper is None:
-        normalisation.unlink(missing_ok=True)  # of an earlier policy of the same name
+        normalisation_file.unlink(missing_ok=True)  # of an earlier policy of the same name
     else:
         statistics = normalisation_of_vec_normalize(wrapper)
         assert isinstance(statistics, Normalisation)  # observations are rows of numbers
-        save_normalisation(statistics, normalisation)
+        save_normalisation(statistics, normalisation_file)
+
     policy = load_policy(model)
     if not isinstance(policy, NetworkPolicy):
-        policy = load_policy(zip_file)  # without Stable-Baselines3
-    usual = EVALUATION_EPISODES if isinstance(policy, NetworkPolicy) else _ACTING_EPISODES
+        policy = load_policy(zip_file)  # reads the network itself, so that it no longer needs Stable-Baselines3
+    n_episodes = n_episodes or (EVALUATION_EPISODES if isinstance(policy, NetworkPolicy) else _ACTING_EPISODES)
     metadata = {
         **description,
         "algorithm": description["algorithm"].upper(),
@@ -431,10 +487,10 @@ def _finish(
         "trainer": "stable-baselines3",
     }
     naming: Any = {"action_names": action_names(spec), "env_id": spec.name}
-    # Measuring can take long, so the policy is saved before.
+    # Measuring can take long, so the policy is saved before, and again with its evaluation.
     file = save_policy(policy, stem.with_name(f"{stem.name}.safetensors"), metadata=metadata, **naming)
-    evaluation = measure_policy(policy, spec, n_episodes or usual)
+    evaluation = measure_policy(policy, spec, n_episodes)
     save_policy(policy, file, metadata={**metadata, "evaluation": evaluation.as_json()}, **naming)
-    evaluation_before = None if before is None else measure_policy(before, spec, n_episodes or usual)
-    written = None if wrapper is None else normalisation
-    return TrainingResult(zip_file, file, model.num_timesteps, evaluation, written, evaluation_before)
+    evaluation_before = None if before is None else measure_policy(before, spec, n_episodes)
+    written_normalisation = None if wrapper is None else normalisation_file
+    return TrainingResult(zip_file, file, model.num_timesteps, evaluation, written_normalisation, evaluation_before)

@@ -36,36 +36,45 @@ class TrainingCheckpoint:
         self._description = description
 
     def save(self, model: Model) -> None:
-        """Write the checkpoint; a new one replaces the old when it is complete."""
-        number = f"{model.num_timesteps}"
+        """Write the networks, the replay buffer and the counters of a model into the checkpoint's folder.
+
+        The files are named after the number of steps. ``checkpoint.json`` names those that are valid and is replaced
+        last, so a crash while writing leaves the previous checkpoint usable.
+        """
+        stem = f"{model.num_timesteps}"
         self._folder.mkdir(exist_ok=True)
-        model.save(self._folder / f"{number}.zip")
+        model.save(self._folder / f"{stem}.zip")
         buffer = _replay_buffer(model)
         if buffer is not None:
-            filled = buffer.buffer_size if buffer.full else buffer.pos
+            filled = buffer.buffer_size if buffer.full else buffer.pos  # rows that hold a transition
             arrays = {name: getattr(buffer, name)[:filled] for name in _REPLAY}
-            np.savez(self._folder / f"{number}.npz", pos=buffer.pos, full=buffer.full, **arrays)
-        counters = {name: getattr(model, name) for name in _COUNTERS if hasattr(model, name)}
-        weight = model.log_ent_coef if isinstance(model, SAC) else None
+            np.savez(self._folder / f"{stem}.npz", pos=buffer.pos, full=buffer.full, **arrays)
+        # SAC learns the logarithm of the weight of its entropy, which is not part of the networks.
+        log_weight = model.log_ent_coef if isinstance(model, SAC) else None
         document = {
-            "file": number,
+            "file": stem,
             "training": self._description,
-            "counters": counters,
-            "entropy": None if weight is None else float(weight.detach()),
+            "counters": {name: getattr(model, name) for name in _COUNTERS if hasattr(model, name)},
+            "entropy": None if log_weight is None else float(log_weight.detach()),
             "statistics": {
-                name: {"mean": found.mean.tolist(), "var": found.var.tolist(), "count": float(found.count)}
-                for name, found in _statistics(model).items()
+                name: {
+                    "mean": statistics.mean.tolist(),
+                    "var": statistics.var.tolist(),
+                    "count": float(statistics.count),
+                }
+                for name, statistics in _statistics(model).items()
             },
         }
-        part = self._folder / "checkpoint.json.part"
-        part.write_text(json.dumps(document))
-        part.replace(self._folder / "checkpoint.json")
+        unfinished = self._folder / "checkpoint.json.part"
+        unfinished.write_text(json.dumps(document))
+        unfinished.replace(self._folder / "checkpoint.json")
+        # Only now are the files of the previous checkpoint unnecessary.
         for old in self._folder.iterdir():
-            if old.stem != number and old.suffix in (".zip", ".npz"):
+            if old.stem != stem and old.suffix in (".zip", ".npz"):
                 old.unlink()
 
     def restore(self, model: Model) -> None:
-        """Restore a new model to the checkpoint, if there is one.
+        """Copy the checkpoint into a new model, if there is one; raise if it is damaged or of another training.
 
         Only numbers are read: Stable-Baselines3's loader of whole models would run code from the zip.
         """
@@ -76,9 +85,12 @@ class TrainingCheckpoint:
             document = json.loads(checkpoint_file.read_text())
             kept_training = document["training"]
             counters = {name: document["counters"][name] for name in _COUNTERS if hasattr(model, name)}
-            zip_file, arrays_file = (self._folder / f"{int(document['file'])}{end}" for end in (".zip", ".npz"))
+            stem = int(document["file"])
+            zip_file, arrays_file = self._folder / f"{stem}.zip", self._folder / f"{stem}.npz"
         except (ValueError, KeyError, TypeError) as error:
             raise self._damaged(checkpoint_file, error) from error
+
+        # A checkpoint of other settings would silently continue another training.
         if kept_training != self._description:
             current_training = self._description
             name = next(
@@ -90,7 +102,9 @@ class TrainingCheckpoint:
                 f"{self._folder} is the checkpoint of another training: {name} is {kept_training.get(name)!r} there "
                 f"and {current_training.get(name)!r} here. Remove it to start again, or choose another output."
             )
+
         try:
+            # Networks and optimisers.
             model.set_parameters(str(zip_file), device=model.device)
             buffer = _replay_buffer(model)
             if buffer is not None:
@@ -99,12 +113,12 @@ class TrainingCheckpoint:
                         getattr(buffer, name)[: len(arrays[name])] = arrays[name]
                     buffer.pos, buffer.full = int(arrays["pos"]), bool(arrays["full"])
             set_entropy_weight(model, document.get("entropy"))
-            for name, current_statistics in _statistics(model).items():
+            # Running mean and variance by which observations and returns are normalised.
+            for name, statistics in _statistics(model).items():
                 kept_statistics = document["statistics"][name]
-                current_statistics.mean, current_statistics.var = (
-                    np.array(kept_statistics[part], np.float64) for part in ("mean", "var")
-                )
-                current_statistics.count = float(kept_statistics["count"])
+                statistics.mean = np.array(kept_statistics["mean"], np.float64)
+                statistics.var = np.array(kept_statistics["var"], np.float64)
+                statistics.count = float(kept_statistics["count"])
         except Exception as error:  # a damaged file can raise any error
             raise self._damaged(zip_file, error) from error
         for name, value in counters.items():

@@ -31,13 +31,20 @@ _COMPARED = 64  # states in which the model's actions must equal the policy's
 def export_sb3(
     policy_path: str | os.PathLike[str] | NetworkPolicy | ActorPolicy, zip_path: str | os.PathLike[str]
 ) -> Path:
-    """Write a policy, or the policy in a file, as a zip that Stable-Baselines3 loads.
+    """Write a policy as a zip that Stable-Baselines3 loads, and return the path of the zip.
 
     Load it with ``DQN.load`` if the policy has Q-values, with ``PPO.load`` if it has log-probabilities, or continuous
     actions that are clipped to their bounds, and with ``SAC.load`` (with noise) or ``TD3.load`` (without noise) if its
     continuous actions are scaled to their bounds. The zip has the spaces of the policy's environment if that can be
     made, otherwise plain ones of the right size. Policies hold no critics, so the critics in the zip are new: the model
     plays the same, but further training begins with untrained critics.
+
+    Parameters
+    ----------
+    policy_path
+        The policy, or its file.
+    zip_path
+        The zip to write, with the suffix ``.zip``.
     """
     target = Path(zip_path)
     if target.suffix != ".zip":
@@ -45,7 +52,9 @@ def export_sb3(
     is_in_memory = isinstance(policy_path, NetworkPolicy | ActorPolicy)
     policy = policy_path if is_in_memory else load_policy(policy_path)
     name = "the policy" if is_in_memory else str(policy_path)
-    if hasattr(policy, "network"):
+
+    # Refuse everything that a zip would silently lose: rules, normalisation, anything but a plain network.
+    if hasattr(policy, "network"):  # only guided policies have it
         raise TrainingError(
             f"{name}: a guided policy has rules, which a zip of Stable-Baselines3 cannot hold. Play it with 'legible "
             "play', turn it into a network with 'legible distil', or export its own network."
@@ -56,6 +65,8 @@ def export_sb3(
         raise TrainingError(
             f"{name}: this policy normalises observations, which a zip of Stable-Baselines3 cannot hold."
         )
+
+    # Written under another name first, so that the zip is never half written.
     model = _model_of(policy)
     target.parent.mkdir(parents=True, exist_ok=True)
     unfinished = target.with_name(f"{target.stem}.part.zip")
@@ -77,39 +88,51 @@ class _SpacesOnly(gymnasium.Env[Any, Any]):
 
 
 def _model_of(policy: Policy) -> Model:
-    """Return a Stable-Baselines3 model with the networks of a policy."""
-    start = read_start(policy)
+    """Return a Stable-Baselines3 model that plays like a policy, with its networks and without an environment."""
+    start = read_start(policy)  # its algorithm, shape and weights in the terms of Stable-Baselines3
     policy = start.policy
     assert isinstance(policy, NetworkPolicy | ActorPolicy)
-    kind, names = ARGUMENT_NAMES[start.algorithm]
-    seed, written = policy.metadata.get("seed"), policy.metadata.get("hyperparameters")
-    if not isinstance(written, Mapping):
-        written = {"buffer_size": 1}
-    model: Model = kind(
+
+    # Policies trained by legible carry their hyperparameters; others get a replay buffer that needs no memory.
+    model_class, argument_names = ARGUMENT_NAMES[start.algorithm]
+    seed, hyperparameters = policy.metadata.get("seed"), policy.metadata.get("hyperparameters")
+    if not isinstance(hyperparameters, Mapping):
+        hyperparameters = {"buffer_size": 1}
+    observation_space, action_space = _spaces_of(policy)
+    model: Model = model_class(
         "MlpPolicy",
-        _SpacesOnly(*_spaces_of(policy)),
+        _SpacesOnly(observation_space, action_space),
         seed=seed if isinstance(seed, int) else None,
         device="cpu",
         policy_kwargs=dict(start.architecture),
-        **{name: written[name] for name in names if name in written},
+        **{name: hyperparameters[name] for name in argument_names if name in hyperparameters},
     )
     start.fill(model.policy)
+
+    # Continuous actions can be scaled, squashed or clipped in more ways than Stable-Baselines3 has, so compare.
     if isinstance(policy, ActorPolicy):
         space = copy.deepcopy(policy.observation_space)
         space.seed(0)
-        states = np.stack([np.asarray(space.sample()) for _ in range(_COMPARED)])
-        theirs, _ = model.predict(states, deterministic=True)
-        if not np.allclose(theirs, policy.predict(states)[0], rtol=1e-4, atol=1e-5):
+        observations = np.stack([np.asarray(space.sample()) for _ in range(_COMPARED)])
+        actions_of_model, _ = model.predict(observations, deterministic=True)
+        actions_of_policy = policy.predict(observations)[0]
+        if not np.allclose(actions_of_model, actions_of_policy, rtol=1e-4, atol=1e-5):
             raise TrainingError("the policy: Stable-Baselines3 has no network with the same actions.")
     return model
 
 
 def _spaces_of(policy: NetworkPolicy | ActorPolicy) -> tuple[spaces.Space[Any], spaces.Space[Any]]:
-    """Return the spaces of the policy, the spaces of its environment, or plain ones of the same size."""
+    """Return the observation space and the action space of a policy.
+
+    They are the policy's own if it knows them, else those of the environment it was trained in, else plain ones of the
+    same size.
+    """
     if isinstance(policy, ActorPolicy):
         return policy.observation_space, policy.action_space
-    written = policy.metadata.get("environment")
-    arguments = written.get("arguments", {}) if isinstance(written, Mapping) else {}
+
+    # A network knows sizes only; the exact spaces come from its environment, if that is installed.
+    environment = policy.metadata.get("environment")
+    arguments = environment.get("arguments", {}) if isinstance(environment, Mapping) else {}
     if policy.env_id is not None:
         try:
             env = EnvironmentSpec(policy.env_id, arguments).make()
@@ -118,6 +141,7 @@ def _spaces_of(policy: NetworkPolicy | ActorPolicy) -> tuple[spaces.Space[Any], 
         else:
             env.close()
             return env.observation_space, env.action_space
+
     actions = spaces.Discrete(policy.n_actions)
     match policy.encoding:
         case Plain():

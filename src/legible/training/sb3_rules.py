@@ -76,8 +76,23 @@ def guided_class(kind: type[Model]) -> type[Model]:
 
 
 def guide_model(model: Model, rules: TrainingRules, settings: RuleSettings, total_steps: int, seed: int) -> None:
-    """Let rules guide a model of a `guided_class` while it learns."""
+    """Prepare a model in place, so that rules guide it while it learns.
+
+    Parameters
+    ----------
+    model
+        A new model of the class that `guided_class` returns.
+    rules
+        Rules on the observations and actions of the model's environment.
+    settings
+        When the rules fade out, and the margin loss that teaches the network to follow them.
+    total_steps
+        Environment steps of the whole training, from which the share of guidance is computed.
+    seed
+        Decides which episodes are guided.
+    """
     model_rules = ModelRules(model, rules, settings, total_steps)
+    # PPO learns from its own actions only: the rules have to change the policy itself, not the action taken.
     if isinstance(model, PPO):
         if not isinstance(model.action_space, spaces.Discrete | spaces.MultiDiscrete):
             raise TrainingError(
@@ -86,9 +101,11 @@ def guide_model(model: Model, rules: TrainingRules, settings: RuleSettings, tota
             )
         PolicyGuide(model, model_rules)
         return
+    # DQN, SAC and TD3 learn from any action, so the rules replace actions.
     assert isinstance(model, ActsByRules)
     model.guide = BehaviourGuide(model, model_rules, seed)
     if settings.margin is not None:
+        # The margin loss needs the observations of the batch that is being learnt from.
         buffer = _RememberingReplay(
             model.buffer_size,
             model.observation_space,
@@ -98,14 +115,14 @@ def guide_model(model: Model, rules: TrainingRules, settings: RuleSettings, tota
             handle_timeout_termination=True,
         )
         model.replay_buffer = buffer
-        _hold_rules(model, model_rules, buffer)
+        _add_margin_loss(model, model_rules, buffer)
 
 
 # --- Rules that act: DQN, SAC, TD3 -----------------------------------------------------------------------------------
 
 
 class BehaviourGuide:
-    """Rules that replace actions in guided episodes, which `seed` draws.
+    """Rules that replace actions in guided episodes; `seed` decides which episodes those are.
 
     Attributes
     ----------
@@ -125,35 +142,43 @@ class BehaviourGuide:
         self._begins = np.asarray(dones, np.bool_).copy()
 
     def act(self, actions: NDArray[Any]) -> NDArray[Any]:
-        """Return the guided actions for the model's own, one for each environment.
+        """Return the actions to take, where the rules replace forbidden ones in guided episodes.
 
-        An allowed action is kept; another is replaced by the best allowed choice, by the model's own scores.
+        `actions` are the model's own, one for each parallel environment. An allowed action is kept; another is replaced
+        by the best allowed choice, by the model's own scores. A *choice* is a discrete action or a region of a
+        continuous one; choices form groups, one for each dimension of the actions.
         """
-        share = self._rules.share
+        share = self._rules.share  # share of episodes that are guided, which falls during the training
         self.steps += len(actions)
         if share <= 0.0:
             return actions
+
+        # Draw which of the episodes that begin now are guided; the others stay as they are.
         # A resumed training continues with other draws than it began with.
         self._rng = self._rng or np.random.default_rng((_STREAM, self._seed, self._model.num_timesteps))
         drawn = self._rng.random(len(actions)) < share
         self._is_guided = np.where(self._begins, drawn, self._is_guided)
         self.guided += int(self._is_guided.sum())
-        groups, rows = self._rules.rules.space.groups, actions.reshape(len(actions), -1)
-        chosen = choices_of(groups, rows)
-        allowed = self._rules.allowed_now()
-        wrong = self._is_guided[:, None] & ~np.take_along_axis(allowed, chosen, axis=1)
-        if not wrong.any():
+
+        # Find the forbidden choices.
+        groups, action_rows = self._rules.rules.space.groups, actions.reshape(len(actions), -1)
+        chosen = choices_of(groups, action_rows)  # [environments, groups]
+        allowed = self._rules.allowed_now()  # [environments, choices]
+        is_forbidden = self._is_guided[:, None] & ~np.take_along_axis(allowed, chosen, axis=1)
+        if not is_forbidden.any():
             return actions
-        self.changed += int(wrong.any(axis=1).sum())
+        self.changed += int(is_forbidden.any(axis=1).sum())
+
+        # Replace each by the allowed choice of its group with the highest score, [environments, choices].
         if isinstance(self._model, DQN):
-            shown, _ = self._model.policy.obs_to_tensor(self._model._last_obs)  # type: ignore[arg-type]
+            observations, _ = self._model.policy.obs_to_tensor(self._model._last_obs)  # type: ignore[arg-type]
             with torch.no_grad():
-                own: NDArray[np.floating[Any]] = self._model.q_net(shown).cpu().numpy()
-        else:
-            own = scores_of(groups, rows)
-        scores = np.where(allowed, own, -np.inf)
+                own_scores: NDArray[np.floating[Any]] = self._model.q_net(observations).cpu().numpy()
+        else:  # a continuous actor has no scores; regions near its action score high
+            own_scores = scores_of(groups, action_rows)
+        scores = np.where(allowed, own_scores, -np.inf)
         best = np.stack([group.first + scores[:, group.choices].argmax(axis=1) for group in groups], axis=1)
-        moved = move_to(groups, rows, np.where(wrong, best, chosen), self._rules.rules.enforce)
+        moved = move_to(groups, action_rows, np.where(is_forbidden, best, chosen), self._rules.rules.enforce)
         return moved.reshape(actions.shape)
 
 
@@ -255,18 +280,19 @@ class PolicyGuide:
     def __init__(self, model: PPO, rules: ModelRules) -> None:
         self._model, self._rules = model, rules
         self._starts = tuple(int(start) for start in rules.masks.starts)
+        # The last layer of the policy's network, whose outputs (logits) the rules shift.
         net = model.policy.action_net
         if not isinstance(net, nn.Linear) or net.out_features != rules.masks.n_choices:
             raise TrainingError(f"rules of {rules.masks.n_choices} choices do not fit the policy's network.")
-        # The same buffer, which also remembers which rules applied, and calls `_begin_rollout` before each rollout.
-        old = model.rollout_buffer
+        # The same buffer, which also remembers which steps the last batch holds, and announces new rollouts.
+        plain_buffer = model.rollout_buffer
         self._rollout = _RememberingRollout(
             model.n_steps,
             model.observation_space,
             model.action_space,
             device=model.device,
-            gamma=old.gamma,
-            gae_lambda=old.gae_lambda,
+            gamma=plain_buffer.gamma,
+            gae_lambda=plain_buffer.gae_lambda,
             n_envs=model.n_envs,
         )
         self._rollout.begin = self._begin_rollout
@@ -285,15 +311,20 @@ class PolicyGuide:
         self._flat: tuple[Tensor, Tensor] | None = None
 
     def _shift_logits(self, _: nn.Module, __: Any, logits: Tensor) -> Tensor | None:
+        """Return the logits shifted by the rules and the action masks; None leaves them as they are.
+
+        PyTorch calls this hook after each forward pass of the last layer, with the layer, its input and its output.
+        """
         if not self._is_shifted or (float(self._share) <= 0.0 and not self._rules.is_masked):
             return None
+        # While the policy learns, use the shifts with which it acted in the same states.
         if self._model.policy.training:
             return logits + self._flatten()[1][self._rollout.places]
         allowed = torch.from_numpy(self._rules.allowed_now()).to(logits.device)
         possible = self._rules.possible_now()
         if possible is None:
             shift = guided_shift(logits, allowed, self._share, self._starts)
-        else:
+        else:  # the mask first; the rules then share out the probability that it leaves
             mask = torch.from_numpy(possible).to(logits.device)
             shift = torch.where(mask, 0.0, LEAST_SHIFT)
             shift = shift + guided_shift(logits + shift, allowed | ~mask, self._share, self._starts)
@@ -360,38 +391,57 @@ class MarginLoss:
             nn.utils.clip_grad_norm_(parameters, self._max_norm)
 
 
-def _hold_rules(model: OffPolicyModel, rules: ModelRules, buffer: _RememberingReplay) -> None:
-    """Add the margin loss to the loss of the network that acts."""
+def _add_margin_loss(model: OffPolicyModel, rules: ModelRules, buffer: _RememberingReplay) -> None:
+    """Add the margin loss to the loss of the network that acts: it penalises high scores of forbidden choices.
 
-    def batch() -> tuple[Tensor, Tensor]:
+    Parameters
+    ----------
+    model
+        The model that learns; changed in place.
+    rules
+        The rules that decide which choices are forbidden.
+    buffer
+        The model's replay buffer, which remembers the observations of the batch that is being learnt from.
+    """
+
+    def read_batch() -> tuple[Tensor, Tensor]:
+        """Return the observations of the last batch as the network sees them, and the allowed choices."""
         return buffer.shown, torch.from_numpy(rules.masks.allowed(buffer.original)).to(model.device)
 
-    if isinstance(model, DQN):
-        MarginLoss(rules, model.policy.optimizer, model.q_net, batch, model.max_grad_norm)
+    if isinstance(model, DQN):  # its scores are Q-values
+        MarginLoss(rules, model.policy.optimizer, model.q_net, read_batch, model.max_grad_norm)
         return
     assert isinstance(model.action_space, spaces.Box)
-    low, high = (
-        torch.tensor(end, device=model.device).flatten() for end in (model.action_space.low, model.action_space.high)
-    )
-    arguments = {"deterministic": True} if isinstance(model, SAC) else {}
+    low = torch.tensor(model.action_space.low, device=model.device).flatten()
+    high = torch.tensor(model.action_space.high, device=model.device).flatten()
+    actor_options = {"deterministic": True} if isinstance(model, SAC) else {}
 
-    def depths(shown: Tensor) -> Tensor:
-        actions = model.actor(shown, **arguments).flatten(1)  # between −1 and 1
+    def score_regions(observations: Tensor) -> Tensor:
+        """Return ``[batch, regions]``: by how much the actor's action is inside each region, negative outside.
+
+        The distances are measured in spreads of the action's dimension, as in `legible.features.Regions.scores`, but
+        with gradients.
+        """
+        actions = model.actor(observations, **actor_options).flatten(1)  # between −1 and 1
         actions = low + 0.5 * (actions + 1.0) * (high - low)
-        parts = []  # as `legible.features.Regions.scores`, but with gradients
-        for number, group in enumerate(rules.rules.space.groups):
+        scores = []
+        for dimension, group in enumerate(rules.rules.space.groups):
             assert group.regions is not None
-            cuts = group.regions.cuts or ()
-            lows, highs = (actions.new_tensor(ends) for ends in ((-torch.inf, *cuts), (*cuts, torch.inf)))
-            column = actions[:, number : number + 1]
-            parts.append(torch.minimum(column - lows, highs - column) / group.regions.spread)
-        return torch.cat(parts, dim=1)
+            cuts = group.regions.cuts or ()  # where one region ends and the next begins
+            lower_ends = actions.new_tensor((-torch.inf, *cuts))
+            upper_ends = actions.new_tensor((*cuts, torch.inf))
+            column = actions[:, dimension : dimension + 1]
+            scores.append(torch.minimum(column - lower_ends, upper_ends - column) / group.regions.spread)
+        return torch.cat(scores, dim=1)
 
-    MarginLoss(rules, model.actor.optimizer, depths, batch)
+    MarginLoss(rules, model.actor.optimizer, score_regions, read_batch)
 
 
 def let_critic_learn_first(model: Model, steps: int) -> None:
-    """Freeze the actor for some environment steps, while its critics learn."""
+    """Keep the actor unchanged for the first `steps` environment steps, while its new critics learn.
+
+    A new critic's advice is noise, which would destroy a trained actor. DQN has no critic, so nothing is done.
+    """
     if isinstance(model, DQN):
         return
     if isinstance(model, PPO):
@@ -405,6 +455,6 @@ def let_critic_learn_first(model: Model, steps: int) -> None:
     def freeze(_: torch.optim.Optimizer, __: Any, ___: Any) -> None:
         if model.num_timesteps <= steps:
             for parameter in acting:
-                parameter.grad = None
+                parameter.grad = None  # the optimiser skips parameters without gradients
 
     optimiser.register_step_pre_hook(freeze)

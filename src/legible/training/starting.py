@@ -96,7 +96,7 @@ class StartingPoint:
 def read_start(
     source: str | Path | Policy, algorithm: Algorithm | None = None, normalisation: str | None = None
 ) -> StartingPoint:
-    """Read the policy with which a training begins.
+    """Return the policy with which a training begins, with its weights under the names of Stable-Baselines3.
 
     Parameters
     ----------
@@ -114,22 +114,32 @@ def read_start(
     own_algorithm = _algorithm_of(policy, name)
     if algorithm not in (None, own_algorithm):
         raise TrainingError(f"{name}: is a policy of {own_algorithm}; {algorithm} cannot train its network.")
-    full = _read_zip(source, policy, own_algorithm)
-    tensors = full or _name_tensors(policy, own_algorithm, name)
+
+    # A zip of Stable-Baselines3 has critics and actor; every other source has the actor only.
+    tensors_of_zip = _read_zip(source, policy, own_algorithm)
+    tensors = tensors_of_zip or _name_tensors(policy, own_algorithm, name)
+    architecture: dict[str, Any] = {
+        "net_arch": _hidden_widths(tensors, own_algorithm, name),
+        "activation_fn": activation_class_of(policy, name),
+    }
     critics = {match[1] for key in tensors if (match := re.match(r"critic\.qf(\d+)\.", key))}
+    if critics:
+        architecture["n_critics"] = len(critics)
+
+    # State-dependent exploration (gSDE) has a matrix of spreads, other exploration one spread per action.
+    use_sde = any(key.endswith("log_std") and tensor.ndim == 2 for key, tensor in tensors.items())
+    log_entropy_weight = None
+    if tensors_of_zip and own_algorithm == "sac":
+        log_entropy_weight = _log_entropy_weight(Path(str(source)))
     return StartingPoint(
         name,
         policy,
         own_algorithm,
         tensors,
-        {
-            "net_arch": _hidden_widths(tensors, own_algorithm, name),
-            "activation_fn": activation_class_of(policy, name),
-            **({"n_critics": len(critics)} if critics else {}),
-        },
-        has_critic=own_algorithm == "dqn" or bool(full),
-        use_sde=any(key.endswith("log_std") and tensor.ndim == 2 for key, tensor in tensors.items()),
-        log_entropy_weight=_log_entropy_weight(Path(str(source))) if full and own_algorithm == "sac" else None,
+        architecture,
+        has_critic=own_algorithm == "dqn" or bool(tensors_of_zip),
+        use_sde=use_sde,
+        log_entropy_weight=log_entropy_weight,
         had_rules=had_rules,
     )
 
@@ -168,7 +178,12 @@ def _algorithm_of(policy: Policy, name: str) -> Algorithm:
 
 
 def activation_class_of(policy: Policy, name: str) -> type[nn.Module]:
-    """Return the class of the activation between the layers; Stable-Baselines3 has one for all of them."""
+    """Return the PyTorch class of the activation between a policy's layers, such as ``nn.ReLU``.
+
+    Stable-Baselines3 has one activation for all hidden layers, so a policy with several raises; `name` is the policy's
+    name in that message.
+    """
+    # Collect the activations of the hidden layers.
     if isinstance(policy, NetworkPolicy):
         if policy.layers[-1].activation.name != "identity":
             raise TrainingError(f"{name}: its last layer has an activation, {policy.layers[-1].activation}.")
@@ -176,20 +191,23 @@ def activation_class_of(policy: Policy, name: str) -> type[nn.Module]:
     else:
         assert isinstance(policy, ActorPolicy)
         hidden = policy.head.net if isinstance(policy.head, Certain) else policy.body
-        found = [module.activation for module in hidden.modules() if isinstance(module, Activated)]
-        used = set(found[:-1] if isinstance(policy.head, Certain) else found)  # the last one bounds the actions
+        activations = [module.activation for module in hidden.modules() if isinstance(module, Activated)]
+        # In a deterministic actor the last activation bounds the actions and belongs to no hidden layer.
+        used = set(activations[:-1] if isinstance(policy.head, Certain) else activations)
     if len(used) > 1:
         raise TrainingError(
             f"{name}: its hidden layers have different activations ({', '.join(sorted(map(str, used)))})."
         )
     if not used:
         return nn.ReLU
+
+    # Find the class of `torch.nn` that computes the same.
     wanted = used.pop()
-    for kind in vars(nn).values():
-        if isinstance(kind, type) and issubclass(kind, nn.Module):
+    for module_class in vars(nn).values():
+        if isinstance(module_class, type) and issubclass(module_class, nn.Module):
             with suppress(LegibleError):  # not every module is an activation without parameters
-                if Activation.of(kind) == wanted:
-                    return kind
+                if Activation.of(module_class) == wanted:
+                    return module_class
     raise TrainingError(f"{name}: the activation {wanted} has parameters, which Stable-Baselines3 does not support.")
 
 
@@ -213,29 +231,34 @@ def _read_zip(source: str | Path | Policy, policy: Policy, algorithm: Algorithm)
 
 
 def _name_tensors(policy: Policy, algorithm: Algorithm, name: str) -> dict[str, Tensor]:
-    """Return the actor's weights by Stable-Baselines3's names."""
+    """Return the weights of a policy that acts (no critics), by their names in Stable-Baselines3.
+
+    `algorithm` is the one that trains it, and `name` the policy's name in errors.
+    """
     if isinstance(policy, NetworkPolicy):
         layers = [(torch.tensor(layer.weight), torch.tensor(layer.bias)) for layer in policy.layers]
-        if algorithm == "dqn":
+        if algorithm == "dqn":  # the target network begins as a copy
             return {**_sequence("q_net.q_net", layers), **_sequence("q_net_target.q_net", layers)}
         return {**_sequence("mlp_extractor.policy_net", layers[:-1]), **_layer("action_net", *layers[-1])}
+
+    # An actor has a body of hidden layers, and a head that turns their outputs into actions.
     assert isinstance(policy, ActorPolicy)
     head, body = policy.head, _linear_layers(policy.body)
-    if isinstance(head, Certain):
+    if isinstance(head, Certain):  # TD3: deterministic
         layers = body + _linear_layers(head.net)
         return {**_sequence("actor.mu", layers), **_sequence("actor_target.mu", layers)}
-    if isinstance(head, Categories):
+    if isinstance(head, Categories):  # PPO with several discrete actions at once
         (last,) = _linear_layers(head.net)
         return {**_sequence("mlp_extractor.policy_net", body), **_layer("action_net", *last)}
     assert isinstance(head, Gaussian)
     if head.state_dependent:
         raise TrainingError(f"{name}: its exploration depends on the state (gSDE); begin with its .zip.")
     (mean,) = _linear_layers(head.mean)
-    if head.log_std_net is None:
-        own = {**_sequence("mlp_extractor.policy_net", body), **_layer("action_net", *mean)}
-        return {**own, "log_std": head.get_buffer("log_std").clone()}
-    (spread,) = _linear_layers(head.log_std_net)
-    return {**_sequence("actor.latent_pi", body), **_layer("actor.mu", *mean), **_layer("actor.log_std", *spread)}
+    if head.log_std_net is None:  # PPO: one spread for all states
+        ppo_layers = {**_sequence("mlp_extractor.policy_net", body), **_layer("action_net", *mean)}
+        return {**ppo_layers, "log_std": head.get_buffer("log_std").clone()}
+    (log_std,) = _linear_layers(head.log_std_net)  # SAC: the network computes the spread
+    return {**_sequence("actor.latent_pi", body), **_layer("actor.mu", *mean), **_layer("actor.log_std", *log_std)}
 
 
 def _linear_layers(module: nn.Module) -> list[tuple[Tensor, Tensor]]:

@@ -183,7 +183,7 @@ def open_arena(
     progress: Progress | None = None,
     allow_code: bool = True,
 ) -> Arena:
-    """Load a policy, look at the environment, and return both ready to play.
+    """Return an `Arena`: a policy and its environment, loaded, checked and ready to play episodes.
 
     Parameters
     ----------
@@ -196,40 +196,55 @@ def open_arena(
     stochastic
         Whether the policy's actions are drawn instead of taking the best one.
     space
-        Features and actions of another policy, whose regions of continuous actions are used here, too.
+        Features and actions of another policy, with which this one will be compared. Continuous actions are then cut
+        into the same regions.
     cache
-        Whether units are kept for later commands.
+        Whether played episodes are kept in files for later commands.
     """
+    # Load the policy; its files can name arguments and wrappers of the environment.
     spec = EnvironmentSpec(environment) if isinstance(environment, str) else environment
     loaded = load_policy_for(spec, policy, allow_code=allow_code, options=policy_options, features=features)
-    shown = environment_for(loaded, spec)
-    chosen = settings or settings_for(shown)
+    spec = environment_for(loaded, spec)
+    settings = settings or settings_for(spec)
     if stochastic:
-        chosen = replace(chosen, play=replace(chosen.play, sample=True))
+        settings = replace(settings, play=replace(settings.play, sample=True))
     engine = engine or InProcess()
-    limit = chosen.time_limit or None
-    masks = chosen.play.masks
-    look = inspect_environment(shown, loaded, names, features, relations, engine=engine, time_limit=limit, masks=masks)
+
+    # Check that both fit, and find the names of features and actions, and the symmetries of the task.
+    info = inspect_environment(
+        spec,
+        loaded,
+        names,
+        features,
+        relations,
+        engine=engine,
+        time_limit=settings.time_limit or None,
+        masks=settings.play.masks,
+    )
+
+    # Episodes are kept under a key of the contents of policy and environment; policies that are code have no key.
     source = str(policy) if isinstance(policy, (str, Path)) else ""
-    key = content_key(loaded, _file_of(source), look.environment) if cache else None
+    key = content_key(loaded, _file_of(source), info.environment) if cache else None
     folder = None if key is None else cache_folder()
     if folder is not None:
         prune_cache(folder)
     arena = Arena(
         name=name or source or "the policy",
         policy=loaded,
-        environment=look.environment,
-        space=look.space,
+        environment=info.environment,
+        space=info.space,
         relations=(),
-        fingerprint=f"{key or ''} {look.fingerprint}",
-        settings=chosen,
+        fingerprint=f"{key or ''} {info.fingerprint}",
+        settings=settings,
         seed=seed,
         engine=engine,
         progress=progress,
         stores={},
         folder=folder,
     )
-    named_space, has_guessed_kinds = describe_features(look.environment, look.names)
+
+    # Some features and actions cannot be described without playing.
+    named_space, has_guessed_kinds = describe_features(info.environment, info.names)
     if space is not None:
         if (space.names, len(space.groups)) != (named_space.names, len(named_space.groups)):
             raise LegibleError(
@@ -239,10 +254,10 @@ def open_arena(
         named_space = space
     elif has_guessed_kinds or not is_cut(named_space):
         # Kinds are guessed from observations, and continuous actions divided into regions where the policy acts.
-        seen = collect_some(arena, named_space, guess=has_guessed_kinds)
-        named_space = cut_experiences(seen, look.relations.texts).space
-    found = read_relations(look.relations.texts, look.space, named_space)
-    return replace(arena, space=named_space, relations=found)
+        experiences = collect_some(arena, named_space, guess=has_guessed_kinds)
+        named_space = cut_experiences(experiences, info.relations.texts).space
+    relations_found = read_relations(info.relations.texts, info.space, named_space)
+    return replace(arena, space=named_space, relations=relations_found)
 
 
 def _file_of(source: str) -> str:

@@ -48,24 +48,34 @@ def prune_cache(folder: Path, most_bytes: int = MOST_BYTES) -> None:
 
 
 def content_key(policy: Policy, source: str, environment: EnvironmentSpec) -> str | None:
-    """Return a key of the content of a policy and an environment; None where a change could go unnoticed.
+    """Return a key under which played episodes are kept, or None where a changed policy would go unnoticed.
 
-    The key holds the weights of a network, or the file of another policy, and the module of the environment's class.
-    A policy that is code has no key.
+    The key is a digest of the weights of a network, or of the file of another policy, and of the module of the
+    environment's class, so that changing any of them changes the key. A policy that is code has no key.
+
+    Parameters
+    ----------
+    policy
+        The policy that plays.
+    source
+        The path that it was loaded from; "" if there is none.
+    environment
+        The environment that it plays in.
     """
     digest = hashlib.sha256(f"{legible.__version__} {environment!r}".encode())
     env = environment.make()
     try:
-        # Games of several agents: the game, and the policies in other seats.
-        bare: Any = env.unwrapped
-        game, players = getattr(bare, "game", None), getattr(bare, "players", {})
+        inner_env: Any = env.unwrapped
+        # In a game of several agents, the game and the policies of the other agents count, too.
+        game, players = getattr(inner_env, "game", None), getattr(inner_env, "players", {})
         if not _add_content(digest, policy, source) or not all(
             _add_content(digest, player.policy, "") for player in players.values() if hasattr(player, "policy")
         ):
             return None
-        for kind in (type(bare), *(() if game is None else (type(game.unwrapped),))):
-            with suppress(OSError, TypeError):
-                digest.update(Path(inspect.getfile(kind)).read_bytes())
+        classes = [type(inner_env)] if game is None else [type(inner_env), type(game.unwrapped)]
+        for environment_class in classes:
+            with suppress(OSError, TypeError):  # classes without a file, such as those of a notebook
+                digest.update(Path(inspect.getfile(environment_class)).read_bytes())
     finally:
         env.close()
     return digest.hexdigest()[:32]

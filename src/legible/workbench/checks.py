@@ -129,54 +129,72 @@ def _read_weakness(table: Mapping[str, Any], space: FeatureSpace, where: str) ->
 
 
 def _read_requirement(table: Mapping[str, Any], space: FeatureSpace, where: str) -> Requirement:
-    """Return the requirement of a table of a checks file."""
+    """Return the requirement of one ``[[require]]`` table of a file of checks.
+
+    Parameters
+    ----------
+    table
+        The table: either ``figure`` with ``at_least`` or ``at_most``, such as a success rate of at least 0.95; or
+        ``never``, a condition such as ``"gap < 2 and speed > 20"``, with ``at_most``, a share of the episodes.
+    space
+        The features that conditions may name.
+    where
+        The table's place in the file, for errors.
+    """
     _refuse_unknown(table, ("figure", "at_least", "at_most", "never"), where)
     bounds = [name for name in ("at_least", "at_most") if name in table]
     if len(bounds) != 1 or ("figure" in table) == ("never" in table):
         raise LegibleError(f"{where}: give figure or never, and at_least or at_most.")
     bound = _number(table, bounds[0], where, positive=False) or 0.0
-    words = bounds[0].replace("_", " ")
+    is_least, words = bounds[0] == "at_least", bounds[0].replace("_", " ")
+
+    # A figure of all episodes.
     if "figure" in table:
         figure = table["figure"]
         if figure not in FIGURES:
             raise LegibleError(f"{where}: there is no figure {figure!r}; choose one of {', '.join(FIGURES)}.")
         if figure == "success" and not 0.0 < bound < 1.0:
             raise LegibleError(f"{where}: a share lies between 0 and 1, got {bound:g}; none can be shown to be 0 or 1.")
-        return Requirement(f"{figure} {words} {bound:g}", bound, bounds[0] == "at_least", figure)
-    text = table["never"]
-    if bounds[0] != "at_most" or not 0.0 < bound < 1.0:
+        return Requirement(f"{figure} {words} {bound:g}", bound, is_least, figure)
+
+    # A situation that must be rare. Its conditions are read as those of a rule, whose action does not matter.
+    situation = table["never"]
+    if is_least or not 0.0 < bound < 1.0:
         raise LegibleError(f"{where}: never needs at_most, a share of the episodes above 0 and below 1, such as 0.01.")
-    if not isinstance(text, str):
-        raise LegibleError(f"{where}: never must be a text such as 'gap < 2 and speed > 20', got {text!r}.")
-    body = text.replace(" and ", " & ")
+    if not isinstance(situation, str):
+        raise LegibleError(f"{where}: never must be a text such as 'gap < 2 and speed > 20', got {situation!r}.")
+    any_action, conditions_text = space.action_names[0], situation.replace(" and ", " & ")
     try:
-        conditions = parse_rule(f"+{space.action_names[0]} <- {body}", space).conditions
+        conditions = parse_rule(f"+{any_action} <- {conditions_text}", space).conditions
     except RuleError as error:
         raise LegibleError(f"{where}: never: {error.__cause__ or error}") from error
-    return Requirement(f"never “{text}”, in at most {bound:g} of the episodes", bound, False, conditions=conditions)
+    text = f"never “{situation}”, in at most {bound:g} of the episodes"
+    return Requirement(text, bound, False, conditions=conditions)
 
 
 def export_checks(study: Study, path: str | Path | None = None) -> Path | None:
-    """Write the confirmed weaknesses of a study as checks; a file that is there stays as it is.
+    """Write the confirmed weaknesses of a study into a file of checks, and return the file's path.
+
+    A file that is already there stays as it is, because users edit it. Without confirmed weaknesses nothing is written
+    and None is returned.
 
     Parameters
     ----------
     study
-        The study; its references must have been played.
+        The study, with its baselines played (the step "references").
     path
-        By default ``weaknesses.toml`` in its folder.
-
-    Returns
-    -------
-    The path; None if the study has confirmed no weakness.
+        The file; by default ``weaknesses.toml`` in the study's folder.
     """
     target = Path(path) if path is not None else study.folder / FILE
+    # A weakness can have several confirmed rule sets; the one in front stands for all of them.
     confirmed = [group.front for group in study.weaknesses if group.is_confirmed]
     if target.exists() or not confirmed:
         return target if target.exists() else None
-    random = study.references.random_play
-    returns = study.improvement.final_blocks.base.played.returns
-    margin = relevant_effect(returns, math.nan if random is None else random.sample.mean)
+
+    # By default a change of less than 2 % of the scale of the task does not matter.
+    random_play = study.references.random_play
+    returns = study.improvement.final_blocks.base.played.returns  # of the unguided policy
+    margin = relevant_effect(returns, math.nan if random_play is None else random_play.sample.mean)
     lines = [
         "# Checks for 'legible verify': the confirmed weaknesses of a study, and your own requirements.",
         f"# A margin of {margin:.4g} is 2 % of the scale of the task: changes below it do not matter.",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +24,10 @@ from legible.evaluation.changed import mcnemar_test
 from legible.evaluation.endings import share_endings
 from legible.evaluation.figures import Figure, figures, objectives_with_data
 from legible.evaluation.ledger import Ledger, split_gain
+from legible.evaluation.objectives import Objective
 from legible.evaluation.ranks import rank_test
 from legible.evaluation.recorded import EpisodeRecord
+from legible.evaluation.statistics import Effect
 from legible.evaluation.units import Setup, UnitResult
 from legible.features import FeatureSpace
 from legible.formatting import counted, number, percent, signed
@@ -219,7 +221,7 @@ class PolicyComparison(Displayed):
         return f"<PolicyComparison: {self.headline()}>"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON."""
+        """Return the whole comparison as plain data for JSON, with policies by name and seeds by number."""
         return {
             "headline": self.headline(),
             "environment": self.environment,
@@ -234,14 +236,17 @@ class PolicyComparison(Displayed):
                 }
                 for policy in self.policies
             ],
+            # Of two policies: every figure. Of more: the ranks that are possible, and the mean returns of all pairs.
             "differences": [
-                {"figure": d.name, "values": list(d.values), **asdict(d.interval)} for d in self.differences
+                {"figure": difference.name, "values": list(difference.values), **asdict(difference.interval)}
+                for difference in self.differences
             ],
             "ranking": [{"policy": self.names[i], "ranks": list(ranks)} for i, ranks in self.ranking],
             "pairs": [
                 {"first": self.names[i], "second": self.names[j], **asdict(interval)}
                 for (i, j), interval in self.pairs.items()
             ],
+            # Of two policies: where and how they differ.
             "situations": [situation.to_dict(self.space) for situation in self.situations],
             "habits": {
                 name: [rule.text(self.space) for rule in rules]
@@ -265,7 +270,7 @@ def compare_policies(
     progress: Progress | None = None,
     **options: Any,
 ) -> PolicyComparison:
-    """Compare policies on the same seeds.
+    """Play policies on the same seeds and return which is better, by how much, and where.
 
     Parameters
     ----------
@@ -294,41 +299,46 @@ def compare_policies(
     if names and len(names) != len(policies):
         raise LegibleError(f"there are {len(policies)} policies and {counted(len(names), 'name')} (--name).")
     engine = engine or InProcess()
+
+    # Load every policy. All use the features and actions of the first one, so that their rules can be compared.
     arenas: list[Arena] = []
     for i, policy in enumerate(policies):
-        given = policy.policy if isinstance(policy, Study) else policy
-        name = names[i] if names else policy.policy_name if isinstance(policy, Study) else str(policy)
-        if not names and not isinstance(policy, (str, Path, Study)):
-            name = f"policy {i + 1}"
+        if names:
+            name = names[i]
+        elif isinstance(policy, Study):
+            name = policy.policy_name
+        else:
+            name = str(policy) if isinstance(policy, (str, Path)) else f"policy {i + 1}"
+        loadable = policy.policy if isinstance(policy, Study) else policy
         space = arenas[0].space if arenas else None
         arenas.append(
-            open_arena(environment, given, name=name, space=space, engine=engine, progress=progress, **options)
+            open_arena(environment, loadable, name=name, space=space, engine=engine, progress=progress, **options)
         )
     distinct_names = short_names([arena.name for arena in arenas])
+
     with engine:
         records = play_policies(arenas, _STAGE, episodes)
         results = [record.result[:episodes] for record in records]
-        worst = WorstCase(results)
-        count = len(policies)
-        all_pairs = [(i, j) for i in range(count) for j in range(i + 1, count)]
-        found = [PlayedPolicy.of(name, result) for name, result in zip(distinct_names, results, strict=True)]
-        seeds = tuple(records[0].seeds[:episodes].tolist())
-        base = PolicyComparison(
+        comparison = PolicyComparison(
             arenas[0].environment.name,
             arenas[0].space,
-            tuple(found),
-            seeds,
+            tuple(PlayedPolicy.of(name, result) for name, result in zip(distinct_names, results, strict=True)),
+            tuple(records[0].seeds[:episodes].tolist()),
             alpha,
             pairs={},
             setups=tuple(record.setup for record in records),
         )
-        if count > 2:
-            tail = Plan((episodes,), len(all_pairs), alpha).tail
-            pairs = {
-                (i, j): mean_interval_of(results[i], results[j], worst, tail, arenas[0].seed) for i, j in all_pairs
-            }
-            return replace(base, pairs=pairs)
-        return _compare_two(base, arenas, records, results, worst, habits=habits)
+        worst = WorstCase(results)
+        if len(policies) == 2:
+            return _compare_two(comparison, arenas, records, results, worst, habits=habits)
+
+        # Of three and more policies only the mean returns are compared, each pair with its share of the error rate.
+        index_pairs = [(i, j) for i in range(len(policies)) for j in range(i + 1, len(policies))]
+        tail = Plan((episodes,), len(index_pairs), alpha).tail
+        intervals = {
+            (i, j): mean_interval_of(results[i], results[j], worst, tail, arenas[0].seed) for i, j in index_pairs
+        }
+        return replace(comparison, pairs=intervals)
 
 
 def short_names(names: Sequence[str]) -> list[str]:
@@ -358,21 +368,34 @@ def play_policies(arenas: Sequence[Arena], stage: str, episodes: int, most: int 
     return records
 
 
-def returns_both_ways(
-    first: UnitResult, second: UnitResult, worst: WorstCase
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return second minus first, with failed episodes at their worst for the second, and for the first."""
-    better, worse = worst.of(second, first)
-    low = better.returns - worse.returns
-    better, worse = worst.of(first, second)
-    return low, worse.returns - better.returns
+class ReturnDifferences(NamedTuple):
+    """Second minus first return of every seed, ``[seeds]``, for both ends of a confidence interval.
+
+    They are the same but for failed episodes (those that raised an error): `for_low` counts them as the worst case for
+    the second policy, `for_high` as the worst case for the first.
+    """
+
+    for_low: NDArray[np.float64]
+    for_high: NDArray[np.float64]
+
+
+def return_differences(first: UnitResult, second: UnitResult, worst: WorstCase) -> ReturnDifferences:
+    """Return the returns of `second` minus those of `first`, with failed episodes as `worst` fills them in."""
+    second_at_worst, first_at_best = worst.of(second, first)
+    for_low = second_at_worst.returns - first_at_best.returns
+    first_at_worst, second_at_best = worst.of(first, second)
+    return ReturnDifferences(for_low, second_at_best.returns - first_at_worst.returns)
 
 
 def mean_interval_of(first: UnitResult, second: UnitResult, worst: WorstCase, tail: float, seed: int) -> Interval:
-    """Return the interval of the difference of two mean returns, second minus first."""
-    low, high = returns_both_ways(first, second, worst)
+    """Return the interval of the difference of two mean returns, second minus first.
+
+    `tail` is the error probability of each end, and `seed` the seed of the bootstrap.
+    """
+    differences = return_differences(first, second, worst)
     known = np.concatenate([first.played.returns, second.played.returns])
-    return interval_of_differences(low, tail, seed, largest=float(np.ptp(known)) if known.size else 0.0, upper=high)
+    largest = float(np.ptp(known)) if known.size else 0.0
+    return interval_of_differences(differences.for_low, tail, seed, largest, differences.for_high)
 
 
 def _rewards_of(record: EpisodeRecord, episodes: int) -> list[NDArray[np.float64]]:
@@ -382,7 +405,7 @@ def _rewards_of(record: EpisodeRecord, episodes: int) -> list[NDArray[np.float64
 
 
 def _compare_two(
-    base: PolicyComparison,
+    comparison: PolicyComparison,
     arenas: Sequence[Arena],
     records: Sequence[EpisodeRecord],
     results: Sequence[UnitResult],
@@ -390,72 +413,127 @@ def _compare_two(
     *,
     habits: bool,
 ) -> PolicyComparison:
-    """Compare two policies in every figure, and look for the states from which one does better."""
+    """Return a comparison of two policies, completed: every figure, and where and how the two differ.
+
+    Parameters
+    ----------
+    comparison
+        The comparison with names, seeds and the figures of each policy.
+    arenas, records, results
+        Of both policies: the policy in its environment, its episodes step by step, and its per-episode results.
+    worst
+        The values to use for episodes that raised an error.
+    habits
+        Whether to mine rules that only one of the policies follows.
+    """
     first, second = results
-    known = [one for one in objectives_with_data(first.played, second.played) if one.name in _FIGURES]
-    plan = Plan((len(first),), len(known) + 1, base.alpha)
-    seed, tail = arenas[0].seed, plan.tail
-    rows: list[FigureDifference] = []
-    for objective in known:
-        bad = WorstCase(results, objective.value)
-        values = (objective.shown(objective.value(first.played)), objective.shown(objective.value(second.played)))
+    episodes, seed = len(first), arenas[0].seed
+    differences = _compare_figures(first, second, worst, comparison.alpha, seed)
+    # The last state that both share, for each seed; None where both episodes are the same.
+    partings = first_partings(records[0], records[1], episodes, comparison.space)
+    n_parted = sum(parting is not None for parting in partings)
+    gains = np.nan_to_num(second.returns - first.returns)
+    is_same = not n_parted and not gains.any() and not (first.failed | second.failed).any()
+    comparison = replace(
+        comparison,
+        pairs={(0, 1): differences[0].interval},
+        differences=differences,
+        is_same=is_same,
+        parted=n_parted,
+    )
+    if is_same:
+        return comparison
+
+    # Split the difference of the mean returns by ending and time, from the step at which the episodes part.
+    step_rewards = zip(_rewards_of(records[0], episodes), _rewards_of(records[1], episodes), partings, strict=True)
+    courses = [
+        (rewards_1, rewards_2, len(rewards_1) if parting is None else parting.step)
+        for rewards_1, rewards_2, parting in step_rewards
+    ]
+    ledger = split_gain(first, second, rewards=courses)
+
+    # Describe the states from which one policy does better.
+    shared_states = shared_states_of(records[0], partings)
+    situations = find_situations(partings, gains, shared_states, comparison.space, seed=seed, alpha=comparison.alpha)
+    habits_of_one: tuple[tuple[Rule, ...], ...] = ()
+    if habits:
+        experiences = [collect_some(arena, episodes=_HABIT_EPISODES) for arena in arenas]
+        habits_of_one = different_habits([arena.setup.policy for arena in arenas], experiences, seed)
+
+    # The episodes to watch: the largest gain of each policy.
+    by_gain = np.argsort(gains, kind="stable")
+    extremes = tuple(int(i) for i in (by_gain[0], by_gain[-1]) if gains[i])
+    return replace(comparison, ledger=ledger, situations=situations, habits=habits_of_one, extremes=extremes)
+
+
+def _compare_figures(
+    first: UnitResult, second: UnitResult, worst: WorstCase, alpha: float, seed: int
+) -> tuple[FigureDifference, ...]:
+    """Return the difference of two policies in every figure: the mean return first, the length of episodes last.
+
+    Parameters
+    ----------
+    first, second
+        Per-episode results of both policies on the same seeds.
+    worst
+        The values to use for the returns of episodes that raised an error.
+    alpha
+        Probability that any of the intervals misses its true value.
+    seed
+        Seed of the bootstrap.
+    """
+    objectives = [one for one in objectives_with_data(first.played, second.played) if one.name in _FIGURES]
+    tail = Plan((len(first),), len(objectives) + 1, alpha).tail
+    differences = []
+    for objective in objectives:
         if objective.name == "mean":
             interval = mean_interval_of(first, second, worst, tail, seed)
         else:
-            better, worse = (objective.values(one) for one in bad.of(second, first))
-            if objective.is_binary:
-                effect = mcnemar_test((better - worse)[better != worse], len(better), confidence=1.0 - 2.0 * tail)
-            elif objective.ranks is not None:
-                effect = rank_test(
-                    better,
-                    worse,
-                    better != worse,
-                    objective.ranks,
-                    invented_loss=0.0,
-                    resamples=_RESAMPLES,
-                    rng_seed=seed,
-                    confidence=1.0 - 2.0 * tail,
-                )
-            else:
-                effect = interval_of_differences(better - worse, tail, seed)  # type: ignore[assignment]
-            interval = Interval(effect.mean, effect.low, effect.high, tail)
-        interval = interval.scaled(objective.shown(1.0))
-        rows.append(
+            interval = _interval_of_objective(first, second, objective, tail, seed)
+        differences.append(
             FigureDifference(
                 objective.name,
                 objective.words,
-                values,
-                interval,
+                (objective.shown(objective.value(first.played)), objective.shown(objective.value(second.played))),
+                interval.scaled(objective.shown(1.0)),  # turned where less is better, such as a cost
                 is_share=objective.is_binary,
                 less_is_better=objective.less_is_better,
             )
         )
-    lengths = (second.lengths - first.lengths).astype(np.float64)
-    spread = float(np.ptp(np.append(first.lengths, second.lengths)))
     mean_lengths = (float(first.played.lengths.mean()), float(second.played.lengths.mean()))
-    rows.append(
-        FigureDifference(
-            "length", "mean length of an episode", mean_lengths, interval_of_differences(lengths, tail, seed, spread)
+    longer_by = (second.lengths - first.lengths).astype(np.float64)
+    largest = float(np.ptp(np.append(first.lengths, second.lengths)))
+    interval = interval_of_differences(longer_by, tail, seed, largest)
+    differences.append(FigureDifference("length", "mean length of an episode", mean_lengths, interval))
+    return tuple(differences)
+
+
+def _interval_of_objective(
+    first: UnitResult, second: UnitResult, objective: Objective, tail: float, seed: int
+) -> Interval:
+    """Return the interval of the difference in an objective, second minus first, by the test that fits its values.
+
+    `tail` is the error probability of each end, and `seed` the seed of the bootstrap.
+    """
+    # Episodes that raised an error count as the worst for the second policy.
+    filled = WorstCase([first, second], objective.value).of(second, first)
+    of_second, of_first = (objective.values(result) for result in filled)
+    differs = of_second != of_first
+    confidence = 1.0 - 2.0 * tail
+    effect: Effect | Interval
+    if objective.is_binary:
+        effect = mcnemar_test((of_second - of_first)[differs], len(differs), confidence=confidence)
+    elif objective.ranks is not None:
+        effect = rank_test(
+            of_second,
+            of_first,
+            differs,
+            objective.ranks,
+            invented_loss=0.0,
+            resamples=_RESAMPLES,
+            rng_seed=seed,
+            confidence=confidence,
         )
-    )
-    partings = first_partings(records[0], records[1], len(first), base.space)
-    parted = sum(parting is not None for parting in partings)
-    differences = np.nan_to_num(second.returns - first.returns)
-    is_same = not parted and not differences.any() and not (first.failed | second.failed).any()
-    base = replace(base, pairs={(0, 1): rows[0].interval}, differences=tuple(rows), is_same=is_same, parted=parted)
-    if is_same:
-        return base
-    rewards = [
-        (one, two, len(one) if parting is None else parting.step)
-        for one, two, parting in zip(*(_rewards_of(record, len(first)) for record in records), partings, strict=True)
-    ]
-    base = replace(base, ledger=split_gain(first, second, rewards=rewards))
-    shared = shared_states_of(records[0], partings)
-    situations = find_situations(partings, differences, shared, base.space, seed=seed, alpha=base.alpha)
-    only: tuple[tuple[Rule, ...], ...] = ()
-    if habits:
-        seen = [collect_some(arena, episodes=_HABIT_EPISODES) for arena in arenas]
-        only = different_habits([arena.setup.policy for arena in arenas], seen, seed)
-    order = np.argsort(differences, kind="stable")
-    extremes = tuple(int(i) for i in (order[0], order[-1]) if differences[i])
-    return replace(base, situations=situations, habits=only, extremes=extremes)
+    else:
+        effect = interval_of_differences(of_second - of_first, tail, seed)
+    return Interval(effect.mean, effect.low, effect.high, tail)

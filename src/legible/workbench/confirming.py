@@ -30,7 +30,7 @@ from legible.play.stages import STAGE_EPISODES
 from legible.rules import RuleSet
 from legible.settings import FEWEST_CHANGES
 from legible.workbench.arena import Arena
-from legible.workbench.trying import MOST_CHANGED, MOST_SEEDS, RuleResult, Trial
+from legible.workbench.trying import MOST_CHANGED, MOST_SEEDS, Candidate, RuleResult, Trial
 
 ALPHA = 0.05
 FILE = "confirmations.json"
@@ -208,7 +208,7 @@ def plan_changes(explored: RuleResult, level: float) -> int:
 
 def confirm_rule(arena: Arena, rule_set: RuleSet, claim: Claim) -> Claim:
     """Play the fresh seeds of a confirmation and return it with its result."""
-    trial = Trial(arena, [(rule_set, "alone")], STAGE, claim.number * MOST_SEEDS, MOST_SEEDS)
+    trial = Trial(arena, [Candidate(rule_set, "alone")], STAGE, claim.number * MOST_SEEDS, MOST_SEEDS)
     sample = trial.sample(claim.planned)
     figures = sample.figures
     found = replace(claim, p=1.0, effect=figures.effect, changed=figures.changed, seeds=figures.seeds)
@@ -218,7 +218,7 @@ def confirm_rule(arena: Arena, rule_set: RuleSet, claim: Claim) -> Claim:
     effect = changed_mean_test(
         sample.gains if helps else sample.losses,
         figures.seeds,
-        invented_loss=sample.invented_loss if helps else sample.invented_gain,
+        invented_loss=sample.plausible.loss if helps else sample.plausible.gain,
         resamples=min(_MOST_RESAMPLES, resamples_for(1, claim.level)),
         rng_seed=arena.seed,
         confidence=1.0 - 2.0 * claim.level,

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -107,7 +108,14 @@ class Interval:
         return Interval(self.mean * factor, low, high, self.level)
 
 
-def largest_plausible(returns: ArrayLike, mean: float, random_mean: float = math.nan) -> tuple[float, float]:
+class PlausibleExtremes(NamedTuple):
+    """The largest loss and gain of an episode that are plausible, both at least 0."""
+
+    loss: float
+    gain: float
+
+
+def largest_plausible(returns: ArrayLike, mean: float, random_mean: float = math.nan) -> PlausibleExtremes:
     """Return the largest loss and gain that are plausible: from a mean return down to the worst, and up to the best.
 
     A change may do harm so rarely that no loss was seen. It then seldom makes an episode worse than random play, or
@@ -123,10 +131,12 @@ def largest_plausible(returns: ArrayLike, mean: float, random_mean: float = math
         Mean return of random play; NaN if it is unknown.
 
     >>> largest_plausible([80.0, 120.0], 100.0, 10.0)
-    (90.0, 20.0)
+    PlausibleExtremes(loss=90.0, gain=20.0)
     """
     known = np.append(np.asarray(returns, np.float64), random_mean)
-    return max(0.0, mean - float(np.nanmin(known))), max(0.0, float(np.nanmax(known)) - mean)
+    return PlausibleExtremes(
+        loss=max(0.0, mean - float(np.nanmin(known))), gain=max(0.0, float(np.nanmax(known)) - mean)
+    )
 
 
 def _resamples(tail: float) -> int:
@@ -134,26 +144,32 @@ def _resamples(tail: float) -> int:
 
 
 def interval_of_changed(
-    gains: ArrayLike, losses: ArrayLike, seeds: int, tail: float, rng_seed: int, invented: tuple[float, float]
+    gains: ArrayLike, losses: ArrayLike, seeds: int, tail: float, rng_seed: int, invented: PlausibleExtremes
 ) -> Interval:
-    """Return the interval of the effect of a rule on the mean return over all seeds.
+    """Return a confidence interval of the change of the mean return by a rule, over all seeds.
+
+    Only the episodes that the rule changes are needed; all others have a difference of zero.
 
     Parameters
     ----------
     gains, losses
-        Guided minus unguided return of the changed episodes, and unguided minus guided: they differ where episodes
-        failed, which count as the worst case for the claim in question.
+        ``[changed episodes]``: guided minus unguided return, and unguided minus guided. One is minus the other, except
+        where an episode failed (raised an error): it counts as the worst result in `gains`, and as the best in
+        `losses`.
     seeds
         Number of all episodes.
-    tail, rng_seed
-        Probability in each tail, and the seed of the resamples.
+    tail
+        Error probability of each end of the interval.
+    rng_seed
+        Seed of the bootstrap.
     invented
-        Loss and gain that are treated as if they had been seen (`largest_plausible`).
+        One loss and one gain that are added as if they had been seen (`largest_plausible`), because rare ones can have
+        been missed.
     """
     options = {"resamples": _resamples(tail), "rng_seed": rng_seed, "confidence": 1.0 - 2.0 * tail}
     # Each test gives a lower end: of the gain, and of the loss. The latter is minus the upper end of the gain.
-    helps = changed_mean_test(gains, seeds, invented_loss=invented[0], **options)  # type: ignore[arg-type]
-    harms = changed_mean_test(losses, seeds, invented_loss=invented[1], **options)  # type: ignore[arg-type]
+    helps = changed_mean_test(gains, seeds, invented_loss=invented.loss, **options)  # type: ignore[arg-type]
+    harms = changed_mean_test(losses, seeds, invented_loss=invented.gain, **options)  # type: ignore[arg-type]
     return Interval(helps.mean, helps.low, -harms.low, tail)
 
 
@@ -162,9 +178,9 @@ def interval_of_differences(
     tail: float,
     rng_seed: int,
     largest: float | None = None,
-    upper: ArrayLike | None = None,
+    differences_for_high: ArrayLike | None = None,
 ) -> Interval:
-    """Return an interval for the mean of paired differences, whether many or few of them are zero.
+    """Return a confidence interval of the mean of paired differences, whether many or few of them are zero.
 
     All differences, zeros too, are resampled with one invented difference of the size `largest` on the side that
     contradicts the claim; see `legible.evaluation.changed`. So a loss that is too rare to be seen is not excluded:
@@ -174,25 +190,32 @@ def interval_of_differences(
     Parameters
     ----------
     differences
-        One per seed.
-    tail, rng_seed
-        Level of each end, and the seed of the resamples.
+        ``[seeds]``: one difference per seed.
+    tail
+        Error probability of each end of the interval.
+    rng_seed
+        Seed of the bootstrap.
     largest
         Largest difference that is possible; by default the largest that was seen, on either side.
-    upper
-        Differences for the upper end, if they are not `differences`: there, failed episodes count as the worst case for
-        the opposite claim.
+    differences_for_high
+        ``[seeds]``: the differences for the upper end, if they are not `differences`. They differ where an episode
+        failed (raised an error), which counts as the worst case for the claim that the end supports.
     """
-    sample = np.asarray(differences, np.float64)
-    other = sample if upper is None else np.asarray(upper, np.float64)
-    bound = max(largest or 0.0, largest_difference(sample), largest_difference(other))
-    if bound == 0.0:
+    for_low = np.asarray(differences, np.float64)
+    for_high = for_low if differences_for_high is None else np.asarray(differences_for_high, np.float64)
+    invented = max(largest or 0.0, largest_difference(for_low), largest_difference(for_high))
+    if invented == 0.0:  # all differences are zero, and no other is possible
         return Interval(0.0, 0.0, 0.0, tail)
-    options = {"invented_loss": bound, "resamples": _resamples(tail), "rng_seed": rng_seed}
-    for_low = changed_mean_test(sample, len(sample), confidence=1.0 - 2.0 * tail, **options)  # type: ignore[arg-type]
-    # The upper end is the lower end of the negated differences.
-    for_high = changed_mean_test(-other, len(other), confidence=1.0 - 2.0 * tail, **options)  # type: ignore[arg-type]
-    return Interval(for_low.mean, for_low.low, -for_high.low, tail)
+    options = {
+        "invented_loss": invented,
+        "resamples": _resamples(tail),
+        "rng_seed": rng_seed,
+        "confidence": 1.0 - 2.0 * tail,
+    }
+    lower_test = changed_mean_test(for_low, len(for_low), **options)  # type: ignore[arg-type]
+    # The upper end is minus the lower end of the negated differences.
+    upper_test = changed_mean_test(-for_high, len(for_high), **options)  # type: ignore[arg-type]
+    return Interval(lower_test.mean, lower_test.low, -upper_test.low, tail)
 
 
 def interval_of_mean(values: ArrayLike, tail: float, rng_seed: int, largest: float) -> Interval:

@@ -68,25 +68,36 @@ def first_partings(
     return found[:episodes]
 
 
-def _parting(one: RecordedEpisodes, two: RecordedEpisodes, place: int, space: FeatureSpace) -> Parting | None:
-    if one.failed[place] or two.failed[place]:
+def _parting(first: RecordedEpisodes, second: RecordedEpisodes, place: int, space: FeatureSpace) -> Parting | None:
+    """Return where one episode of two policies parts; None if it is the same to the bit, or failed.
+
+    `place` is the episode's number in both blocks of recorded episodes.
+    """
+    if first.failed[place] or second.failed[place]:
         return None
-    rows = [slice(int(part.starts[place]), int(part.starts[place + 1])) for part in (one, two)]
-    shared = min(row.stop - row.start for row in rows)
-    seen = [part.observations[row][:shared] for part, row in zip((one, two), rows, strict=True)]
-    rewards = [part.rewards[row][:shared] for part, row in zip((one, two), rows, strict=True)]
-    scores = [part.scores[row][:shared] for part, row in zip((one, two), rows, strict=True)]
-    chosen = [np.stack([part[:, group.choices].argmax(axis=1) for group in space.groups], axis=1) for part in scores]
-    differs = (chosen[0] != chosen[1]).any(axis=1) | (rewards[0] != rewards[1])
-    # What is seen in a step follows from the step before.
-    new = ((seen[0] != seen[1]) & ~(np.isnan(seen[0]) & np.isnan(seen[1]))).any(axis=1)
-    differs[:-1] |= new[1:]
-    steps = np.flatnonzero(differs)
-    if not steps.size and rows[0].stop - rows[0].start == rows[1].stop - rows[1].start:
+    # The steps of this episode in both recordings, up to the shorter length.
+    start_1, end_1 = int(first.starts[place]), int(first.starts[place + 1])
+    start_2, end_2 = int(second.starts[place]), int(second.starts[place + 1])
+    n_steps = min(end_1 - start_1, end_2 - start_2)
+    steps_1, steps_2 = slice(start_1, start_1 + n_steps), slice(start_2, start_2 + n_steps)
+    choices_1 = _best_choices(first.scores[steps_1], space)
+    choices_2 = _best_choices(second.scores[steps_2], space)
+    differs = (choices_1 != choices_2).any(axis=1) | (first.rewards[steps_1] != second.rewards[steps_2])
+    # Another observation in a step follows from another action in the step before, which the scores may not show.
+    seen_1, seen_2 = first.observations[steps_1], second.observations[steps_2]
+    other_observation = ((seen_1 != seen_2) & ~(np.isnan(seen_1) & np.isnan(seen_2))).any(axis=1)
+    differs[:-1] |= other_observation[1:]
+    different_steps = np.flatnonzero(differs)
+    if not different_steps.size and end_1 - start_1 == end_2 - start_2:
         return None
-    step = int(steps[0]) if steps.size else shared - 1
-    actions = (int(chosen[0][step, 0]), int(chosen[1][step, 0])) if space.is_discrete else None
-    return Parting(step, seen[0][step], actions)
+    step = int(different_steps[0]) if different_steps.size else n_steps - 1
+    actions = (int(choices_1[step, 0]), int(choices_2[step, 0])) if space.is_discrete else None
+    return Parting(step, seen_1[step], actions)
+
+
+def _best_choices(scores: NDArray[Any], space: FeatureSpace) -> NDArray[np.int64]:
+    """Return the best choice of every group of choices, ``[steps, groups]``, for scores ``[steps, choices]``."""
+    return np.stack([scores[:, group.choices].argmax(axis=1) for group in space.groups], axis=1)
 
 
 @dataclass(frozen=True)
@@ -119,16 +130,16 @@ class Situation:
         return " & ".join(condition.text(space[condition.feature]) for condition in self.conditions)
 
     def sentence(self, space: FeatureSpace, names: Sequence[str]) -> str:
-        """Say who does better where, and by how much."""
+        """Return which policy does better where, and by how much; `names` are the names of both policies."""
         better = names[int(self.mean > 0.0)]
         where = describe_conditions(self.conditions, space)
         share = percent(self.episodes / max(1, self.held_out))
-        does = ""
+        actions = ""
         if all(self.actions):
-            does = f" {names[0]} mostly takes {self.actions[0]} there, {names[1]} {self.actions[1]}."
+            actions = f" {names[0]} mostly takes {self.actions[0]} there, {names[1]} {self.actions[1]}."
         return (
             f"{better} does better when {where}: {signed(abs(self.mean))} per episode that parts there ({share} of the "
-            f"episodes).{does}"
+            f"episodes).{actions}"
         )
 
     def to_dict(self, space: FeatureSpace) -> dict[str, Any]:
@@ -153,53 +164,65 @@ def find_situations(
     seed: int,
     alpha: float = ALPHA,
 ) -> tuple[Situation, ...]:
-    """Describe the states from which one policy does better.
+    """Return the situations (descriptions of states) in which one of two policies does better.
 
-    Rules are learned on every other seed: they separate partings after which one policy loses from all other partings,
-    and from states before partings. Each is tested on the remaining seeds, corrected for the number of rules.
+    Rules are learned on every other seed: they separate the states in which the policies part and one then loses from
+    all other states. Each is tested on the remaining seeds, corrected for the number of rules.
 
     Parameters
     ----------
-    partings, differences
-        The last state that both policies share, and the difference of their returns, second minus first; one entry per
-        seed.
+    partings
+        ``[seeds]``: the last state that both policies share; None where their episodes are the same.
+    differences
+        ``[seeds]``: the difference of their returns, second minus first.
     shared_states
-        States before the partings of the seeds to learn from (every other seed, beginning with the first).
+        ``[n, features]``: states before the partings, of every other seed, beginning with the first. The rules must not
+        describe them, because both policies act alike there.
     space, seed, alpha
         Names of features, seed of the learner, and the level of all tests together.
     """
     from legible.mining.ripper import RipperClassifier  # noqa: PLC0415 (it needs scikit-learn)
 
     parted = np.array([parting is not None for parting in partings])
-    learning = np.arange(len(partings)) % 2 == 0
-    width = len(space)
+    for_learning = np.arange(len(partings)) % 2 == 0
+    n_features = len(space)
+    # The state of every parting, [seeds, features]; zeros where there is none.
     states = np.array(
-        [np.zeros(width) if parting is None else np.asarray(parting.state)[:width] for parting in partings], np.float32
+        [np.zeros(n_features) if parting is None else np.asarray(parting.state)[:n_features] for parting in partings],
+        np.float32,
     )
+
+    # Learn rules for the states from which the second policy loses, and for those from which it wins.
     learned: list[tuple[float, tuple[Condition, ...]]] = []
     for sign in (-1.0, 1.0):
-        chosen = learning & parted & (sign * differences > 0.0)
-        others = learning & parted & ~chosen
-        if chosen.sum() < FEWEST_PARTINGS:
+        positive = for_learning & parted & (sign * differences > 0.0)
+        negative = for_learning & parted & ~positive
+        if positive.sum() < FEWEST_PARTINGS:
             continue
-        rows = np.concatenate([states[chosen], states[others], shared_states[:, :width]]).astype(np.float64)
-        labels = np.arange(len(rows)) < chosen.sum()
+        examples = np.concatenate([states[positive], states[negative], shared_states[:, :n_features]])
+        labels = np.arange(len(examples)) < positive.sum()
         if labels.all():
             continue
         model = RipperClassifier(positive_class=True, random_state=seed, description_length_allowance=8.0)
-        model.fit(np.nan_to_num(rows), labels)
+        model.fit(np.nan_to_num(examples.astype(np.float64)), labels)
         for rule in model.rules_:
             conditions = _conditions(rule.conditions)
-            inside = _holds(conditions, states) & learning & parted
-            total = float(differences[inside].sum())
-            if sign * total > 0.0 and inside.sum() >= FEWEST_PARTINGS // 2:
-                learned.append((abs(total), conditions))
-    best = [conditions for _, conditions in sorted(learned, key=lambda one: -one[0])[:MOST_SITUATIONS]]
-    found = [
-        _measure_situation(conditions, partings, states, differences, ~learning, alpha / (2 * len(best)), seed, space)
-        for conditions in best
+            is_inside = _holds(conditions, states) & for_learning & parted
+            total_difference = float(differences[is_inside].sum())
+            # Other outcomes in the same states can outweigh those that the rule was learned for.
+            if sign * total_difference > 0.0 and is_inside.sum() >= FEWEST_PARTINGS // 2:
+                learned.append((abs(total_difference), conditions))
+
+    # Test the rules with the largest differences on the seeds that they were not learned from.
+    learned.sort(key=lambda one: -one[0])
+    largest = [conditions for _, conditions in learned[:MOST_SITUATIONS]]
+    tested = [
+        _measure_situation(
+            conditions, partings, states, differences, ~for_learning, alpha / (2 * len(largest)), seed, space
+        )
+        for conditions in largest
     ]
-    return tuple(situation for situation in found if situation.contribution.side)
+    return tuple(situation for situation in tested if situation.contribution.side)
 
 
 def _conditions(learned: Sequence[Any]) -> tuple[Condition, ...]:
@@ -232,53 +255,88 @@ def _measure_situation(
     seed: int,
     space: FeatureSpace,
 ) -> Situation:
-    """Return a situation with its figures on the held-out seeds; `tail` is the level of each side of the interval."""
+    """Return the situation that conditions describe, with its figures on the held-out seeds.
+
+    Parameters
+    ----------
+    conditions
+        What holds in the states of the situation.
+    partings, states
+        ``[seeds]`` and ``[seeds, features]``: where two policies part, and the state there.
+    differences
+        ``[seeds]``: the difference of their returns, second minus first.
+    held_out
+        ``[seeds]``: which seeds the conditions were not learned from.
+    tail
+        Error probability of each end of the interval.
+    seed
+        Seed of the bootstrap.
+    space
+        Names of actions.
+    """
     parted = np.array([parting is not None for parting in partings])
-    inside = _holds(conditions, states) & parted & held_out
-    effect = np.where(inside, differences, 0.0)[held_out]
-    taken = [parting.actions for parting, is_in in zip(partings, inside, strict=True) if is_in and parting is not None]
-    names = ("", "")
-    if space.is_discrete and taken and taken[0] is not None:
-        most_frequent = [
-            Counter(pair[side] for pair in taken if pair is not None).most_common(1)[0][0] for side in (0, 1)
-        ]
-        names = (space.action_names[most_frequent[0]], space.action_names[most_frequent[1]])
+    is_inside = _holds(conditions, states) & parted & held_out
+    # All other seeds contribute nothing to the difference of the mean returns.
+    contributions = np.where(is_inside, differences, 0.0)[held_out]
+
+    # The most frequent action of each policy in these states.
+    action_pairs = [
+        parting.actions for parting, inside in zip(partings, is_inside, strict=True) if inside and parting is not None
+    ]
+    action_names = ("", "")
+    if space.is_discrete and action_pairs and action_pairs[0] is not None:
+        first_action, second_action = (
+            Counter(pair[policy] for pair in action_pairs if pair is not None).most_common(1)[0][0] for policy in (0, 1)
+        )
+        action_names = (space.action_names[first_action], space.action_names[second_action])
     return Situation(
         conditions,
-        int(inside.sum()),
-        int(held_out.sum()),
-        float(differences[inside].mean()) if inside.any() else 0.0,
-        interval_of_differences(effect, tail, seed),
-        names,
+        episodes=int(is_inside.sum()),
+        held_out=int(held_out.sum()),
+        mean=float(differences[is_inside].mean()) if is_inside.any() else 0.0,
+        contribution=interval_of_differences(contributions, tail, seed),
+        actions=action_names,
     )
 
 
 def shared_states_of(record: EpisodeRecord, partings: Sequence[Parting | None]) -> NDArray[np.float32]:
-    """Return some states before the partings of every other seed, spread evenly over the shared steps."""
-    found = []
-    for rows, part in record.parts(0, len(partings)):
-        for place in range(rows.start, min(rows.stop, len(partings))):
-            parting, start = partings[place], int(part.starts[place - rows.start])
-            length = int(part.result.lengths[place - rows.start])
-            shared = length if parting is None else parting.step
-            if place % 2 == 0 and shared:
-                steps = np.unique(np.linspace(0, shared - 1, min(shared, SHARED_STATES)).astype(int))
-                found.append(part.observations[start + steps])
-    return np.concatenate(found) if found else np.zeros((0, record.parts(0, 1)[0][1].observations.shape[1]), np.float32)
+    """Return states ``[n, features]`` before the partings of every other seed, spread evenly over the shared steps.
+
+    `record` holds the episodes of either policy, which are the same up to the partings; `partings` has one entry per
+    seed.
+    """
+    states = []
+    for places, part in record.parts(0, len(partings)):  # the places of the seeds in a part of the record
+        for place in range(places.start, min(places.stop, len(partings))):
+            parting, first_row = partings[place], int(part.starts[place - places.start])
+            length = int(part.result.lengths[place - places.start])
+            n_shared = length if parting is None else parting.step
+            if place % 2 == 0 and n_shared:
+                steps = np.unique(np.linspace(0, n_shared - 1, min(n_shared, SHARED_STATES)).astype(int))
+                states.append(part.observations[first_row + steps])
+    if not states:
+        return np.zeros((0, record.parts(0, 1)[0][1].observations.shape[1]), np.float32)
+    return np.concatenate(states)
 
 
 def different_habits(
-    players: Sequence[Policy], seen: Sequence[Experiences], seed: int
+    players: Sequence[Policy], experiences: Sequence[Experiences], seed: int
 ) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:
-    """Return the mined rules of each of two policies that the other one follows clearly less often."""
+    """Return, for each of two policies, the rules mined from it that the other follows clearly less often.
+
+    `players` are the policies, `experiences` what they saw and did, and `seed` is the seed of mining.
+    """
     settings = MiningSettings(importance="none")
-    found = []
-    for own, other in ((0, 1), (1, 0)):
-        mined = mine(players[own], seen[own], seed=seed, settings=settings)
-        rules = [one.rule for one in sorted(mined.rules, key=lambda one: -one.coverage)]
-        known = zip(rules, knowledge_of(rules, seen[own]), knowledge_of(rules, seen[other]), strict=True)
-        found.append(tuple(rule for rule, mine_, theirs in known if _is_habit_of_one(mine_, theirs)))
-    return found[0], found[1]
+    habits = []
+    for one, other in ((0, 1), (1, 0)):
+        mined = mine(players[one], experiences[one], seed=seed, settings=settings)
+        rules = [mined_rule.rule for mined_rule in sorted(mined.rules, key=lambda mined_rule: -mined_rule.coverage)]
+        # How often each policy follows each rule where its conditions hold.
+        knowledge = zip(
+            rules, knowledge_of(rules, experiences[one]), knowledge_of(rules, experiences[other]), strict=True
+        )
+        habits.append(tuple(rule for rule, of_one, of_other in knowledge if _is_habit_of_one(of_one, of_other)))
+    return habits[0], habits[1]
 
 
 def _is_habit_of_one(own: Knowledge, other: Knowledge) -> bool:

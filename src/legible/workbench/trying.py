@@ -46,6 +46,7 @@ from legible.workbench.looks import (
     FIRST_SEEDS,
     Interval,
     Plan,
+    PlausibleExtremes,
     changed_looks,
     interval_of_changed,
     largest_plausible,
@@ -147,14 +148,14 @@ class RuleResult:
 class Sample(NamedTuple):
     """The changed episodes of a rule set.
 
-    Gains and losses are differences of returns, the same but for failed episodes; `invented_loss` and `invented_gain`
-    are the sizes that are too rare to be seen, `figures` the result without a verdict.
+    Gains (guided minus unguided return) and losses (the negative) differ in failed episodes only, which count as the
+    worst case for each. `plausible` are the loss and gain that are too rare to be seen, `figures` the result without a
+    verdict.
     """
 
     gains: NDArray[np.float64]
     losses: NDArray[np.float64]
-    invented_loss: float
-    invented_gain: float
+    plausible: PlausibleExtremes
     figures: RuleResult
 
 
@@ -257,7 +258,7 @@ def try_rule(
     progress: Progress | None = None,
     **options: Any,
 ) -> TryResult:
-    """Find out whether rules help a policy, harm it, or have no effect.
+    """Play rules and return whether each helps the policy, harms it, or has no effect.
 
     Parameters
     ----------
@@ -267,7 +268,7 @@ def try_rule(
     rules
         Rules such as ``"+Brake <- gap < 5"``. The rules of a `RuleSet` guide together.
     related
-        Whether rules are also tried together with their related forms.
+        Whether rules are also tried together with their related forms, which relations (symmetries of the task) make.
     confirm
         Whether to use fresh seeds. Without it, all rules for a policy are tried on the same seeds, which is fast; use
         those results to explore, not for claims.
@@ -296,6 +297,8 @@ def try_rule(
     if not rules:
         raise LegibleError("there is no rule to try; give one such as '+Left <- pole.angle < 0'.")
     started = time.monotonic()
+
+    # The arena: a policy in an environment, ready to play.
     if isinstance(environment, Arena):
         arena = environment
     elif isinstance(environment, Study):
@@ -304,18 +307,22 @@ def try_rule(
         raise LegibleError("a policy is needed, or a study.")
     else:
         arena = open_arena(environment, policy, engine=engine, progress=progress, **options)
+
+    # Everything that can be wrong is found before anything is played.
     parsed = [parse_rule(rule, arena.space) if isinstance(rule, str) else rule for rule in rules]
     texts = [text for rule in parsed for text in rule.text(arena.space).splitlines()]
     check_fallback(arena.policy, texts)
     study = None if save is None else _study_to_extend(save, arena, trust=trust)
+
+    # The stage names the seeds. Fresh ones are drawn from the texts of the rules, so that other rules get others.
     stage, first_seed = exploring_stage(arena), 0
     if confirm:
         stage, first_seed = "try confirmation", _fresh_block(texts, most_seeds)
     with arena.engine:
         deadline = None if minutes is None else started + 60.0 * minutes
-        forms = _forms(parsed, arena, related=related)
-        trial = Trial(arena, forms, stage, first_seed, most_seeds, on_figures, deadline)
-        plan = Plan(changed_looks(most_changed), len(trial.forms), alpha)
+        candidates = _candidates(parsed, arena, related=related)
+        trial = Trial(arena, candidates, stage, first_seed, most_seeds, on_figures, deadline)
+        plan = Plan(changed_looks(most_changed), len(candidates), alpha)
         results = trial.run(plan, relevant)
         reused = arena.study is not None or arena.store(STEPS).reused > 0
     if study is not None:
@@ -335,17 +342,25 @@ def _fresh_block(rules: Sequence[str], seeds: int) -> int:
     return int.from_bytes(digest[:8], "big") % (STAGE_EPISODES // seeds) * seeds
 
 
-def _forms(rules: Sequence[Rule | RuleSet], arena: Arena, *, related: bool) -> list[tuple[RuleSet, Form]]:
-    forms: list[tuple[RuleSet, Form]] = []
+class Candidate(NamedTuple):
+    """Rules to try together: one rule alone, or with its related forms."""
+
+    rule_set: RuleSet
+    form: Form
+
+
+def _candidates(rules: Sequence[Rule | RuleSet], arena: Arena, *, related: bool) -> list[Candidate]:
+    """Return each rule alone and, with `related`, together with the forms that the arena's relations make from it."""
+    candidates: list[Candidate] = []
     for rule in rules:
         if isinstance(rule, RuleSet):
-            forms.append((rule, "alone"))
+            candidates.append(Candidate(rule, "alone"))
             continue
-        forms.append((RuleSet((rule,), rule), "alone"))
-        found = generalise(rule, arena.relations).rule_set if related else RuleSet(())
-        if len(found) and set(found.rules) != {rule}:
-            forms.append((found, "with related forms"))
-    return forms
+        candidates.append(Candidate(RuleSet((rule,), rule), "alone"))
+        with_forms = generalise(rule, arena.relations).rule_set if related else RuleSet(())
+        if len(with_forms) and set(with_forms.rules) != {rule}:
+            candidates.append(Candidate(with_forms, "with related forms"))
+    return candidates
 
 
 def _study_to_extend(folder: str | Path, arena: Arena, *, trust: bool) -> Study:
@@ -361,10 +376,10 @@ class Trial:
 
     Parameters
     ----------
-    arena, forms
-        Policy and environment, and the rule sets.
+    arena, candidates
+        Policy and environment, and the rule sets to try.
     stage, first, most_seeds
-        The stage, the number of its seeds to skip, and the maximum number of seeds.
+        The name of a range of seeds, the number of its seeds to skip, and the maximum number of seeds.
     on_figures, deadline
         Called with the results so far; the time after which no more is played.
     """
@@ -372,120 +387,138 @@ class Trial:
     def __init__(
         self,
         arena: Arena,
-        forms: list[tuple[RuleSet, Form]],
+        candidates: Sequence[Candidate],
         stage: str,
         first: int,
         most_seeds: int,
         on_figures: Callable[[Sequence[RuleResult], FeatureSpace], None] | None = None,
         deadline: float | None = None,
     ) -> None:
-        self._arena, self.forms, self._stage, self._on_figures = arena, forms, stage, on_figures
+        self._arena, self._candidates, self._stage, self._on_figures = arena, candidates, stage, on_figures
         self._deadline = deadline
-        self.relevant = self._random_mean = math.nan
+        self.relevant = self._random_mean = math.nan  # unknown before the first look
+        # Pairs of episodes make sense only if the same seed gives the same episode.
         repetition = check_pairing(arena, stage)
-        setup, run = replace(arena.setup, rows=repetition.rows), arena.runner(stage)
+        setup, runner = replace(arena.setup, rows=repetition.rows), arena.runner(stage)
 
-        def pair_with(record: EpisodeRecord) -> PairedPlay:
-            play = PairedPlay(setup, repetition, record, run)
-            for rule_set, _ in forms:
-                play.add(rule_set)
+        def pair_with(unguided: EpisodeRecord) -> PairedPlay:
+            """Return the play of all candidates on the seeds of recorded unguided episodes."""
+            play = PairedPlay(setup, repetition, unguided, runner)
+            for candidate in candidates:
+                play.add(candidate.rule_set)
             return play
 
         if on_figures is not None and not first:
             # `check_pairing` has played the first episodes of the stage, so the first figures cost little.
-            self._play = pair_with(EpisodeRecord(setup, arena.seed, stage, REPEATED_EPISODES, run))
-            self._play.play_seeds(dict.fromkeys(range(len(forms)), REPEATED_EPISODES))
-            self._show({})
-        self._play = pair_with(EpisodeRecord(setup, arena.seed, stage, most_seeds, run, first=first))
+            self._play = pair_with(EpisodeRecord(setup, arena.seed, stage, REPEATED_EPISODES, runner))
+            self._play.play_seeds(dict.fromkeys(range(len(candidates)), REPEATED_EPISODES))
+            self._report_figures({})
+        self._play = pair_with(EpisodeRecord(setup, arena.seed, stage, most_seeds, runner, first=first))
 
     def run(self, plan: Plan, relevant: float | None) -> list[RuleResult]:
-        """Play until every rule set is decided, or looks, seeds or time run out; return the results.
+        """Return the result of every candidate, after playing until all are decided or a limit is reached.
 
-        A look is a test after a number of changed episodes that the plan fixes in advance.
+        Parameters
+        ----------
+        plan
+            The looks: numbers of changed episodes, fixed in advance, after which candidates are tested.
+        relevant
+            Smallest effect of interest in points; None for 2 % of the scale of the task.
         """
-        waiting = list(range(len(self.forms)))
+        waiting = list(range(len(self._candidates)))  # indexes of the candidates that are not decided
         for changes in _PRELIMINARY if self._on_figures is not None else ():
             self._play_changes(waiting, changes)
-            self._show({})
+            self._report_figures({})
         results: dict[int, RuleResult] = {}
         for look in plan.looks:
             if not waiting or (results and self._is_late()):
                 break
             self._play_changes(waiting, look)
-            if not results:
+            if not results:  # the first look: only now is the scale of the task known
                 self._random_mean = self._arena.random_mean(self._stage)
                 setting = "2 %" if relevant is None else repr(relevant)
                 self.relevant = relevant_effect(self._play.record.result.played.returns, self._random_mean, setting)
-            enough = [k for k in waiting if self._play.changes(k)[0] >= look]
+            has_enough = [index for index in waiting if self._play.changes(index)[0] >= look]
             # On all seeds that there are, these change too few episodes for the first test.
-            for k in set(waiting) - set(enough) - set(results):
-                results[k] = replace(self._summarise(k, self._pairs(k)), verdict="too few changed episodes")
-            results |= self._judge(enough, look, plan)
-            self._show(results)
-            waiting = [k for k in enough if not results[k].is_decided]
-        return [replace(results[k], examples=self._examples(k)) for k in range(len(self.forms))]
+            for index in set(waiting) - set(has_enough) - set(results):
+                figures = self._summarise(index, self._pairs(index))
+                results[index] = replace(figures, verdict="too few changed episodes")
+            results |= self._judge(has_enough, look, plan)
+            self._report_figures(results)
+            waiting = [index for index in has_enough if not results[index].is_decided]
+        return [replace(results[index], examples=self._examples(index)) for index in range(len(self._candidates))]
 
-    def _play_changes(self, numbers: Sequence[int], changes: int) -> None:
-        """Play rule sets until each has changed as many episodes, or there are no more seeds or time.
+    def _play_changes(self, indexes: Sequence[int], changes: int) -> None:
+        """Play candidates until each has changed `changes` episodes, or there are no more seeds or time.
 
-        A rule set that has not changed any episode is given up early.
+        `indexes` are the indexes of the candidates. One that has not changed any episode is given up early.
         """
-        waiting, seeds = list(numbers), FIRST_SEEDS
+        waiting, seeds = list(indexes), FIRST_SEEDS
         while waiting and not (self._is_late() and self._play.record.known):
             self._play.play_changes(dict.fromkeys(waiting, changes), seeds)
-            known = {k: self._play.changes(k) for k in waiting}
-            waiting = [k for k, (n, of) in known.items() if n < changes and of < self._play.record.most]
-            waiting = [k for k in waiting if known[k][0] or seeds < HOPELESS_SEEDS]
+            unfinished = []
+            for index in waiting:
+                changed, examined = self._play.changes(index)
+                has_seeds_left = changed < changes and examined < self._play.record.most
+                if has_seeds_left and (changed or seeds < HOPELESS_SEEDS):
+                    unfinished.append(index)
+            waiting = unfinished
             seeds *= 2
 
     def _is_late(self) -> bool:
         return self._deadline is not None and time.monotonic() > self._deadline
 
-    def _pairs(self, number: int, changes: int | None = None) -> Pairs:
-        seeds = self._play.changes(number)[1] if changes is None else self._play.seeds_for(number, changes)
-        self._play.play_seeds({number: seeds})
-        return self._play.pairs(number, seeds)
+    def _pairs(self, index: int, changes: int | None = None) -> Pairs:
+        """Return a candidate's pairs of episodes on all its seeds, or up to its `changes`-th changed episode."""
+        seeds = self._play.changes(index)[1] if changes is None else self._play.seeds_for(index, changes)
+        self._play.play_seeds({index: seeds})
+        return self._play.pairs(index, seeds)
 
-    def _judge(self, numbers: Sequence[int], look: int, plan: Plan) -> dict[int, RuleResult]:
-        """Return the results of rule sets at a look that all of them have reached."""
-        pairs = {k: self._pairs(k, look) for k in numbers}
-        changes = {k: self._differences(one) for k, one in pairs.items()}
-        invented = self._plausible()
-        found = {}
-        for k, one in pairs.items():
-            interval = interval_of_changed(*changes[k], len(one), plan.tail, self._arena.seed, invented)
+    def _judge(self, indexes: Sequence[int], look: int, plan: Plan) -> dict[int, RuleResult]:
+        """Return the verdicts on candidates by index, at a look that all of them have reached."""
+        pairs = {index: self._pairs(index, look) for index in indexes}
+        differences = {index: self._differences(of_candidate) for index, of_candidate in pairs.items()}
+        plausible = self._plausible()
+        results = {}
+        for index, of_candidate in pairs.items():
+            gains, losses = differences[index]
+            interval = interval_of_changed(gains, losses, len(of_candidate), plan.tail, self._arena.seed, plausible)
             verdict: Verdict = "helps" if interval.side > 0 else "harms" if interval.side < 0 else "undecided"
             if interval.lies_within(self.relevant):
                 verdict = "no effect"
-            found[k] = replace(self._summarise(k, one), verdict=verdict, interval=interval, effect=interval.mean)
-        return found
+            figures = self._summarise(index, of_candidate)
+            results[index] = replace(figures, verdict=verdict, interval=interval, effect=interval.mean)
+        return results
 
     def _differences(self, pairs: Pairs) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return gains and losses of the changed episodes; failed ones count as the worst case for each."""
-        worst, sides = WorstCase(self._play.results), []
-        for one, other in ((pairs.guided, pairs.base), (pairs.base, pairs.guided)):
-            claimed, against = worst.of(one, other)
-            sides.append((claimed.returns - against.returns)[pairs.changed])
-        return sides[0], sides[1]
+        worst = WorstCase(self._play.results)
+        differences = []
+        for better, other in ((pairs.guided, pairs.base), (pairs.base, pairs.guided)):
+            better_at_worst, other_at_best = worst.of(better, other)
+            differences.append((better_at_worst.returns - other_at_best.returns)[pairs.changed])
+        gains, losses = differences
+        return gains, losses
 
-    def _plausible(self) -> tuple[float, float]:
-        """Return the largest loss and gain that are plausible."""
+    def _plausible(self) -> PlausibleExtremes:
+        """Return the largest loss and gain of an episode that are plausible."""
         known = np.concatenate([result.played.returns for result in self._play.results])
         base_mean = float(self._play.record.result.played.returns.mean())
         return largest_plausible(known, base_mean, self._random_mean)
 
     def sample(self, changes: int) -> Sample:
-        """Play the first rule set until it has changed a number of episodes, and return them; there is no look."""
+        """Play the first candidate until it has changed `changes` episodes, and return them, without a test."""
         self._play_changes([0], changes)
         self._random_mean = self._arena.random_mean(self._stage)
         pairs = self._pairs(0, changes)
-        return Sample(*self._differences(pairs), *self._plausible(), self._summarise(0, pairs))
+        gains, losses = self._differences(pairs)
+        return Sample(gains, losses, self._plausible(), self._summarise(0, pairs))
 
-    def _summarise(self, number: int, pairs: Pairs) -> RuleResult:
-        """Return the figures of a rule set, without a verdict."""
-        difference = np.nan_to_num(pairs.guided.returns - pairs.base.returns)
+    def _summarise(self, index: int, pairs: Pairs) -> RuleResult:
+        """Return the figures of a candidate from its pairs of episodes, without a verdict."""
+        difference = np.nan_to_num(pairs.guided.returns - pairs.base.returns)  # failed episodes count as unchanged
         steps = max(1, int(pairs.guided.lengths.sum()))
-        rule_set, form = self.forms[number]
+        rule_set, form = self._candidates[index]
         return RuleResult(
             rule_set,
             form,
@@ -501,28 +534,32 @@ class Trial:
             relevant=self.relevant,
         )
 
-    def _show(self, results: Mapping[int, RuleResult]) -> None:
-        """Report the figures so far; a rule set that has not been judged has preliminary ones."""
-        if self._on_figures is not None:
-            every = [results.get(k) or self._summarise(k, self._pairs(k)) for k in range(len(self.forms))]
-            self._on_figures(
-                [replace(one, examples=self._examples(k)) for k, one in enumerate(every)], self._arena.space
-            )
+    def _report_figures(self, results: Mapping[int, RuleResult]) -> None:
+        """Pass the results so far to `on_figures`; a candidate that is not among `results` has preliminary figures."""
+        if self._on_figures is None:
+            return
+        figures = []
+        for index in range(len(self._candidates)):
+            result = results.get(index) or self._summarise(index, self._pairs(index))
+            figures.append(replace(result, examples=self._examples(index)))
+        self._on_figures(figures, self._arena.space)
 
-    def _examples(self, number: int) -> tuple[Example, ...]:
-        """Return the first states in which a rule set changes the action of the policy, from different episodes."""
-        space, rule_set = self._arena.space, self.forms[number][0]
-        used = list(dict.fromkeys(feature for rule in rule_set.rules for feature in rule.features))
-        first, record = self._play.first_changes(number), self._play.record
-        found = []
-        for place in np.flatnonzero(first != NEVER)[:EXAMPLES].tolist():
-            ((rows, part),) = record.parts(place, place + 1)
-            row = int(part.starts[place - rows.start] + first[place])
-            if part.failed[place - rows.start]:
+    def _examples(self, index: int) -> tuple[Example, ...]:
+        """Return the first states in which a candidate changes the policy's action, from different episodes."""
+        space, rule_set = self._arena.space, self._candidates[index].rule_set
+        features_used = list(dict.fromkeys(feature for rule in rule_set.rules for feature in rule.features))
+        first_steps, record = self._play.first_changes(index), self._play.record
+        examples = []
+        for place in np.flatnonzero(first_steps != NEVER)[:EXAMPLES].tolist():
+            # The part of the record that holds this episode, and the row of its step there.
+            ((places, part),) = record.parts(place, place + 1)
+            row = int(part.starts[place - places.start] + first_steps[place])
+            if part.failed[place - places.start]:
                 continue
             observation, scores = part.observations[row], part.scores[row]
+            # The policy's action among the choices that the rule is about.
             choices = space.groups[space.group_of(rule_set.rules[0].action)].choices
             action = space.action_names[choices][int(np.argmax(scores[choices]))]
-            values = {space.names[i]: float(observation[i]) for i in used}
-            found.append(Example(int(record.seeds[place]), int(first[place]), values, action))
-        return tuple(found)
+            values = {space.names[feature]: float(observation[feature]) for feature in features_used}
+            examples.append(Example(int(record.seeds[place]), int(first_steps[place]), values, action))
+        return tuple(examples)

@@ -36,7 +36,7 @@ from legible.rules import Rule, RuleSet, describe_rule_set, parse_rule
 from legible.study import Progress, Study
 from legible.workbench.arena import Arena, open_arena
 from legible.workbench.checks import FILE, Checks, Requirement, WeaknessCheck, export_checks, read_checks
-from legible.workbench.comparing import play_policies, returns_both_ways
+from legible.workbench.comparing import ReturnDifferences, play_policies, return_differences
 from legible.workbench.looks import (
     ALPHA,
     MOST_LOOKS,
@@ -53,7 +53,7 @@ from legible.workbench.situations import Situation, find_situations, first_parti
 MOST_SEEDS = 4000
 _STAGE = "verify"
 # More seeds than the estimate says, because the range of the returns grows with them.
-_SPARE = 1.25
+_RESERVE = 1.25
 Status = Literal["shown", "violated", "undecided", "still there", "gone"]
 Values = NDArray[np.float64]
 
@@ -227,16 +227,21 @@ class _Verifier:
         arenas = [new] if old is None else [new, old]
         self.records = play_policies(arenas, _STAGE, looks[0], looks[-1])
         self._random_mean = new.random_mean(_STAGE)
-        reference = self.records[-1].result.played.returns
-        self.relevant = relevant_effect(reference, self._random_mean)
+        returns = self.records[-1].result.played.returns  # of the old policy, or of the only one
+        self.relevant = relevant_effect(returns, self._random_mean)
         self.margin = margin or checks.margin or self.relevant
         setup = self.records[0].setup
+        # Plays the new policy guided by the rules of each weakness.
         self._play = PairedPlay(setup, Repetition(setup.rows, holds=True), self.records[0], new.runner(_STAGE))
         for weakness in checks.weaknesses:
             self._play.add(weakness.rule_set)
 
     def run(self, deadline: float | None) -> Verification:
-        """Test at every look until everything is decided; return the outcome."""
+        """Test at every look until everything is decided; return the outcome.
+
+        A look is a number of seeds, fixed in advance, at which all checks are tested. No look begins after `deadline`,
+        a time of `time.monotonic`.
+        """
         results: list[CheckResult] = []
         seeds = 0
         for look in self._looks:
@@ -245,45 +250,55 @@ class _Verifier:
             for record in self.records:
                 record.extend(look)
             seeds = look
-            results = self._decide(self._test(look, known=False))
+            results = self._decide(self._test_all(look, known=False))
             status = [result.status for result in results]
             if "violated" in status or "undecided" not in status:
                 break
-        known = self._decide(self._test(seeds, known=True)) if self._has_known() else []
-        found = Verification((*results, *known), seeds, self._looks, self._alpha, self.margin, self._new.space)
+        # Weaknesses that may still be there are only reported.
+        known = self._decide(self._test_all(seeds, known=True)) if self._has_known() else []
+        outcome = Verification((*results, *known), seeds, self._looks, self._alpha, self.margin, self._new.space)
         if self._old is not None and results[0].status == "violated":
-            found = replace(found, situations=self._situations(seeds))
-        return found
+            outcome = replace(outcome, situations=self._situations(seeds))
+        return outcome
 
     def _has_known(self) -> bool:
         return any(weakness.expect == "known" for weakness in self._checks.weaknesses)
 
     def _decide(self, tested: Sequence[_Tested]) -> list[CheckResult]:
-        """Turn tests into results: violations corrected for their number, claims not."""
-        corrected = holm([one.violated_p for one in tested])
+        """Return the results of tested checks: violations corrected for their number, claims not."""
+        corrected = holm([check.violated_p for check in tested])
         results = []
-        for one, p in zip(tested, corrected, strict=True):
+        for check, corrected_p in zip(tested, corrected, strict=True):
             status: Status = "undecided"
-            if one.known:
+            if check.known:
                 # A weakness that is still there is no violation here.
-                status = "still there" if one.violated_p < self._level else status
-                status = "gone" if one.shown_p < self._level else status
-            elif p < self._level:
+                status = "still there" if check.violated_p < self._level else status
+                status = "gone" if check.shown_p < self._level else status
+            elif corrected_p < self._level:
                 status = "violated"
-            elif one.shown_p < self._level:
+            elif check.shown_p < self._level:
                 status = "shown"
             results.append(
-                CheckResult(one.name, one.claim, status, one.interval, one.violated_p, one.needed, not one.known)
+                CheckResult(
+                    check.name,
+                    check.claim,
+                    status,
+                    check.interval,
+                    check.violated_p,
+                    check.needed,
+                    is_required=not check.known,
+                )
             )
         return results
 
-    def _test(self, look: int, *, known: bool) -> list[_Tested]:
+    def _test_all(self, look: int, *, known: bool) -> list[_Tested]:
+        """Return all checks tested on the first `look` seeds: either the known weaknesses, or everything else."""
         tested = []
         if self._old is not None and not known:
             tested.append(self._test_not_worse(look))
-        for k, weakness in enumerate(self._checks.weaknesses):
+        for number_, weakness in enumerate(self._checks.weaknesses):
             if (weakness.expect == "known") == known:
-                tested.append(self._test_weakness(k, weakness, look))
+                tested.append(self._test_weakness(number_, weakness, look))
         if not known:
             tested += [self._test_requirement(requirement, look) for requirement in self._checks.requirements]
         return tested
@@ -294,93 +309,140 @@ class _Verifier:
         return float(np.ptp(known)) if known.size else 0.0
 
     def _test_mean(
-        self, name: str, claim: str, low: Values, high: Values, bound: float, largest: float, *, known: bool = False
+        self,
+        name: str,
+        claim: str,
+        differences: ReturnDifferences,
+        bound: float,
+        largest: float,
+        *,
+        known: bool = False,
     ) -> _Tested:
-        """Test whether a mean exceeds a bound; `low` and `high` differ where episodes failed."""
-        seed, level = self._new.seed, self._level
-        interval = interval_of_differences(low, level, seed, largest, upper=high)
-        shown = difference_p(low, bound, level, seed, largest)
-        violated = difference_p(-high, -bound, level, seed, largest)
-        error = float(low.std(ddof=1)) / math.sqrt(len(low))
-        needed = self._needed(len(low), error, interval.mean - bound, largest + abs(bound))
-        return _Tested(name, claim, interval, shown, violated, needed, known)
+        """Return the test of whether the mean of differences exceeds a bound.
+
+        Parameters
+        ----------
+        name, claim
+            What is checked, and what must hold, in words.
+        differences
+            One number per seed, for the lower and for the upper end of the interval.
+        bound
+            What the mean must exceed.
+        largest
+            Largest difference that is possible, which an interval must not exclude although it was never seen.
+        known
+            Whether the check is a known weakness, which is reported only.
+        """
+        seed, level, seeds = self._new.seed, self._level, len(differences.for_low)
+        interval = interval_of_differences(differences.for_low, level, seed, largest, differences.for_high)
+        shown_p = difference_p(differences.for_low, bound, level, seed, largest)
+        violated_p = difference_p(-differences.for_high, -bound, level, seed, largest)
+        error = float(differences.for_low.std(ddof=1)) / math.sqrt(seeds)
+        needed = self._needed(seeds, error, interval.mean - bound, largest + abs(bound))
+        return _Tested(name, claim, interval, shown_p, violated_p, needed, known)
 
     def _needed(self, seeds: int, error: float, distance: float, largest: float) -> int | None:
-        """Return how many seeds would probably decide, with some to spare; more looks make each of them stricter."""
+        """Return how many seeds would probably decide a check; None if that cannot be estimated.
+
+        `error` is the standard error on the first `seeds` seeds, `distance` that of the estimate from its bound, and
+        `largest` the largest difference that is possible. More looks make each of them stricter.
+        """
         level = self._alpha / MOST_LOOKS
         needed = episodes_to_decide(seeds, error, distance, level)
         if needed is not None and largest > abs(distance):
             # Losses of the largest size that are too rare to be seen must be excluded, too.
             needed = max(needed, math.ceil(math.log(level) / math.log1p(-abs(distance) / largest)))
-        return None if needed is None else math.ceil(_SPARE * needed)
+        return None if needed is None else math.ceil(_RESERVE * needed)
 
     def _test_not_worse(self, look: int) -> _Tested:
+        """Return the test of whether the new policy loses less than the margin, on the first `look` seeds."""
         new, old = (record.result[:look] for record in self.records)
-        low, high = returns_both_ways(old, new, WorstCase([new, old]))
+        differences = return_differences(old, new, WorstCase([new, old]))
         largest = self._largest(new.played.returns, old.played.returns)
         claim = f"loses less than {number(self.margin)}"
-        return self._test_mean("not worse than the old policy", claim, low, high, -self.margin, largest)
+        return self._test_mean("not worse than the old policy", claim, differences, -self.margin, largest)
 
     def _test_weakness(self, number_: int, weakness: WeaknessCheck, look: int) -> _Tested:
-        """Test that guidance with the rules gains less than the margin; the sign is turned, so that more is better."""
+        """Return the test of whether guidance with the rules of a weakness gains less than the margin.
+
+        `number_` is the place of the weakness among the checks, and `look` the number of seeds. A gain is an upper
+        bound, so the sign is turned for the test, which shows that a mean exceeds a bound.
+        """
         self._play.play_seeds({number_: look})
         pairs = self._play.pairs(number_, look)
-        worst = WorstCase(self._play.results)
-        down, up = returns_both_ways(pairs.base, pairs.guided, worst)
+        gains = return_differences(pairs.base, pairs.guided, WorstCase(self._play.results))
+        losses = ReturnDifferences(for_low=-gains.for_high, for_high=-gains.for_low)
         margin = weakness.margin or self.relevant
-        words = describe_rule_set(weakness.rule_set, self._new.space, "advice")
         largest = self._largest(pairs.guided.played.returns, pairs.base.played.returns)
-        claim = f"gains less than {number(margin)} by the rules"
+        words = describe_rule_set(weakness.rule_set, self._new.space, "advice")
         name = f"weakness “{capitalise(words)}”"
-        tested = self._test_mean(name, claim, -up, -down, -margin, largest, known=weakness.expect == "known")
+        claim = f"gains less than {number(margin)} by the rules"
+        tested = self._test_mean(name, claim, losses, -margin, largest, known=weakness.expect == "known")
         return tested._replace(interval=tested.interval.scaled(-1.0))
 
     def _test_requirement(self, requirement: Requirement, look: int) -> _Tested:
-        """Test a requirement on the first episodes: a share of episodes within a bound, or a mean beyond one."""
-        result, bound = self.records[0].result[:look], requirement.bound
-        if requirement.conditions or requirement.figure == "success":
-            if requirement.conditions:
-                met, name = self._met(requirement, look), requirement.text.partition(", in at most")[0]
-            else:
-                if np.isnan(result.success[~result.failed]).any():
-                    raise LegibleError(f"{requirement.text}: the environment does not report is_success at the end.")
-                met, name = int(np.nansum(result.success)), "success"
-            n, level = len(result), self._level
-            exceeds_p, falls_short_p = share_p(met, n, bound), share_p(n - met, n, 1.0 - bound)
-            shown, violated = (exceeds_p, falls_short_p) if requirement.is_least else (falls_short_p, exceeds_p)
-            smoothed_share = (met + 1) / (n + 2)
-            needed = self._needed(n, math.sqrt(smoothed_share * (1 - smoothed_share) / n), smoothed_share - bound, 1.0)
-            limit = "at least" if requirement.is_least else "at most"
-            claim = f"{limit} {percent(bound)} of the episodes"
-            return _Tested(name, claim, interval_of_share(met, n, level), shown, violated, needed)
-        values = {"mean": result.returns, "length": result.lengths.astype(float), "cost": result.costs}
-        worst = {"mean": np.nanmin(result.returns), "length": np.nan, "cost": np.nanmax(result.costs)}
-        numbers = np.where(result.failed, worst[requirement.figure], values[requirement.figure])
-        numbers = numbers[np.isfinite(numbers)]
-        sign = 1.0 if requirement.is_least else -1.0
-        largest = self._largest(numbers) if requirement.figure == "mean" else float(np.ptp(numbers))
+        """Return the test of a requirement on the first `look` seeds.
+
+        It is either a bound on the share of episodes (that succeed, or in which a situation occurs), or a bound on a
+        mean (return, length or cost). Failed episodes, those that raised an error, count as the worst.
+        """
+        result = self.records[0].result[:look]
+        if requirement.conditions:
+            name = requirement.text.partition(", in at most")[0]
+            return self._test_share(requirement, name, self._count_episodes_with(requirement, look), len(result))
+        if requirement.figure == "success":
+            if np.isnan(result.success[~result.failed]).any():
+                raise LegibleError(f"{requirement.text}: the environment does not report is_success at the end.")
+            return self._test_share(requirement, "success", int(np.nansum(result.success)), len(result))
+
+        # A mean: the value of every episode, and the value of those that failed.
+        match requirement.figure:
+            case "mean":
+                values, worst = result.returns, float(np.nanmin(result.returns))
+            case "length":
+                values, worst = result.lengths.astype(float), math.nan  # left out
+            case _:
+                values, worst = result.costs, float(np.nanmax(result.costs))
+        values = np.where(result.failed, worst, values)
+        values = values[np.isfinite(values)]
+
+        # The test shows that a mean exceeds a bound; for "at most", the sign is turned.
+        bound, sign = requirement.bound, 1.0 if requirement.is_least else -1.0
+        distances = sign * (values - bound)
+        largest = self._largest(values) if requirement.figure == "mean" else float(np.ptp(values))
         tested = self._test_mean(
             requirement.figure,
             requirement.text.partition(" ")[2],
-            sign * (numbers - bound),
-            sign * (numbers - bound),
+            ReturnDifferences(distances, distances),
             0.0,
-            max(largest, abs(float(numbers.mean()) - bound)),
+            max(largest, abs(float(values.mean()) - bound)),
         )
         turned = tested.interval.scaled(sign)
         return tested._replace(
             interval=Interval(turned.mean + bound, turned.low + bound, turned.high + bound, turned.level)
         )
 
-    def _met(self, requirement: Requirement, look: int) -> int:
-        """Return the number of episodes in which a situation occurs; failed episodes count as if it did."""
+    def _test_share(self, requirement: Requirement, name: str, yes: int, episodes: int) -> _Tested:
+        """Return the exact test of whether `yes` of all episodes is within the bound of a requirement."""
+        bound, is_least = requirement.bound, requirement.is_least
+        exceeds_p, falls_short_p = share_p(yes, episodes, bound), share_p(episodes - yes, episodes, 1.0 - bound)
+        shown_p, violated_p = (exceeds_p, falls_short_p) if is_least else (falls_short_p, exceeds_p)
+        # One more success and one more failure: otherwise the standard error of 0 % and 100 % would be zero.
+        smoothed_share = (yes + 1) / (episodes + 2)
+        error = math.sqrt(smoothed_share * (1 - smoothed_share) / episodes)
+        needed = self._needed(episodes, error, smoothed_share - bound, 1.0)
+        claim = f"{'at least' if is_least else 'at most'} {percent(bound)} of the episodes"
+        return _Tested(name, claim, interval_of_share(yes, episodes, self._level), shown_p, violated_p, needed)
+
+    def _count_episodes_with(self, requirement: Requirement, look: int) -> int:
+        """Return in how many of the first `look` episodes a situation occurs; failed ones count as if it did."""
         rule = Rule("+", 0, requirement.conditions)
         count = 0
-        for rows, part in self.records[0].parts(0, look):
+        for places, part in self.records[0].parts(0, look):
             holds = rule.matches(part.observations)
-            for place in range(min(rows.stop, look) - rows.start):
-                inside = holds[part.starts[place] : part.starts[place + 1]]
-                count += bool(inside.any() or part.failed[place])
+            for place in range(min(places.stop, look) - places.start):
+                holds_in_episode = holds[part.starts[place] : part.starts[place + 1]]
+                count += bool(holds_in_episode.any() or part.failed[place])
         return count
 
     def _situations(self, seeds: int) -> tuple[Situation, ...]:
@@ -406,7 +468,7 @@ def verify(
     progress: Progress | None = None,
     **options: Any,
 ) -> Verification:
-    """Verify a new policy against the policy of a study, its known weaknesses, and requirements.
+    """Play a new policy and return whether it passes: not worse than a study's policy, and all checks met.
 
     Parameters
     ----------
@@ -415,7 +477,7 @@ def verify(
     policy
         The new policy, as for `legible.Study`.
     checks
-        File of checks; by default ``weaknesses.toml`` of the study.
+        File of checks (known weaknesses and requirements); by default ``weaknesses.toml`` of the study.
     margin
         Largest allowed loss of the mean return; by default the margin in the file, or 2 % of the scale of the task.
     most_seeds, minutes
@@ -428,15 +490,22 @@ def verify(
         Further arguments of `legible.workbench.open_arena` for the new policy.
     """
     space = study.collect().space
-    found = (
-        Path(checks) if checks is not None else export_checks(study) if study.has("references") else study.folder / FILE
-    )
-    read = read_checks(found, space) if found is not None and (checks is not None or found.exists()) else Checks()
+    # The given file, or the study's own, which is written now if the study is far enough.
+    file: Path | None
+    if checks is not None:
+        file = Path(checks)
+    elif study.has("references"):
+        file = export_checks(study)
+    else:
+        file = study.folder / FILE
+    is_readable = file is not None and (checks is not None or file.exists())
+    all_checks = read_checks(file, space) if file is not None and is_readable else Checks()
+
     shared: dict[str, Any] = {"settings": study.settings, "seed": study.seed, "relations": "none", "progress": progress}
     engine = engine or InProcess()
     old = open_arena(study.environment, study.policy, name="the old policy", space=space, engine=engine, **shared)
     new = open_arena(study.environment, policy, space=space, engine=engine, **{**shared, **options})
-    return _run(new, old, read, margin, most_seeds, alpha, minutes)
+    return _run(new, old, all_checks, margin, most_seeds, alpha, minutes)
 
 
 def verify_policy(
@@ -453,7 +522,7 @@ def verify_policy(
     progress: Progress | None = None,
     **options: Any,
 ) -> Verification:
-    """Verify a policy without a study: that it is not worse than an old one, and that no rule helps it.
+    """Play a policy without a study and return whether it passes: not worse than an old one, and helped by no rule.
 
     Parameters
     ----------
@@ -463,21 +532,24 @@ def verify_policy(
         The old policy; None: no such check.
     rules
         Rules, each of which would gain less than the margin if the policy has no such weakness.
-    margin, most_seeds, alpha, minutes, engine, progress, options
+    margin
+        Largest allowed loss against the old policy, and gain by the rules; by default 2 % of the scale of the task.
+    most_seeds, alpha, minutes, engine, progress, options
         As for `verify`.
     """
     if old is None and not rules:
         raise LegibleError("there is nothing to verify: give an old policy, or rules.")
     engine = engine or InProcess()
-    new = open_arena(environment, policy, engine=engine, progress=progress, **options)
-    before = None
+    arena = open_arena(environment, policy, engine=engine, progress=progress, **options)
+    old_arena = None
     if old is not None:
-        before = open_arena(environment, old, space=new.space, engine=engine, progress=progress, **options)
+        old_arena = open_arena(environment, old, space=arena.space, engine=engine, progress=progress, **options)
     weaknesses = []
     for rule in rules:
-        one = parse_rule(rule, new.space) if isinstance(rule, str) else rule
-        weaknesses.append(WeaknessCheck(one if isinstance(one, RuleSet) else RuleSet((one,)), "absent", margin))
-    return _run(new, before, Checks(weaknesses=tuple(weaknesses)), margin, most_seeds, alpha, minutes)
+        parsed = parse_rule(rule, arena.space) if isinstance(rule, str) else rule
+        rule_set = parsed if isinstance(parsed, RuleSet) else RuleSet((parsed,))
+        weaknesses.append(WeaknessCheck(rule_set, "absent", margin))
+    return _run(arena, old_arena, Checks(weaknesses=tuple(weaknesses)), margin, most_seeds, alpha, minutes)
 
 
 def _run(

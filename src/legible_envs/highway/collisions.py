@@ -45,21 +45,42 @@ def collide(
     ego: int,
     scratch: Scratch,
 ) -> None:
-    """Find the pairs that touch, or will within a frame, in the order of the list: the last shove counts."""
+    """Mark all vehicles that collide in this frame as crashed, and write down the shoves that push them apart.
+
+    Pairs are visited in the order in which highway-env lists vehicles, because the last shove of a vehicle counts.
+
+    Parameters
+    ----------
+    roads
+        The road network with its obstacles.
+    driving
+        Settings: the length of a frame, and whether only ego collides.
+    motion, marks
+        ``[N_MOTION, vehicles]`` and ``[N_MARKS, vehicles]``: a row per quantity (X, SPEED, CRASHED …), a column per
+        vehicle. Changed in place.
+    count
+        Number of vehicles; only the first `count` columns are used.
+    ego
+        Column of the vehicle that the policy drives.
+    scratch
+        Working memory, in which `order` and `rank` hold the order of the vehicles along x.
+    """
     xs, ys, speeds, partners = motion[X], motion[Y], motion[SPEED], scratch.partners
     for i in range(count):
+        # Collect the possible partners of vehicle i: those it can touch within a frame.
         # Only the first one's speed counts for the distance, as in highway-env.
-        way = speeds[i] * driving.dt
-        n = 0
+        travelled = speeds[i] * driving.dt
+        n_partners = 0
         if not driving.only_ego_collides or i == ego:
-            n = _find_partners(xs, ys, count, i, _DIAGONAL + way, scratch)
-        elif i < ego and _distance(xs[ego] - xs[i], ys[ego] - ys[i]) <= _DIAGONAL + way:
-            n = _insert_sorted(partners, n, ego)
+            n_partners = _find_partners(xs, ys, count, i, _DIAGONAL + travelled, scratch)
+        elif i < ego and _distance(xs[ego] - xs[i], ys[ego] - ys[i]) <= _DIAGONAL + travelled:
+            n_partners = _insert_sorted(partners, n_partners, ego)
+        # Obstacle k has the number count + k.
         for k in range(len(roads.obstacles)):
-            apart = _distance(roads.obstacles[k, 0] - xs[i], roads.obstacles[k, 1] - ys[i])
-            if apart <= (_DIAGONAL + _OBSTACLE_DIAGONAL) / 2 + way:
-                n = _insert_sorted(partners, n, count + k)
-        for k in range(n):
+            distance = _distance(roads.obstacles[k, 0] - xs[i], roads.obstacles[k, 1] - ys[i])
+            if distance <= (_DIAGONAL + _OBSTACLE_DIAGONAL) / 2 + travelled:
+                n_partners = _insert_sorted(partners, n_partners, count + k)
+        for k in range(n_partners):
             _collide_pair(roads, driving.dt, motion, marks, count, i, partners[k])
 
 
@@ -104,7 +125,23 @@ def _collide_pair(
     i: int,
     j: int,
 ) -> None:
-    """Let vehicle i and vehicle (or, from `count` on, obstacle) j collide if their rectangles meet."""
+    """Mark vehicle i and its partner j as crashed if they touch, and shove them apart if they would within a frame.
+
+    Parameters
+    ----------
+    roads
+        The road network with its obstacles.
+    dt
+        Seconds of a frame.
+    motion, marks
+        ``[N_MOTION, vehicles]`` and ``[N_MARKS, vehicles]``: a row per quantity, a column per vehicle; changed in
+        place.
+    count
+        Number of vehicles.
+    i, j
+        Columns of the two vehicles; from `count` on, j is an obstacle, which does not move.
+    """
+    # Position, heading, speed and size of the partner.
     x, y, cos, sin, speed = 0.0, 0.0, 1.0, 0.0, 0.0
     length, width = OBSTACLE_LENGTH, OBSTACLE_WIDTH
     if j < count:
@@ -112,6 +149,7 @@ def _collide_pair(
         speed, length, width = motion[SPEED, j], LENGTH, WIDTH
     else:
         x, y = roads.obstacles[j - count, 0], roads.obstacles[j - count, 1]
+
     own_cos, own_sin, own_speed = motion[COS, i], motion[SIN, i], motion[SPEED, i]
     touching, meeting, shove_x, shove_y = rectangles_meet(
         x - motion[X, i],
@@ -121,6 +159,7 @@ def _collide_pair(
         (own_cos, own_sin, LENGTH, WIDTH),
         (cos, sin, length, width),
     )
+    # Two vehicles share the shove; an obstacle stays where it is.
     if meeting:
         share = 0.5 if j < count else 1.0
         marks[SHOVED, i] = 1
@@ -140,25 +179,32 @@ def rectangles_meet(
     dy: float,
     move_x: float,
     move_y: float,
-    one: tuple[float, float, float, float],
-    other: tuple[float, float, float, float],
+    first: tuple[float, float, float, float],
+    second: tuple[float, float, float, float],
 ) -> tuple[bool, bool, float, float]:
-    """Return whether two rectangles touch, whether they will after one has moved, and the smallest push to part them.
+    """Return whether two rectangles touch or will meet, and the smallest push that parts them.
+
+    By the separating-axis theorem: two rectangles are apart if their shadows on the normal of some side are apart.
 
     Parameters
     ----------
     dx, dy
-        From the middle of one to the middle of the other.
+        From the middle of the first rectangle to the middle of the second.
     move_x, move_y
-        How far one moves, seen from the other.
-    one, other
-        cos and sin of the heading, length, width.
+        Movement of the first relative to the second.
+    first, second
+        Of each rectangle: cos and sin of its heading, its length, its width.
+
+    Returns
+    -------
+    Whether they touch now; whether they meet during the movement; x and y of the push for the first rectangle, zero if
+    neither.
     """
     touching = meeting = True
-    least, shove_x, shove_y = np.inf, 0.0, 0.0
-    for side in range(8):
-        cos, sin = (one[0], one[1]) if side < 4 else (other[0], other[1])
-        # Normals of the four sides in the order of highway-env: back, right, front, left.
+    smallest_push, push_x, push_y = np.inf, 0.0, 0.0
+    for side in range(8):  # four sides of each rectangle
+        cos, sin = (first[0], first[1]) if side < 4 else (second[0], second[1])
+        # Outward normal (nx, ny) of the side, in the order of highway-env: back, right, front, left.
         turn = side % 4
         if turn == 0:
             nx, ny = -cos, -sin
@@ -168,32 +214,37 @@ def rectangles_meet(
             nx, ny = cos, sin
         else:
             nx, ny = sin, -cos
-        half = _half_extent(one, nx, ny)
-        half_other = _half_extent(other, nx, ny)
+        # Shadows on the normal: the first reaches from -half to half, the second around `centre`.
+        half = _half_extent(first, nx, ny)
+        half_of_second = _half_extent(second, nx, ny)
         centre = dx * nx + dy * ny
-        if _interval_distance(-half, half, centre - half_other, centre + half_other) > 0:
+        if _interval_distance(-half, half, centre - half_of_second, centre + half_of_second) > 0:
             touching = False
+        # The movement stretches the shadow of the first.
         move = move_x * nx + move_y * ny
         distance = _interval_distance(
-            -half + min(move, 0.0), half + max(move, 0.0), centre - half_other, centre + half_other
+            -half + min(move, 0.0), half + max(move, 0.0), centre - half_of_second, centre + half_of_second
         )
         if distance > 0:
             meeting = False
         if not touching and not meeting:
             return False, False, 0.0, 0.0
-        if abs(distance) < least:
-            least = abs(distance)
+        # Overlapping shadows have a negative distance; the least overlap needs the smallest push.
+        if abs(distance) < smallest_push:
+            smallest_push = abs(distance)
             sign = 1.0 if centre < 0 else -1.0
-            shove_x, shove_y = sign * nx * least, sign * ny * least
-    return touching, meeting, shove_x, shove_y
+            push_x, push_y = sign * nx * smallest_push, sign * ny * smallest_push
+    return touching, meeting, push_x, push_y
 
 
 @inlined
 def _half_extent(rectangle: tuple[float, float, float, float], nx: float, ny: float) -> float:
+    """Return half the extent of a rectangle (cos, sin, length, width) in the direction of a unit vector."""
     cos, sin, length, width = rectangle
     return abs(cos * nx + sin * ny) * (length / 2) + abs(cos * ny - sin * nx) * (width / 2)
 
 
 @inlined
 def _interval_distance(low: float, high: float, other_low: float, other_high: float) -> float:
+    """Return the gap between two intervals, negative if they overlap."""
     return other_low - high if low < other_low else low - other_high

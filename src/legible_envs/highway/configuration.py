@@ -86,7 +86,7 @@ _WHY_ABSENT = {
 
 
 def settings_of(scenario: str, config: Mapping[str, Any] | None = None, *, preset: str = "authors") -> HighwaySettings:
-    """Return the settings of a scenario.
+    """Return the settings of a scenario: a preset with the user's changes, all checked.
 
     Parameters
     ----------
@@ -109,36 +109,41 @@ def settings_of(scenario: str, config: Mapping[str, Any] | None = None, *, prese
         )
     if preset not in PRESETS:
         raise HighwayError(f"preset {preset!r} is not known; use one of {', '.join(PRESETS)}.")
-    known = dict(HIGHWAY_ENV_DEFAULTS[scenario])
+    # The scenario's own defaults, and on top of them what the paper's authors set in all scenarios.
+    defaults = dict(HIGHWAY_ENV_DEFAULTS[scenario])
     if preset == "authors":
-        known |= {key: value for key, value in AUTHORS_CONFIGURATION.items() if key in known}
-    merged = dict(known)
-    for key, value in (config or {}).items():
-        if key in known:
-            merged[key] = value
-        elif key not in _WINDOW_KEYS:
-            _check_only_value(scenario, key, value, known)
+        defaults |= {name: value for name, value in AUTHORS_CONFIGURATION.items() if name in defaults}
+    merged = dict(defaults)
+    for name, value in (config or {}).items():
+        if name in defaults:
+            merged[name] = value
+        elif name not in _WINDOW_KEYS:  # entries about highway-env's window change nothing here
+            _check_only_value(scenario, name, value, defaults)
     return _checked(scenario, merged)
 
 
-def _check_only_value(scenario: str, key: str, value: object, known: Mapping[str, Any]) -> None:
+def _check_only_value(scenario: str, name: str, value: object, known: Mapping[str, Any]) -> None:
+    """Raise unless an entry that is no setting of the scenario has the only value that legible supports.
+
+    `known` are the scenario's settings, for the message.
+    """
     kind = SCENARIOS[scenario]
-    if key in _ONLY_VALUE:
-        if value != _ONLY_VALUE[key]:
+    if name in _ONLY_VALUE:
+        if value != _ONLY_VALUE[name]:
             raise HighwayError(
-                f"{key} = {value!r} is not supported by legible's {scenario}; only {_ONLY_VALUE[key]!r} is. "
+                f"{name} = {value!r} is not supported by legible's {scenario}; only {_ONLY_VALUE[name]!r} is. "
                 "highway-env itself can do more."
             )
-    elif (kind, key) in _WITHOUT_EFFECT:
-        if value != _WITHOUT_EFFECT[kind, key]:
-            raise HighwayError(f"{key} has no effect in {scenario}, in highway-env neither; leave it out.")
+    elif (kind, name) in _WITHOUT_EFFECT:
+        if value != _WITHOUT_EFFECT[kind, name]:
+            raise HighwayError(f"{name} has no effect in {scenario}, in highway-env neither; leave it out.")
     else:
-        why = _WHY_ABSENT.get((kind, key))
-        if why is not None:
-            raise HighwayError(f"{scenario} has no {key}: {why}.")
+        why_absent = _WHY_ABSENT.get((kind, name))
+        if why_absent is not None:
+            raise HighwayError(f"{scenario} has no {name}: {why_absent}.")
         names = [*known, *_ONLY_VALUE]
         raise HighwayError(
-            f"{scenario} has no setting {key!r}.{did_you_mean(key, names)} It has: {', '.join(sorted(known))}."
+            f"{scenario} has no setting {name!r}.{did_you_mean(name, names)} It has: {', '.join(sorted(known))}."
         )
 
 
@@ -236,13 +241,18 @@ def _entry(value: object, name: str) -> dict[str, Any]:
 
 
 def _observation_of(entry: dict[str, Any]) -> KinematicsObservation:
+    """Return the settings of the observation from its entry in a configuration, with every value checked.
+
+    `entry` is the ``observation`` mapping of highway-env, such as ``{"type": "Kinematics", "vehicles_count": 10}``; its
+    values are replaced by checked ones.
+    """
     _check_type("observation", entry, "Kinematics")
     entry.pop("flatten", None)  # highway-env accepts and ignores it
     known = KinematicsObservation.__dataclass_fields__
-    for key in entry:
-        if key not in known:
+    for name in entry:
+        if name not in known:
             raise HighwayError(
-                f"observation has no setting {key!r}.{did_you_mean(key, known)} It has: {', '.join(known)}."
+                f"observation has no setting {name!r}.{did_you_mean(name, known)} It has: {', '.join(known)}."
             )
     for name in ("absolute", "normalize", "clip", "see_behind", "observe_intentions", "include_obstacles"):
         if name in entry:
@@ -253,7 +263,7 @@ def _observation_of(entry: dict[str, Any]) -> KinematicsObservation:
     if entry.get("order", "sorted") not in ("sorted", "unsorted"):
         raise HighwayError(f"observation's order is 'sorted' or 'unsorted', got {entry['order']!r}.")
     entry["features"] = _columns_of(entry.get("features") or FIVE_FEATURES)
-    ranges = entry.get("features_range")
+    ranges = entry.get("features_range")  # the values that normalisation maps to -1 and 1
     if ranges is not None:
         entry["features_range"] = _ranges_of(ranges) or None
     return KinematicsObservation(**entry)

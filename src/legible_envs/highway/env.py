@@ -159,12 +159,18 @@ class HighwayVectorEnv(_HighwayDrawing, ArrayVectorEnv[HighwayState]):
     def step(
         self, actions: Any
     ) -> tuple[NDArray[np.float32], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
-        """Drive for one step of the policy in every episode."""
+        """Drive for one step of the policy in every episode, and return what Gymnasium's vector environments return.
+
+        `actions` holds one action per episode. An episode that is over begins anew instead of stepping, or stays as it
+        is, depending on the autoreset mode.
+        """
         episodes = self.episodes
         checked = self.check_actions(np.asarray(actions), self.num_envs, self.feature_space)
-        instead = kernel.RESTART if self.autoreset_mode is AutoresetMode.NEXT_STEP else kernel.LEAVE
-        episodes.step(checked, np.where(episodes.over, instead, kernel.PLAY).astype(np.uint8))
+        instead_of_playing = kernel.RESTART if self.autoreset_mode is AutoresetMode.NEXT_STEP else kernel.LEAVE
+        orders = np.where(episodes.over, instead_of_playing, kernel.PLAY).astype(np.uint8)
+        episodes.step(checked, orders)
         rewards, terminated, truncated = episodes.rewards.copy(), episodes.terminated, episodes.truncated
+        # Infos hold arrays; by Gymnasium's convention "_name" says in which episodes "name" is known.
         infos: dict[str, Any] = {}
         over = terminated | truncated
         if over.any():

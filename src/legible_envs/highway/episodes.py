@@ -78,12 +78,13 @@ class Episodes:
     """
 
     def __init__(self, n: int, settings: HighwaySettings, threads: int = 1) -> None:
-        most = int(getattr(numba.config, "NUMBA_NUM_THREADS", 1))
-        if not 1 <= threads <= most:
-            raise HighwayError(f"threads must be 1…{most} on this machine, got {threads}.")
+        max_threads = int(getattr(numba.config, "NUMBA_NUM_THREADS", 1))
+        if not 1 <= threads <= max_threads:
+            raise HighwayError(f"threads must be 1…{max_threads} on this machine, got {threads}.")
         self.settings = settings
         self.threads = min(threads, n)
         self.road_map = settings.roads()
+        # Everything that the compiled kernels need and that never changes.
         self.rules = kernel.Rules(
             self.road_map.tables,
             settings.driving(),
@@ -93,6 +94,7 @@ class Episodes:
             1 / settings.policy_frequency,
         )
         self.feature_space = self._features()
+        # Everything that changes: the vehicles of n episodes. Without a seed, every episode gets a random one.
         self.world = new_world(n, settings.capacity)
         self.world.keys[:] = np.random.SeedSequence().generate_state(n, np.uint64)
         # No vehicle drives before the first reset.
@@ -113,24 +115,24 @@ class Episodes:
 
     def start(self, mask: NDArray[np.bool_], seeds: Sequence[int | None]) -> None:
         """Begin new episodes where `mask` is set; without a seed the episode's own stream moves on."""
-        what = np.where(mask, kernel.RESTART, kernel.LEAVE).astype(np.uint8)
+        orders = np.where(mask, kernel.RESTART, kernel.LEAVE).astype(np.uint8)
         for i in np.flatnonzero(mask).tolist():
             seed = seeds[i]
             if seed is not None:
                 self.world.keys[i] = key_of_seed(np.uint64(check_seed(seed) % 2**64))
-                what[i] = kernel.START
-        self.step(np.zeros(len(what), np.int64), what)
+                orders[i] = kernel.START
+        self.step(np.zeros(len(orders), np.int64), orders)
 
-    def step(self, actions: NDArray[np.int64], what: NDArray[np.uint8]) -> None:
-        """Step every episode; `what` says for each whether to PLAY, RESTART, START or LEAVE it (see `kernel`)."""
+    def step(self, actions: NDArray[np.int64], orders: NDArray[np.uint8]) -> None:
+        """Step every episode; `orders` says for each whether to PLAY, RESTART, START or LEAVE it (see `kernel`)."""
         if self.threads == 1:
-            kernel.step_batch(self.rules, self.world, actions, what, self.observations, self.rewards)
+            kernel.step_batch(self.rules, self.world, actions, orders, self.observations, self.rewards)
             return
         before = numba.get_num_threads()
         numba.set_num_threads(self.threads)
         # A few chunks a thread even out that some episodes take longer than others.
         chunk = max(1, len(actions) // (4 * self.threads))
-        kernel.step_batch_in_parallel(*self.rules, self.world, actions, what, self.observations, self.rewards, chunk)
+        kernel.step_batch_in_parallel(*self.rules, self.world, actions, orders, self.observations, self.rewards, chunk)
         numba.set_num_threads(before)
 
     @property

@@ -76,31 +76,38 @@ class FaramaEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
         preset: str = "authors",
         render_mode: str | None = None,
     ) -> None:
+        # Find the class of highway-env's environment.
         if scenario not in SCENARIOS:
             hint = did_you_mean(scenario, SCENARIOS) or f" The scenarios are {', '.join(SCENARIOS)}."
             raise HighwayError(f"highway-env has no scenario {scenario!r} that is known here.{hint}")
         optional_package("highway_env", "highway", "Farama's driving scenarios")
-        module, _, name = SCENARIOS[scenario].partition(":")
-        environment = getattr(importlib.import_module(module), name)
+        module, _, class_name = SCENARIOS[scenario].partition(":")
+        environment_class = getattr(importlib.import_module(module), class_name)
+
+        # highway-env ignores settings that it does not know, so a misspelt one would have no effect.
         if preset not in PRESETS:
             raise HighwayError(f"preset {preset!r} is not known; use one of {', '.join(PRESETS)}.")
-        known = {**environment.default_config(), **AUTHORS_CONFIGURATION}
-        for key in config or {}:
-            if key not in known:
-                raise HighwayError(f"{scenario}: there is no setting {key!r}.{did_you_mean(key, known)}")
+        known = {**environment_class.default_config(), **AUTHORS_CONFIGURATION}
+        for name in config or {}:
+            if name not in known:
+                raise HighwayError(f"{scenario}: there is no setting {name!r}.{did_you_mean(name, known)}")
+
+        # Its drivers have constants that other environments of this process may have changed.
         self.scenario = scenario
         self.render_mode = render_mode
         self._drivers = _DRIVERS_AT_INTERSECTION if scenario == "intersection" else _DRIVERS
         self._set_drivers()
-        given = copy.deepcopy({**PRESETS[preset], **(config or {})})
-        self.inner: Any = environment(config=given, render_mode=render_mode)
-        names = farama_features(self.inner)
-        if names is None:
+        merged = copy.deepcopy({**PRESETS[preset], **(config or {})})
+        self.inner: Any = environment_class(config=merged, render_mode=render_mode)
+
+        # Names for the features, and a flat observation.
+        feature_space = farama_features(self.inner)
+        if feature_space is None:
             raise HighwayError(
                 f"{scenario}: the observation must be of the type Kinematics and the action of the type "
                 "DiscreteMetaAction; for others, make the environment with highway-env itself."
             )
-        self.feature_space: FeatureSpace = names
+        self.feature_space: FeatureSpace = feature_space
         box = self.inner.observation_space
         self.observation_space = spaces.Box(box.low.reshape(-1), box.high.reshape(-1), dtype=np.float32)
         self.action_space = spaces.Discrete(int(self.inner.action_space.n))
@@ -147,27 +154,30 @@ class FaramaEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
 
 
 def farama_features(env: gymnasium.Env[Any, Any]) -> FeatureSpace | None:
-    """Return names and words for an environment of highway-env's, or None where it has no table of vehicles to name.
+    """Return names of features and actions for one of highway-env's environments, or None where there are none.
 
-    Only discrete actions and Kinematics observations have names.
+    Only discrete actions and Kinematics observations (a table of vehicles) have names.
 
     >>> env = gymnasium.make("highway_env:highway-fast-v0")  # doctest: +SKIP
     >>> farama_features(env).names[:6]  # doctest: +SKIP
     ('ego.presence', 'ego.x', 'ego.y', 'ego.vx', 'ego.vy', 'vehicle1.presence')
     """
     inner: Any = env.unwrapped
-    seen: Any = getattr(inner, "observation_type", None)
-    moves: Any = getattr(inner, "action_type", None)
-    if type(seen).__name__ != "KinematicObservation" or type(moves).__name__ != "DiscreteMetaAction":
+    observation: Any = getattr(inner, "observation_type", None)
+    action: Any = getattr(inner, "action_type", None)
+    if type(observation).__name__ != "KinematicObservation" or type(action).__name__ != "DiscreteMetaAction":
         return None
-    # A slip road's bow counts as straight; a circle's direction is no vector.
+    # Words are "ahead" and "right" on roads along x, "east" and "south" on others. A slip road's bow counts as
+    # straight; a circle's direction is no vector.
     directions = [np.atleast_1d(getattr(lane, "direction", 0.0)) for lane in inner.road.network.lanes_list()]
+    is_straight = all(direction.size == 2 and abs(direction[1]) < 1e-9 for direction in directions)
+    actions = tuple(Action(name, WORDS_OF_ACTIONS[name]) for _, name in sorted(action.actions.items()))
     return highway_features(
-        seen.vehicles_count,
-        seen.features,
-        tuple(Action(name, WORDS_OF_ACTIONS[name]) for _, name in sorted(moves.actions.items())),
-        absolute=seen.absolute,
-        straight=all(direction.size == 2 and abs(direction[1]) < 1e-9 for direction in directions),
+        observation.vehicles_count,
+        observation.features,
+        actions,
+        absolute=observation.absolute,
+        straight=is_straight,
         # Ranges are known once something was observed, which making the environment has done.
-        ranges=(seen.features_range or {}) if seen.normalize else {},
+        ranges=(observation.features_range or {}) if observation.normalize else {},
     )

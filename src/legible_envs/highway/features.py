@@ -93,12 +93,12 @@ def highway_features(
     straight: bool = True,
     ranges: Mapping[str, Sequence[float]] | None = None,
 ) -> FeatureSpace:
-    """Return the feature space of a Kinematics observation.
+    """Return the names, words and cuts of the features of a Kinematics observation: a table with a row per vehicle.
 
     Parameters
     ----------
     rows
-        Vehicles in the observation, ego among them.
+        Vehicles in the observation, ego (the one that the policy drives) among them.
     columns
         Columns of each row.
     actions
@@ -108,8 +108,8 @@ def highway_features(
     straight
         Whether the road runs along x, so that words can speak of ahead and right instead of east and south.
     ranges
-        For normalised columns, what -1 and 1 stand for (highway-env's ``features_range``). They get the paper's ten
-        intervals; the intervals of columns that are not normalised are up to the data.
+        For normalised columns, the values that become -1 and 1 (highway-env's ``features_range``). They get the paper's
+        ten intervals; the intervals of columns that are not normalised are up to the data.
 
     Examples
     --------
@@ -121,8 +121,11 @@ def highway_features(
     if unknown:
         known = ", ".join(("presence", *_ABSOLUTE))
         raise FeatureError(f"an observation column {unknown[0]!r} is not known; the columns are {known}.")
-    key = tuple((column, tuple(float(end) for end in ends)) for column, ends in sorted((ranges or {}).items()))
-    return _highway_features(rows, tuple(columns), tuple(actions), absolute, straight, key)
+    # Tuples instead of lists and dictionaries, because the result is cached by its arguments.
+    ranges_by_column = tuple(
+        (column, tuple(float(end) for end in ends)) for column, ends in sorted((ranges or {}).items())
+    )
+    return _highway_features(rows, tuple(columns), tuple(actions), absolute, straight, ranges_by_column)
 
 
 @lru_cache
@@ -132,38 +135,45 @@ def _highway_features(
     actions: tuple[Action, ...],
     absolute: bool,
     straight: bool,
-    ranges: tuple[tuple[str, tuple[float, ...]], ...],
+    ranges_by_column: tuple[tuple[str, tuple[float, ...]], ...],
 ) -> FeatureSpace:
-    ends = dict(ranges)
+    """Return the features as `highway_features` does; `ranges_by_column` holds pairs of a column and its range."""
+    ranges = dict(ranges_by_column)
     features = []
-    for n, row in enumerate(row_names(rows)):
-        who = "ego" if n == 0 else f"vehicle {n}"
+    for row, row_name in enumerate(row_names(rows)):
+        who = "ego" if row == 0 else f"vehicle {row}"
         for column in columns:
+            # Presence says whether the row holds a vehicle at all.
             if column == "presence":
                 yes, no = f"{who} is there", f"there is no {who}"
-                features.append(Feature(f"{row}.presence", "categorical", words=yes, values={1: yes, 0: no}, group=who))
+                values = {1: yes, 0: no}
+                features.append(Feature(f"{row_name}.presence", "categorical", words=yes, values=values, group=who))
                 continue
-            relative = n > 0 and not absolute and column in _RELATIVE
-            words = (_RELATIVE if relative else _ABSOLUTE)[column][0 if straight else 1]
-            normalised = column in ends or column in _ALWAYS_NORMALISED
-            unit, scale, remark = _scale(column, ends.get(column))
+            # Every other column is a number, of other vehicles often relative to ego.
+            is_relative = row > 0 and not absolute and column in _RELATIVE
+            words = (_RELATIVE if is_relative else _ABSOLUTE)[column][0 if straight else 1]
+            is_normalised = column in ranges or column in _ALWAYS_NORMALISED
+            unit, scale, remark = _scale(column, ranges.get(column))
             features.append(
                 Feature(
-                    f"{row}.{column}",
+                    f"{row_name}.{column}",
                     words=f"{words.format(who=who)}{remark}",
                     group=who,
-                    cuts=PAPER_CUTS if normalised else None,
-                    needs=f"{row}.presence" if n > 0 and "presence" in columns else "",
+                    cuts=PAPER_CUTS if is_normalised else None,
+                    needs=f"{row_name}.presence" if row > 0 and "presence" in columns else "",
                     unit=unit,
                     scale=scale,
-                    sides=_SIDES.get((column, straight), ()) if relative and unit else (),
+                    sides=_SIDES.get((column, straight), ()) if is_relative and unit else (),
                 )
             )
     return FeatureSpace(tuple(features), actions)
 
 
 def _scale(column: str, ends: tuple[float, ...] | None) -> tuple[str, float | None, str]:
-    """Return the unit of a number, the size of 1 in that unit, and a remark where 0 is not the middle."""
+    """Return the unit of a column, the size of 1 in that unit, and a remark where 0 is not the middle.
+
+    `ends` are the values that become -1 and 1; None: the column is not normalised.
+    """
     unit = _UNITS.get(column, "")
     if not unit or ends is None:
         return unit, None, ""

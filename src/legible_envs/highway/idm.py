@@ -34,11 +34,12 @@ from legible_envs.highway.state import (
 )
 from legible_envs.highway.steering import follow_road, not_zero, steer
 
+# As in highway-env, in metres and seconds.
 _MAX_ACCELERATION = 6.0
-_TIME_WANTED = 1.5
-_LANE_CHANGE_DELAY = 1.0
-_MAX_BRAKING_IMPOSED = 2.0
-_MIN_GAIN = 0.2
+_TIME_WANTED = 1.5  # distance in time to the vehicle in front
+_LANE_CHANGE_DELAY = 1.0  # between two considerations of a lane change
+_MAX_BRAKING_IMPOSED = 2.0  # on the vehicle behind, by a lane change
+_MIN_GAIN = 0.2  # of acceleration, for a lane change
 
 
 @inlined
@@ -51,14 +52,33 @@ def decide(
     i: int,
     scratch: Scratch,
 ) -> None:
-    """Let another driver than ego choose lane, steering and acceleration."""
+    """Set target lane, steering and acceleration of vehicle i, which is driven by the simulation and not by the policy.
+
+    Lanes are chosen by MOBIL, speeds by IDM (intelligent driver model).
+
+    Parameters
+    ----------
+    roads, driving
+        The road network; settings, such as the comfortable acceleration.
+    motion, marks
+        ``[N_MOTION, vehicles]`` and ``[N_MARKS, vehicles]``: a row per quantity, a column per vehicle. Rows
+        TARGET_LANE, SLIP and ACCELERATION are changed in place.
+    count
+        Number of vehicles; only the first `count` columns are used.
+    i
+        Column of the vehicle.
+    scratch
+        Working memory, with the order of the vehicles along x.
+    """
     follow_road(roads, motion, marks, i)
     _choose_lane(roads, driving, motion, marks, count, i, scratch)
     lane, target = marks[LANE, i], marks[TARGET_LANE, i]
     motion[SLIP, i] = steer(roads, motion, i, target)
+    # IDM: the acceleration on an empty road, less the braking for the vehicle in front.
     free = free_acceleration(roads, driving, motion, marks, i, motion[EXPONENT, i])
     front, _ = neighbours(roads, motion, count, i, lane, scratch)
     acceleration = free - interaction(roads, driving, motion, marks, count, i, front)
+    # During a lane change, heed the vehicles in front on both lanes.
     if lane != target:
         front, _ = neighbours(roads, motion, count, i, target, scratch)
         acceleration = min(acceleration, free - interaction(roads, driving, motion, marks, count, i, front))
@@ -74,7 +94,7 @@ def free_acceleration(
     i: int,
     exponent: float,
 ) -> float:
-    """IDM's acceleration of vehicle i on an empty road."""
+    """Return IDM's acceleration of vehicle i on an empty road; `exponent` is IDM's δ."""
     limit = roads.lanes[marks[LANE, i], SPEED_LIMIT]
     target = min(max(motion[TARGET_SPEED, i], 0.0), limit)
     share = max(motion[SPEED, i], 0.0) / abs(not_zero(target))
@@ -106,7 +126,21 @@ def interaction(
     i: int,
     front: int,
 ) -> float:
-    """Return how hard IDM brakes vehicle i for `front`: none (-1), a vehicle, or (from `count` on) an obstacle."""
+    """Return how hard IDM (intelligent driver model) brakes vehicle i for what is in front of it, in m/s².
+
+    Parameters
+    ----------
+    roads, driving
+        The road network; settings, such as the comfortable acceleration.
+    motion, marks
+        ``[N_MOTION, vehicles]`` and ``[N_MARKS, vehicles]``: a row per quantity, a column per vehicle.
+    count
+        Number of vehicles.
+    i
+        Column of the vehicle.
+    front
+        What is in front: NO_VEHICLE, the column of a vehicle, or, from `count` on, an obstacle, which stands still.
+    """
     if front == NO_VEHICLE:
         return 0.0
     x, y, vx, vy = 0.0, 0.0, 0.0, 0.0
@@ -130,7 +164,23 @@ def _choose_lane(
     i: int,
     scratch: Scratch,
 ) -> None:
-    """Give up a change of lanes that another vehicle is making too; once a second, think about a new one."""
+    """Set the target lane of vehicle i: give up a contested lane change, and once a second consider a new one.
+
+    Parameters
+    ----------
+    roads, driving
+        The road network; settings of the drivers.
+    motion, marks
+        ``[N_MOTION, vehicles]`` and ``[N_MARKS, vehicles]``: a row per quantity, a column per vehicle. TARGET_LANE and
+        TIMER of vehicle i are changed in place.
+    count
+        Number of vehicles.
+    i
+        Column of the vehicle.
+    scratch
+        Working memory, with the order of the vehicles along x.
+    """
+    # In the middle of a change: go back if another vehicle changes to the same lane.
     lane, target = marks[LANE, i], marks[TARGET_LANE, i]
     if lane != target:
         if roads.marks[lane, ROAD] == roads.marks[target, ROAD] and _is_contested(
@@ -138,16 +188,17 @@ def _choose_lane(
         ):
             marks[TARGET_LANE, i] = lane
         return
+    # A new change is considered once a second, and not in a standing vehicle.
     if not motion[TIMER, i] > _LANE_CHANGE_DELAY:
         return
     motion[TIMER, i] = 0.0
     if abs(motion[SPEED, i]) < 1.0:
         return
-    number, road = roads.marks[lane, NUMBER], roads.marks[lane, ROAD]
+    lane_on_road, road = roads.marks[lane, NUMBER], roads.marks[lane, ROAD]
     # Left first, then right: where both are better, right it is.
     for side in (-1, 1):
         if (
-            0 <= number + side < roads.roads[road, LANES]
+            0 <= lane_on_road + side < roads.roads[road, LANES]
             and is_reachable(roads, lane + side, motion[X, i], motion[Y, i])
             and should_change(roads, driving, motion, marks, count, i, lane + side, scratch)
         ):
@@ -182,7 +233,24 @@ def should_change(
     lane: int,
     scratch: Scratch,
 ) -> bool:
-    """MOBIL: whether changing to a lane is safe for the one behind there and better for vehicle i (politeness is 0)."""
+    """Return whether vehicle i should change to a lane, by MOBIL: it must be safe for others and better for itself.
+
+    Others count only as far as safety goes (MOBIL's politeness is 0).
+
+    Parameters
+    ----------
+    roads, driving
+        The road network; settings of the drivers.
+    motion, marks
+        ``[N_MOTION, vehicles]`` and ``[N_MARKS, vehicles]``: a row per quantity, a column per vehicle.
+    count
+        Number of vehicles; a neighbour with a number from `count` on is an obstacle.
+    i, lane
+        Column of the vehicle, and number of the lane.
+    scratch
+        Working memory, with the order of the vehicles along x.
+    """
+    # Safe: the vehicle behind on that lane must not have to brake hard.
     exponent = motion[EXPONENT, i]
     preceding, following = neighbours(roads, motion, count, i, lane, scratch)
     if following != NO_VEHICLE and following < count:
@@ -191,12 +259,15 @@ def should_change(
         )
         if braking < -_MAX_BRAKING_IMPOSED:
             return False
+    # Own acceleration after the change.
     free = free_acceleration(roads, driving, motion, marks, i, exponent)
-    then = free - interaction(roads, driving, motion, marks, count, i, preceding)
+    acceleration_there = free - interaction(roads, driving, motion, marks, count, i, preceding)
+    # A vehicle whose route needs a certain lane changes towards it, and never away from it.
     if marks[ROUTE_LENGTH, i] > 0 and marks[ROUTE_LANE, i] != ANY_LANE:
-        here = roads.marks[marks[TARGET_LANE, i], NUMBER]
-        wrong_way = np.sign(roads.marks[lane, NUMBER] - here) != np.sign(marks[ROUTE_LANE, i] - here)
-        return not wrong_way and not then < -_MAX_BRAKING_IMPOSED
+        lane_on_road = roads.marks[marks[TARGET_LANE, i], NUMBER]
+        wrong_way = np.sign(roads.marks[lane, NUMBER] - lane_on_road) != np.sign(marks[ROUTE_LANE, i] - lane_on_road)
+        return not wrong_way and not acceleration_there < -_MAX_BRAKING_IMPOSED
+    # Better: the gain in acceleration over staying must be worth it.
     old_preceding, _ = neighbours(roads, motion, count, i, marks[LANE, i], scratch)
-    now = free - interaction(roads, driving, motion, marks, count, i, old_preceding)
-    return not then - now < _MIN_GAIN
+    acceleration_here = free - interaction(roads, driving, motion, marks, count, i, old_preceding)
+    return not acceleration_there - acceleration_here < _MIN_GAIN

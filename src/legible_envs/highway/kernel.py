@@ -22,7 +22,7 @@ from legible_envs.highway.scratch import Scratch, new_scratch
 from legible_envs.highway.spawn import Spawning, renew_traffic, start_episode
 from legible_envs.highway.state import RUNNING, STATUS, STEPS, Driving, World
 
-# What a step does with an episode: play on, begin the next one, begin the one of its key, or nothing.
+# Orders for an episode: take a step, begin the next one, begin the one of its key, or do nothing.
 PLAY, RESTART, START, LEAVE = 0, 1, 2, 3
 
 
@@ -43,17 +43,37 @@ def step_row(
     world: World,
     e: int,
     action: int,
-    what: int,
+    order: int,
     observation: NDArray[np.float32],
     scratch: Scratch,
 ) -> float:
-    """Do with episode e what `what` says, and return the reward; how the episode stands then is in its STATUS."""
-    if what == LEAVE:
+    """Step or start one episode in place, and return the reward of the step.
+
+    Parameters
+    ----------
+    rules
+        Everything about the environment that never changes.
+    world
+        The batch of episodes, of which episode `e` is changed; its STATUS then says whether it is over.
+    e
+        Number of the episode in the batch.
+    action
+        Number of the policy's action.
+    order
+        PLAY: take a step. RESTART: begin the next episode. START: begin the episode of the present random stream
+        (``world.keys[e]``). LEAVE: do nothing.
+    observation
+        ``[features]``: what the policy sees afterwards, written in place.
+    scratch
+        Working memory.
+    """
+    if order == LEAVE:
         return 0.0
     roads, driving = rules.roads, rules.driving
     motion, marks, episode = world.motion[e], world.marks[e], world.episode[e]
-    if what != PLAY:
-        if what == RESTART:
+    # A start earns no reward.
+    if order != PLAY:
+        if order == RESTART:
             world.keys[e] = next_key(world.keys[e])
         start_episode(roads, driving, rules.spawning, motion, marks, episode, world.keys[e], scratch)
         world.clock[e] = 0.0
@@ -66,6 +86,7 @@ def step_row(
     observe(roads, rules.viewing, motion, marks, episode, observation, scratch)
     reward, status = judge(roads, rules.rewarding, motion, marks, episode, world.clock[e], action)
     episode[STATUS] = status
+    # New traffic comes after the observation, as in highway-env, so it is first seen in the next step.
     if status == RUNNING:
         renew_traffic(roads, rules.spawning, motion, marks, episode, world.keys[e])
     return reward
@@ -85,14 +106,18 @@ def step_batch(
     rules: Rules,
     world: World,
     actions: NDArray[np.int64],
-    what: NDArray[np.uint8],
+    orders: NDArray[np.uint8],
     observations: NDArray[np.float32],
     rewards: NDArray[np.float64],
 ) -> None:
-    """Step every episode: `what` says PLAY, RESTART, START or LEAVE."""
+    """Step or start every episode of a batch in place, see `step_row`.
+
+    `actions` and `orders` (PLAY, RESTART, START or LEAVE) are ``[n]``; `observations` ``[n, features]`` and `rewards`
+    ``[n]`` are written.
+    """
     scratch = new_scratch(world.motion.shape[2])
     for e in range(len(actions)):
-        rewards[e] = step_row(rules, world, e, actions[e], what[e], observations[e], scratch)
+        rewards[e] = step_row(rules, world, e, actions[e], orders[e], observations[e], scratch)
 
 
 @njit(cache=True, nogil=True, parallel=True)
@@ -105,18 +130,20 @@ def step_batch_in_parallel(
     step_seconds: float,
     world: World,
     actions: NDArray[np.int64],
-    what: NDArray[np.uint8],
+    orders: NDArray[np.uint8],
     observations: NDArray[np.float32],
     rewards: NDArray[np.float64],
     chunk: int,
 ) -> None:
-    """As `step_batch`, on several threads; episodes are independent, so both give the same bits.
+    """Step or start every episode of a batch in place on several threads, with the same bits as `step_batch`.
 
-    Numba's parallel loops take named tuples of arrays but no nested ones, so the rules come in parts.
+    The first six parameters are the fields of `Rules`, because numba's parallel loops take named tuples of arrays but
+    no nested ones. The other arrays are those of `step_batch`, and each thread takes `chunk` episodes at a time.
     """
     n = len(actions)
-    for c in prange((n + chunk - 1) // chunk):
+    n_chunks = (n + chunk - 1) // chunk
+    for c in prange(n_chunks):
         rules = Rules(roads, driving, spawning, viewing, rewarding, step_seconds)
-        scratch = new_scratch(world.motion.shape[2])
+        scratch = new_scratch(world.motion.shape[2])  # each chunk has its own working memory
         for e in range(c * chunk, min(n, (c + 1) * chunk)):
-            rewards[e] = step_row(rules, world, e, actions[e], what[e], observations[e], scratch)
+            rewards[e] = step_row(rules, world, e, actions[e], orders[e], observations[e], scratch)

@@ -49,16 +49,34 @@ def neighbours(
 def _neighbours_in_order(
     roads: Roads, motion: NDArray[np.float64], count: int, i: int, lane: int, scratch: Scratch
 ) -> tuple[int, int]:
-    """As `neighbours`, on parallel lanes along x: walk from the vehicle forwards and backwards."""
+    """Return the vehicles in front of and behind vehicle i, for parallel lanes along x; NO_VEHICLE (-1) for none.
+
+    Vehicles are sorted along x, so it is enough to walk forwards and backwards from vehicle i.
+
+    Parameters
+    ----------
+    roads
+        The road network.
+    motion
+        ``[N_MOTION, vehicles]``: a row per quantity, a column per vehicle.
+    count
+        Number of vehicles.
+    i, lane
+        Column of the vehicle, and number of the lane on which neighbours are looked for.
+    scratch
+        Working memory: `order` lists vehicles by x, `rank` is the place of each vehicle in `order`.
+    """
     order, lanes = scratch.order, roads.lanes
+    # A vehicle is on the lane if it is within `reach` of its middle and between `start` and `end`.
     middle, reach = lanes[lane, START_Y], lanes[lane, LANE_WIDTH] / 2 + _NEIGHBOUR_MARGIN
     start, end = lanes[lane, START_X] - LENGTH, lanes[lane, START_X] + lanes[lane, LANE_LENGTH] + LENGTH
+    # The first place in the order with the same x as vehicle i: equally far counts as in front.
     x = motion[X, i]
-    level = scratch.rank[i]
-    while level > 0 and motion[X, order[level - 1]] == x:
-        level -= 1
+    rank = scratch.rank[i]
+    while rank > 0 and motion[X, order[rank - 1]] == x:
+        rank -= 1
     front, nearest = NO_VEHICLE, np.inf
-    for k in range(level, count):
+    for k in range(rank, count):
         j = order[k]
         if motion[X, j] > nearest:
             break
@@ -66,7 +84,7 @@ def _neighbours_in_order(
         if j != i and abs(motion[Y, j] - middle) <= reach and start <= motion[X, j] < end and j > front:
             front, nearest = j, motion[X, j]
     rear, nearest = NO_VEHICLE, -np.inf
-    for k in range(level - 1, -1, -1):
+    for k in range(rank - 1, -1, -1):
         j = order[k]
         if motion[X, j] < nearest:
             break
@@ -78,7 +96,12 @@ def _neighbours_in_order(
 
 @compiled
 def _neighbours_among_all(roads: Roads, motion: NDArray[np.float64], count: int, i: int, lane: int) -> tuple[int, int]:
-    s = longitudinal_of(roads, lane, motion[X, i], motion[Y, i])
+    """Return the vehicles or obstacles in front of and behind vehicle i on a lane of any shape; NO_VEHICLE for none.
+
+    `motion` ``[N_MOTION, vehicles]`` has a row per quantity and a column per vehicle, of which `count` are used.
+    Obstacle k has the number count + k.
+    """
+    own_s = longitudinal_of(roads, lane, motion[X, i], motion[Y, i])  # distance along the lane
     front, rear, s_front, s_rear = NO_VEHICLE, NO_VEHICLE, np.inf, -np.inf
     for j in range(count + len(roads.obstacles)):
         if j == i:
@@ -87,14 +110,14 @@ def _neighbours_among_all(roads: Roads, motion: NDArray[np.float64], count: int,
             x, y = motion[X, j], motion[Y, j]
         else:
             x, y = roads.obstacles[j - count, 0], roads.obstacles[j - count, 1]
-        if _is_far_aside(roads, lane, x, y):
+        if _is_far_aside(roads, lane, x, y):  # cheap, and rules out most
             continue
-        s_other, r_other = local_coordinates(roads, lane, x, y)
+        s_other, r_other = local_coordinates(roads, lane, x, y)  # along the lane, and right of its middle
         if not is_on_lane(roads, lane, s_other, r_other, _NEIGHBOUR_MARGIN):
             continue
-        if s <= s_other <= s_front:
+        if own_s <= s_other <= s_front:
             front, s_front = j, s_other
-        if s_rear < s_other < s:
+        if s_rear < s_other < own_s:
             rear, s_rear = j, s_other
     return front, rear
 

@@ -95,23 +95,38 @@ def observe(
     out: NDArray[np.float32],
     scratch: Scratch,
 ) -> None:
-    """Write what ego sees into `out`, row after row."""
-    width = len(viewing.columns)
-    ego_record, record, chosen = scratch.records[0], scratch.records[1], scratch.seen
+    """Write the observation of the policy: a row for ego (the vehicle that it drives), then one per nearby vehicle.
+
+    Parameters
+    ----------
+    roads, viewing
+        The road network; settings of the observation, such as its columns and number of rows.
+    motion, marks
+        ``[N_MOTION, vehicles]`` and ``[N_MARKS, vehicles]``: a row per quantity, a column per vehicle.
+    episode
+        ``[N_EPISODE]``: EGO is ego's column, COUNT the number of vehicles.
+    out
+        ``[rows * columns]``: the observation, row after row; written in place.
+    scratch
+        Working memory: `records` holds the values of ego and of one other vehicle, `seen` the vehicles that get a row.
+    """
+    n_columns = len(viewing.columns)
+    ego_record, record, seen = scratch.records[0], scratch.records[1], scratch.seen
     _describe(roads, viewing, motion, marks, episode[EGO], True, ego_record)
-    _write_row(viewing, ego_record, out[:width])
-    found = _nearest(roads, viewing, motion, marks, episode, scratch)
-    for k in range(found):
-        number = chosen[k]
-        if number < 0:
-            _describe_obstacle(roads, -1 - number, record)
+    _write_row(viewing, ego_record, out[:n_columns])
+    n_seen = _nearest(roads, viewing, motion, marks, episode, scratch)
+    for k in range(n_seen):
+        vehicle = seen[k]
+        if vehicle < 0:  # obstacle j is -1 - j
+            _describe_obstacle(roads, -1 - vehicle, record)
         else:
-            _describe(roads, viewing, motion, marks, number, viewing.intentions, record)
-        if not viewing.absolute:
+            _describe(roads, viewing, motion, marks, vehicle, viewing.intentions, record)
+        if not viewing.absolute:  # position and velocity relative to ego
             for code in range(_X, _VY + 1):
                 record[code] -= ego_record[code]
-        _write_row(viewing, record, out[(k + 1) * width : (k + 2) * width])
-    for place in range((found + 1) * width, viewing.rows * width):
+        _write_row(viewing, record, out[(k + 1) * n_columns : (k + 2) * n_columns])
+    # Rows without a vehicle are zero.
+    for place in range((n_seen + 1) * n_columns, viewing.rows * n_columns):
         out[place] = 0.0
 
 
@@ -124,44 +139,61 @@ def _nearest(
     episode: NDArray[np.int64],
     scratch: Scratch,
 ) -> int:
-    """Fill `scratch.seen` with the vehicles that get a row and return their number; obstacle k is -1 - k."""
+    """Write the vehicles that get a row of the observation into `scratch.seen`, and return how many they are.
+
+    These are the nearest along ego's lane, within sight. A vehicle is given by its column, obstacle k by -1 - k.
+
+    Parameters
+    ----------
+    roads, viewing
+        The road network; settings of the observation.
+    motion, marks
+        ``[N_MOTION, vehicles]`` and ``[N_MARKS, vehicles]``: a row per quantity, a column per vehicle.
+    episode
+        ``[N_EPISODE]``: EGO is the column of the vehicle that the policy drives, COUNT the number of vehicles.
+    scratch
+        Working memory.
+    """
     ego = episode[EGO]
     lane = marks[LANE, ego]
     x, y = motion[X, ego], motion[Y, ego]
-    here = longitudinal_of(roads, lane, x, y)
-    found, room = 0, viewing.rows - 1
+    ego_s = longitudinal_of(roads, lane, x, y)  # distance along ego's lane
+    n_seen, room = 0, viewing.rows - 1
     for i in range(episode[COUNT]):
         dx, dy = motion[X, i] - x, motion[Y, i] - y
         if i == ego or not np.sqrt(dx * dx + dy * dy) < PERCEPTION_DISTANCE:
             continue
-        ahead = longitudinal_of(roads, lane, motion[X, i], motion[Y, i]) - here
+        ahead = longitudinal_of(roads, lane, motion[X, i], motion[Y, i]) - ego_s
         if viewing.see_behind or ahead > _SEEN_BEHIND:
-            found = _insert(viewing.sort, scratch, room, found, abs(ahead), i)
+            n_seen = _insert(viewing.sort, scratch, room, n_seen, abs(ahead), i)
     if viewing.obstacles:
         for k in range(len(roads.obstacles)):
             dx, dy = roads.obstacles[k, 0] - x, roads.obstacles[k, 1] - y
-            ahead = longitudinal_of(roads, lane, roads.obstacles[k, 0], roads.obstacles[k, 1]) - here
+            ahead = longitudinal_of(roads, lane, roads.obstacles[k, 0], roads.obstacles[k, 1]) - ego_s
             if np.sqrt(dx * dx + dy * dy) < PERCEPTION_DISTANCE and ahead > _SEEN_BEHIND:
-                found = _insert(viewing.sort, scratch, room, found, abs(ahead), -1 - k)
-    return found
+                n_seen = _insert(viewing.sort, scratch, room, n_seen, abs(ahead), -1 - k)
+    return n_seen
 
 
 @inlined
-def _insert(sort: bool, scratch: Scratch, room: int, found: int, distance: float, number: int) -> int:
-    """Put a vehicle into its place among the nearest ones, and return how many there are now."""
-    distances, chosen = scratch.distances, scratch.seen
-    place = found
+def _insert(sort: bool, scratch: Scratch, room: int, n_seen: int, distance: float, vehicle: int) -> int:
+    """Put a vehicle among the nearest ones in `scratch`, and return how many there are now, at most `room`.
+
+    With `sort` they are in the order of their distances, otherwise first come, first served.
+    """
+    distances, seen = scratch.distances, scratch.seen
+    place = n_seen
     if sort:
         while place > 0 and distances[place - 1] > distance:
             place -= 1
     if place == room:
-        return found
-    last = min(found, room - 1)
+        return n_seen
+    last = min(n_seen, room - 1)
     for k in range(last, place, -1):
         distances[k] = distances[k - 1]
-        chosen[k] = chosen[k - 1]
+        seen[k] = seen[k - 1]
     distances[place] = distance
-    chosen[place] = number
+    seen[place] = vehicle
     return last + 1
 
 
@@ -192,7 +224,22 @@ def _describe(
     intentions: bool,
     record: NDArray[np.float64],
 ) -> None:
-    """Fill in the values of vehicle i, in the road's coordinates; those that take time only if they are wanted."""
+    """Write all values that an observation can show of vehicle i into `record`, in the coordinates of the road.
+
+    Parameters
+    ----------
+    roads, viewing
+        The road network; settings of the observation. With `viewing.detailed`, some column needs the values that take
+        time to compute: the direction to the destination, and the place on the lane.
+    motion, marks
+        ``[N_MOTION, vehicles]`` and ``[N_MARKS, vehicles]``: a row per quantity, a column per vehicle.
+    i
+        Column of the vehicle.
+    intentions
+        Whether its destination may be seen.
+    record
+        ``[values]``: a place per value that can be observed, in the order of `OBSERVABLE`.
+    """
     speed, cos, sin = motion[SPEED, i], motion[COS, i], motion[SIN, i]
     record[_PRESENCE] = 1.0
     record[_X] = motion[X, i]
@@ -234,7 +281,7 @@ def _towards_destination(
 
 @compiled
 def _describe_obstacle(roads: Roads, k: int, record: NDArray[np.float64]) -> None:
-    """Fill in the values of obstacle k, which lies still and faces along the x axis."""
+    """Write the values of obstacle k, which stands still and faces along the x axis, into `record`."""
     for code in range(_N_VALUES):
         record[code] = 0.0
     record[_PRESENCE] = 1.0

@@ -95,22 +95,34 @@ def is_straight(roads: Roads) -> bool:
 def _survey(
     roads: Roads, xs: NDArray[np.floating[Any]], ys: NDArray[np.floating[Any]]
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """For every point of a grid the distance to the road's edge (negative on it) and to the stripes between lanes."""
+    """Return two distances in metres for every point of a grid, both ``[ys, xs]``, from which pictures are painted.
+
+    The first is the distance to the edge of the road, negative on the road; the second the distance to the nearest
+    stripe between two lanes, negative on the stripe's line.
+
+    Parameters
+    ----------
+    roads
+        The road network.
+    xs, ys
+        The coordinates of the grid, in metres.
+    """
     edge = np.full((ys.size, xs.size), np.float32(1e3))
     stripe = np.full((ys.size, xs.size), np.float32(1e3))
     for lane in range(roads.lanes.shape[0]):
-        length, half = roads.lanes[lane, LANE_LENGTH], roads.lanes[lane, LANE_WIDTH] / 2
-        number = roads.marks[lane, NUMBER]
+        length, half_width = roads.lanes[lane, LANE_LENGTH], roads.lanes[lane, LANE_WIDTH] / 2
+        number = roads.marks[lane, NUMBER]  # on its road, from the left
         # Lanes reach into their neighbours a little, or else there would be an edge between them.
-        left = -half - (OVERLAP if number > 0 else 0.0)
-        right = half + (OVERLAP if number + 1 < roads.roads[roads.marks[lane, ROAD], LANES] else 0.0)
+        left = -half_width - (OVERLAP if number > 0 else 0.0)
+        right = half_width + (OVERLAP if number + 1 < roads.roads[roads.marks[lane, ROAD], LANES] else 0.0)
         for i in range(ys.size):
             for j in range(xs.size):
                 along, across = local_coordinates(roads, lane, xs[j], ys[i])
-                beyond = max(-along, along - length) - OVERLAP
-                edge[i, j] = min(edge[i, j], max(beyond, left - across, across - right))
+                beyond_end = max(-along, along - length) - OVERLAP
+                edge[i, j] = min(edge[i, j], max(beyond_end, left - across, across - right))
+                # Stripes are painted on the left side of a lane, with gaps between them.
                 if number > 0 and along % STRIPE_SPACING < STRIPE_LENGTH:
-                    stripe[i, j] = min(stripe[i, j], max(beyond + OVERLAP, abs(across + half)))
+                    stripe[i, j] = min(stripe[i, j], max(beyond_end + OVERLAP, abs(across + half_width)))
     return edge, stripe
 
 
@@ -132,27 +144,31 @@ class Picture:
         self._ground: NDArray[np.float32] | None = None
 
     def draw(self, traffic: Traffic) -> NDArray[np.uint8]:
-        """Return the traffic as ``uint8[height, width, 3]``."""
+        """Return a picture of the traffic, ``uint8[height, width, 3]``."""
+        # The part of the map that the camera shows, in metres: along straight roads it follows ego.
         left = top = -AROUND
         right = bottom = AROUND
         if self.straight:
             (top, bottom), x = _height(self.road_map.tables), _camera(traffic)
             left, right, top, bottom = x - BEHIND, x + AHEAD, top - _MARGIN, bottom + _MARGIN
-        step = 1.0 / self.scale
-        xs, ys = np.arange(left + step / 2, right, step), np.arange(top + step / 2, bottom, step)
+        pixel = 1.0 / self.scale
+        xs, ys = np.arange(left + pixel / 2, right, pixel), np.arange(top + pixel / 2, bottom, pixel)
+
+        # The ground, drawn once where the camera stands still.
         if self.straight:
             frame = self._draw_ground(xs, ys)
         else:
             if self._ground is None:
                 self._ground = self._draw_ground(xs, ys)
             frame = self._ground.copy()
+
         for x, y in self.road_map.tables.obstacles:
             self._box(frame, xs, ys, (x, y, 0.0), (state.OBSTACLE_LENGTH, state.OBSTACLE_WIDTH), OBSTACLE)
         for i in sorted(range(len(traffic.x)), key=lambda i: i == traffic.ego):  # ego on top
             colour = CRASHED if traffic.crashed[i] else EGO if i == traffic.ego else OTHER
             place = (float(traffic.x[i]), float(traffic.y[i]), float(traffic.heading[i]))
             self._box(frame, xs, ys, place, (state.LENGTH, state.WIDTH), colour)
-            self._box(frame, xs, ys, place, (0.8, state.WIDTH - 0.5), WINDOW, ahead=0.9)
+            self._box(frame, xs, ys, place, (0.8, state.WIDTH - 0.5), WINDOW, ahead=0.9)  # the windscreen
         return np.clip(np.rint(frame), 0, 255).astype(np.uint8)
 
     def _draw_ground(self, xs: NDArray[np.float64], ys: NDArray[np.float64]) -> NDArray[np.float32]:
@@ -179,16 +195,35 @@ class Picture:
         colour: Colour,
         ahead: float = 0.0,
     ) -> None:
-        """Paint a rectangle at (x, y, heading), its middle moved ahead."""
+        """Paint a rectangle into a picture.
+
+        Parameters
+        ----------
+        frame
+            The picture ``[ys, xs, 3]``, changed in place.
+        xs, ys
+            The coordinates of its columns and rows, in metres.
+        place
+            x, y and heading of the rectangle's middle.
+        size
+            Length and width in metres.
+        colour
+            Red, green and blue.
+        ahead
+            Metres by which the middle is moved along the heading.
+        """
         x, y, heading = place
+        length, width = size
         cos, sin = np.cos(heading), np.sin(heading)
         x, y = x + ahead * cos, y + ahead * sin
-        reach = np.hypot(*size) / 2 + 1.0
+        # Only the pixels near the rectangle are computed.
+        reach = np.hypot(length, width) / 2 + 1.0
         columns = slice(*np.searchsorted(xs, [x - reach, x + reach]))
         rows = slice(*np.searchsorted(ys, [y - reach, y + reach]))
+        # Their distance to the rectangle, negative inside, from their coordinates along and across the heading.
         dx, dy = np.meshgrid(xs[columns] - x, ys[rows] - y)
         along, across = dx * cos + dy * sin, dy * cos - dx * sin
-        outside = np.maximum(np.abs(along) - size[0] / 2, np.abs(across) - size[1] / 2)
+        outside = np.maximum(np.abs(along) - length / 2, np.abs(across) - width / 2)
         self._paint(frame[rows, columns], outside.astype(np.float32), colour)
 
 
@@ -197,7 +232,7 @@ def _camera(traffic: Traffic) -> float:
 
 
 def _height(roads: Roads) -> tuple[float, float]:
-    """From the left edge of the leftmost lane to the right edge of the rightmost one, where the road is straight."""
+    """Return y of the left edge of the leftmost lane and of the right edge of the rightmost one, on straight roads."""
     plain = roads.marks[:, KIND] == STRAIGHT
     middle, half = roads.lanes[plain, START_Y], roads.lanes[plain, LANE_WIDTH] / 2
     return float((middle - half).min()), float((middle + half).max())
@@ -214,29 +249,32 @@ def to_text(road_map: RoadMap, traffic: Traffic) -> str:
 
 
 def _lanes_as_text(roads: Roads, traffic: Traffic) -> str:
-    """Return a line of text for every lane's width, with ego always in the same column."""
+    """Return straight roads and their traffic as text: a line per lane, with ego always in the same column."""
     left = _camera(traffic) - _TEXT_BEHIND
-    columns = int((_TEXT_BEHIND + _TEXT_AHEAD) / _TEXT_METRES)
+    n_columns = int((_TEXT_BEHIND + _TEXT_AHEAD) / _TEXT_METRES)
     top, bottom = _height(roads)
-    width = float(roads.lanes[0, LANE_WIDTH])
-    rows = math.ceil((bottom - top) / width - 1e-9)
-    xs = left + (np.arange(columns) + 0.5) * _TEXT_METRES
-    edge, _ = _survey(roads, xs, top + (np.arange(rows) + 0.5) * width)
+    lane_width = float(roads.lanes[0, LANE_WIDTH])
+    n_rows = math.ceil((bottom - top) / lane_width - 1e-9)
+
+    # A dot for every character whose middle lies on a road.
+    xs = left + (np.arange(n_columns) + 0.5) * _TEXT_METRES
+    edge, _ = _survey(roads, xs, top + (np.arange(n_rows) + 0.5) * lane_width)
     grid = np.where(edge < 0, ".", " ").astype("<U1")
 
     def put(x: float, y: float, signs: str) -> None:
-        row = math.floor((y - top) / width)
+        """Write characters around a position, as far as they are in view."""
+        row = math.floor((y - top) / lane_width)
         column = math.floor((x - left) / _TEXT_METRES - len(signs) / 2 + 0.5)
         for k, sign in enumerate(signs):
-            if 0 <= row < rows and 0 <= column + k < columns:
+            if 0 <= row < n_rows and 0 <= column + k < n_columns:
                 grid[row, column + k] = sign
 
     for x, y in roads.obstacles:
         put(float(x), float(y), "#")
-    for i in sorted(range(len(traffic.x)), key=lambda i: i == traffic.ego):
-        ahead = "@>" if i == traffic.ego else "=>"
-        put(float(traffic.x[i]), float(traffic.y[i]), "xx" if traffic.crashed[i] else ahead)
-    border = "-" * columns
+    for i in sorted(range(len(traffic.x)), key=lambda i: i == traffic.ego):  # ego last, so that nothing hides it
+        sign_of_vehicle = "@>" if i == traffic.ego else "=>"
+        put(float(traffic.x[i]), float(traffic.y[i]), "xx" if traffic.crashed[i] else sign_of_vehicle)
+    border = "-" * n_columns
     return "\n".join([border, *("".join(row) for row in grid), border])
 
 
@@ -256,17 +294,19 @@ def _map_as_text(roads: Roads, traffic: Traffic) -> str:
 
 
 def describe_roads(road_map: RoadMap) -> dict[str, Any]:
-    """Return the roads as plain data: of each lane the middle as points, its width, and whether another is to its left.
+    """Return the roads as plain data, from which a page can draw them. Coordinates are metres, y downwards.
 
-    Coordinates are metres, y downwards. ``view`` is what to show: how far behind and ahead of ego and from which y to
-    which along straight roads, otherwise how far around (0, 0).
+    Of each lane: the points of its middle, its width, and whether another lane is to its left (``striped``). ``view``
+    is the part of the map to show: along straight roads how far behind and ahead of ego, and from which y to which;
+    otherwise how far around (0, 0).
     """
     roads = road_map.tables
     lanes = []
     for lane in range(len(roads.lanes)):
         length = float(roads.lanes[lane, LANE_LENGTH])
-        pieces = 1 if roads.marks[lane, KIND] == STRAIGHT else max(2, round(length / 2))
-        points = [position_on(roads, lane, length * k / pieces, 0.0) for k in range(pieces + 1)]
+        # A bend becomes a line of pieces of about two metres.
+        n_pieces = 1 if roads.marks[lane, KIND] == STRAIGHT else max(2, round(length / 2))
+        points = [position_on(roads, lane, length * k / n_pieces, 0.0) for k in range(n_pieces + 1)]
         lanes.append(
             {
                 "points": [[round(float(x), 2), round(float(y), 2)] for x, y in points],
@@ -276,14 +316,14 @@ def describe_roads(road_map: RoadMap) -> dict[str, Any]:
         )
     straight = is_straight(roads)
     top, bottom = _height(roads) if straight else (-AROUND, AROUND)
-    view = {"behind": BEHIND, "ahead": AHEAD, "top": top - _MARGIN, "bottom": bottom + _MARGIN}
+    view_along_road = {"behind": BEHIND, "ahead": AHEAD, "top": top - _MARGIN, "bottom": bottom + _MARGIN}
     return {
         "straight": straight,
         "lanes": lanes,
         "obstacles": [[round(float(x), 2), round(float(y), 2)] for x, y in roads.obstacles],
         "vehicle": [state.LENGTH, state.WIDTH],
         "obstacle": [state.OBSTACLE_LENGTH, state.OBSTACLE_WIDTH],
-        "view": view if straight else {"around": AROUND},
+        "view": view_along_road if straight else {"around": AROUND},
     }
 
 

@@ -68,10 +68,18 @@ def judge(
     clock: float,
     action: int,
 ) -> tuple[float, int]:
-    """Return the reward of a step and the status after it.
+    """Return the reward of a step and the status of the episode after it, as highway-env does.
 
     Parameters
     ----------
+    roads, rewarding
+        The road network; settings, such as the weights of the parts of the reward.
+    motion, marks
+        ``[N_MOTION, vehicles]`` and ``[N_MARKS, vehicles]``: a row per quantity, a column per vehicle.
+    episode
+        ``[N_EPISODE]``: EGO is the column of the vehicle that the policy drives.
+    clock
+        Seconds since the start of the episode.
     action
         The action by its number in the action space. Numbers 0 and 2 count as lane changes even where they are none.
 
@@ -83,9 +91,11 @@ def judge(
     ego = episode[EGO]
     crashed = marks[CRASHED, ego] != 0
     scenario = rewarding.scenario
+    # Merging has no time limit: it ends where the road ends.
     if scenario == MERGE:
         reward = _merge_reward(roads, rewarding, motion, marks, episode, action)
         return reward, TERMINATED if crashed or motion[X, ego] > _MERGED else RUNNING
+    # Where ego is: s along its lane, r to the right of its middle.
     s, r = local_coordinates(roads, marks[LANE, ego], motion[X, ego], motion[Y, ego])
     on_road = is_on_lane(roads, marks[LANE, ego], s, r, 0.0)
     terminated = crashed
@@ -97,8 +107,8 @@ def judge(
         terminated = terminated or arrived
     else:
         reward = _highway_reward(roads, rewarding, motion, marks, ego, crashed)
+    # Off the road nothing is earned. The intersection has seen to that before it normalised the reward.
     if scenario != INTERSECTION and not on_road:
-        # There this happens before normalisation.
         reward = 0.0
     terminated = terminated or (rewarding.offroad_terminal and not on_road)
     status = RUNNING
@@ -117,6 +127,7 @@ def _share(value: float, low: float, high: float) -> float:
 
 @inlined
 def _clipped_share(value: float, low: float, high: float) -> float:
+    """Return where a value lies between two others: 0 at or below the first, 1 at or above the second."""
     return min(max(_share(value, low, high), 0.0), 1.0)
 
 
@@ -129,6 +140,7 @@ def _highway_reward(
     ego: int,
     crashed: bool,
 ) -> float:
+    """Return the reward on the highway: for speed and the rightmost lane, less for a crash."""
     lanes = roads.roads[roads.marks[marks[LANE, ego], ROAD], LANES]
     right = roads.marks[marks[TARGET_LANE, ego], NUMBER] / max(lanes - 1, 1)
     speed = _clipped_share(motion[SPEED, ego] * motion[COS, ego], rewarding.slow, rewarding.fast)
@@ -150,7 +162,21 @@ def _merge_reward(
     episode: NDArray[np.int64],
     action: int,
 ) -> float:
+    """Return the reward in merge: for speed and the right lane, less for crashes, lane changes and slow merging cars.
+
+    Parameters
+    ----------
+    roads, rewarding
+        The road network; settings, such as the weights of the parts of the reward.
+    motion, marks
+        ``[N_MOTION, vehicles]`` and ``[N_MARKS, vehicles]``: a row per quantity, a column per vehicle.
+    episode
+        ``[N_EPISODE]``: EGO is the column of the vehicle that the policy drives, COUNT the number of vehicles.
+    action
+        The action by its number; 0 and 2 count as lane changes.
+    """
     ego = episode[EGO]
+    # How far vehicles on the ramp stay below their target speeds, as shares of these.
     slowness = 0.0
     for i in range(episode[COUNT]):
         if marks[LANE, i] == rewarding.ramp:
@@ -164,12 +190,14 @@ def _merge_reward(
         reward += rewarding.collision_reward
     if action in (0, 2):
         reward += rewarding.lane_change_reward
+    # Normalised between the worst and the best reward.
     worst = rewarding.collision_reward + rewarding.merging_speed_reward
     return _share(reward, worst, rewarding.high_speed_reward + rewarding.right_lane_reward)
 
 
 @inlined
 def _roundabout_reward(rewarding: Rewarding, episode: NDArray[np.int64], crashed: bool, action: int) -> float:
+    """Return the reward in the roundabout: for speed, less for crashes and lane changes (actions 0 and 2)."""
     reward = rewarding.high_speed_reward * (episode[SPEED_INDEX] / _HIGHEST_SPEED_INDEX)
     if crashed:
         reward += rewarding.collision_reward
@@ -182,6 +210,7 @@ def _roundabout_reward(rewarding: Rewarding, episode: NDArray[np.int64], crashed
 
 @inlined
 def _intersection_reward(rewarding: Rewarding, speed: float, crashed: bool, arrived: bool, on_road: bool) -> float:
+    """Return the reward at the intersection: for speed, less for a crash; a fixed one on arrival, none off the road."""
     reward = rewarding.high_speed_reward * _clipped_share(speed, rewarding.slow, rewarding.fast)
     if crashed:
         reward += rewarding.collision_reward

@@ -65,24 +65,37 @@ def enforce_rules(
 
 @compiled
 def _foresee(roads: Roads, motion: NDArray[np.float64], marks: NDArray[np.int32], i: int, scratch: Scratch) -> None:
-    """Write down where vehicle i will be along its route at constant speed.
+    """Predict where vehicle i will be along its route at constant speed, for `HORIZON` moments a quarter second apart.
 
-    The way begins on the first road of the route with the longitudinal coordinate of the present lane, even where the
-    two differ, as in highway-env.
+    The positions begin on the first road of the route with the longitudinal coordinate of the present lane, even where
+    the two differ, as in highway-env.
+
+    Parameters
+    ----------
+    roads
+        The road network.
+    motion, marks
+        ``[N_MOTION, vehicles]`` and ``[N_MARKS, vehicles]``: a row per quantity, a column per vehicle.
+    i
+        Column of the vehicle.
+    scratch
+        Receives the result: ``foreseen[i]`` ``[HORIZON, 4]`` with x, y, lane and distance along the lane, and
+        ``bounds[i]`` with the box around these positions (left, right, top, bottom).
     """
-    here = marks[LANE, i]
-    start = longitudinal_of(roads, here, motion[X, i], motion[Y, i])
-    length = marks[ROUTE_LENGTH, i]
+    present_lane = marks[LANE, i]
+    start = longitudinal_of(roads, present_lane, motion[X, i], motion[Y, i])
+    n_roads = marks[ROUTE_LENGTH, i]
     left, right, top, bottom = np.inf, -np.inf, np.inf, -np.inf
     for k in range(HORIZON):
         s = start + motion[SPEED, i] * (_HORIZON_STEP * (k + 1))
-        at, lane = 0, here
-        if length > 0:
+        road_of_route, lane = 0, present_lane
+        if n_roads > 0:
+            # Go on to the next road of the route where a lane ends.
             lane = _lane_on_route(roads, marks, i, 0)
-            while at < length - 1 and s > roads.lanes[lane, LANE_LENGTH]:
+            while road_of_route < n_roads - 1 and s > roads.lanes[lane, LANE_LENGTH]:
                 s -= roads.lanes[lane, LANE_LENGTH]
-                at += 1
-                lane = _lane_on_route(roads, marks, i, at)
+                road_of_route += 1
+                lane = _lane_on_route(roads, marks, i, road_of_route)
         x, y = position_on(roads, lane, s, 0.0)
         place = scratch.foreseen[i, k]
         place[0], place[1], place[2], place[3] = x, y, lane, s

@@ -113,10 +113,14 @@ class RoadMap:
 
 @lru_cache(maxsize=32)
 def scenario_roads(scenario: str, lanes_count: int = 0) -> RoadMap:
-    """Read the roads of a scenario ("highway", "merge", "roundabout", "intersection") from highway-env.
+    """Return the roads of a scenario, read from highway-env.
 
-    Only its road is made, no traffic: making traffic would change constants of highway-env's classes for all its other
-    environments in this process.
+    Parameters
+    ----------
+    scenario
+        "highway", "merge", "roundabout" or "intersection".
+    lanes_count
+        Number of lanes; 0 for the scenario's default.
 
     >>> roads = scenario_roads("highway", lanes_count=3)
     >>> roads.lane_names[1], roads.lane_number(("0", "1", 2))
@@ -127,15 +131,17 @@ def scenario_roads(scenario: str, lanes_count: int = 0) -> RoadMap:
     module_name, class_name, method = _MAKERS[scenario]
     optional_package("highway_env", "highway", f"the roads of {scenario!r}")
     module = importlib.import_module(f"highway_env.envs.{module_name}")
-    maker = getattr(module, class_name)
-    blank = maker.__new__(maker)
-    blank.config = {**maker.default_config(), **({"lanes_count": lanes_count} if lanes_count else {})}
-    getattr(blank, method)()
-    return from_network(blank.road.network, blank.road.objects)
+    environment_class = getattr(module, class_name)
+    # Only the road is made, without the environment's constructor: making traffic would change constants of
+    # highway-env's classes for all its other environments in this process.
+    env = environment_class.__new__(environment_class)
+    env.config = {**environment_class.default_config(), **({"lanes_count": lanes_count} if lanes_count else {})}
+    getattr(env, method)()
+    return from_network(env.road.network, env.road.objects)
 
 
 def from_network(network: Any, obstacles: Sequence[Any] = ()) -> RoadMap:
-    """Read a ``RoadNetwork`` of highway-env's, with the obstacles that lie on it."""
+    """Return the roads of a ``RoadNetwork`` of highway-env, with the obstacles that lie on it."""
     if len(obstacles) > MAX_OBSTACLES:
         raise RoadError(f"{len(obstacles)} obstacles lie on the road; {MAX_OBSTACLES} are the most.")
     lanes = [
@@ -169,77 +175,103 @@ def _read_lane(origin: str, destination: str, lane: Any) -> Lane:
 
 
 def _road_map(lanes: Sequence[Lane], obstacles: Sequence[Any] = ()) -> RoadMap:
-    """Number nodes, roads and lanes by when they first appear, as a dictionary of dictionaries would."""
-    graph: dict[str, dict[str, list[Lane]]] = {}
+    """Return lanes as a road map: numbered nodes, roads and lanes, and the tables that compiled code reads.
+
+    A road is all lanes with the same two ends. Numbers follow from the order of first appearance, as in highway-env's
+    dictionary of dictionaries, because ties between lanes go to the first.
+
+    Parameters
+    ----------
+    lanes
+        The lanes, each with the nodes that it connects.
+    obstacles
+        Positions (x, y) of things that lie on the road.
+    """
+    lanes_by_ends: dict[str, dict[str, list[Lane]]] = {}
     for lane in lanes:
-        graph.setdefault(lane.origin, {}).setdefault(lane.destination, []).append(lane)
-    roads = [(origin, destination) for origin, leaving in graph.items() for destination in leaving]
-    nodes = list(graph)
-    nodes += [destination for _, destination in dict.fromkeys(roads) if destination not in graph]
+        lanes_by_ends.setdefault(lane.origin, {}).setdefault(lane.destination, []).append(lane)
+    road_names = [(origin, destination) for origin, leaving in lanes_by_ends.items() for destination in leaving]
+    # Nodes that roads leave come first, then those where roads only end.
+    nodes = list(lanes_by_ends)
+    nodes += [destination for _, destination in dict.fromkeys(road_names) if destination not in lanes_by_ends]
     nodes = list(dict.fromkeys(nodes))
-    ordered = [lane for origin, destination in roads for lane in graph[origin][destination]]
-    road_of = {road: i for i, road in enumerate(roads)}
-    names = tuple((o, d, i) for o, d in roads for i in range(len(graph[o][d])))
-    marks = [
-        (lane.kind, road_of[name[:2]], name[2], lane.forbidden, lane.priority)
-        for lane, name in zip(ordered, names, strict=True)
+    road_numbers = {road: i for i, road in enumerate(road_names)}
+
+    # The tables of lanes: numbers such as their length, and marks (KIND, ROAD, NUMBER, FORBIDDEN, PRIORITY).
+    ordered_lanes = [lane for origin, destination in road_names for lane in lanes_by_ends[origin][destination]]
+    lane_names = tuple(
+        (origin, destination, i)
+        for origin, destination in road_names
+        for i in range(len(lanes_by_ends[origin][destination]))
+    )
+    lane_numbers = np.array([lane.numbers for lane in ordered_lanes])
+    lane_marks = [
+        (lane.kind, road_numbers[name[:2]], name[2], lane.forbidden, lane.priority)
+        for lane, name in zip(ordered_lanes, lane_names, strict=True)
     ]
-    counts = [len(graph[origin][destination]) for origin, destination in roads]
-    firsts = np.cumsum([0, *counts[:-1]])
-    rows = [
+
+    # The table of roads: FIRST_LANE, LANES, FROM, TO.
+    lane_counts = [len(lanes_by_ends[origin][destination]) for origin, destination in road_names]
+    first_lanes = np.cumsum([0, *lane_counts[:-1]])
+    road_rows = [
         (first, count, nodes.index(origin), nodes.index(destination))
-        for first, count, (origin, destination) in zip(firsts, counts, roads, strict=True)
+        for first, count, (origin, destination) in zip(first_lanes, lane_counts, road_names, strict=True)
     ]
-    leaving = np.full((len(nodes), max(len(d) for d in graph.values())), -1, np.int32)
-    for origin, destinations in graph.items():
-        numbers = [road_of[origin, destination] for destination in destinations]
-        leaving[nodes.index(origin), : len(numbers)] = numbers
-    paths, path_lengths = _all_paths(graph, nodes, road_of)
-    numbers_of_lanes = np.array([lane.numbers for lane in ordered])
-    parallel = len(roads) == 1 and bool(
-        all(lane.kind == STRAIGHT for lane in ordered)
-        and (numbers_of_lanes[:, [DIRECTION_X, DIRECTION_Y]] == (1.0, 0.0)).all()
+
+    # The roads that leave each node, filled up with -1; and the shortest paths between nodes.
+    most_leaving = max(len(destinations) for destinations in lanes_by_ends.values())
+    leaving_roads = np.full((len(nodes), most_leaving), -1, np.int32)
+    for origin, destinations in lanes_by_ends.items():
+        leaving = [road_numbers[origin, destination] for destination in destinations]
+        leaving_roads[nodes.index(origin), : len(leaving)] = leaving
+    paths, path_lengths = _all_paths(lanes_by_ends, nodes, road_numbers)
+
+    # One road of straight lanes along x: the neighbours of a vehicle can be looked up in the order of x.
+    is_parallel = len(road_names) == 1 and bool(
+        all(lane.kind == STRAIGHT for lane in ordered_lanes)
+        and (lane_numbers[:, [DIRECTION_X, DIRECTION_Y]] == (1.0, 0.0)).all()
         and not len(obstacles)
     )
     tables = Roads(
-        numbers_of_lanes,
-        np.array(marks, np.int32),
-        np.array(rows, np.int32),
-        leaving,
+        lane_numbers,
+        np.array(lane_marks, np.int32),
+        np.array(road_rows, np.int32),
+        leaving_roads,
         paths,
         path_lengths,
         np.array(obstacles, np.float64).reshape(-1, 2),
-        parallel,
+        is_parallel,
     )
-    return RoadMap(tuple(nodes), tuple(roads), names, tables)
+    return RoadMap(tuple(nodes), tuple(road_names), lane_names, tables)
 
 
 def _all_paths(
-    graph: dict[str, dict[str, list[Lane]]], nodes: list[str], road_of: dict[tuple[str, str], int]
+    lanes_by_ends: dict[str, dict[str, list[Lane]]], nodes: list[str], road_numbers: dict[tuple[str, str], int]
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Return the shortest paths between all nodes: their roads ``[from, to, MAX_ROUTE]``, and how many those are."""
     paths = np.full((len(nodes), len(nodes), MAX_ROUTE), -1, np.int32)
     lengths = np.zeros((len(nodes), len(nodes)), np.int32)
     for i, start in enumerate(nodes):
-        for goal, path in _shortest_paths(graph, start).items():
+        for goal, path in _shortest_paths(lanes_by_ends, start).items():
             # A route begins with the road the vehicle is on.
             if len(path) - 1 <= MAX_ROUTE - 1:
-                roads = [road_of[step] for step in pairwise(path)]
+                roads = [road_numbers[step] for step in pairwise(path)]
                 paths[i, nodes.index(goal), : len(roads)] = roads
                 lengths[i, nodes.index(goal)] = len(roads)
     return paths, lengths
 
 
-def _shortest_paths(graph: dict[str, dict[str, list[Lane]]], start: str) -> dict[str, list[str]]:
-    """To every node the path with the fewest roads; among equals the one whose nodes come first by name."""
-    found: dict[str, list[str]] = {}
+def _shortest_paths(lanes_by_ends: dict[str, dict[str, list[Lane]]], start: str) -> dict[str, list[str]]:
+    """Return to every node the path with the fewest roads; among equals the one whose nodes come first by name."""
+    paths: dict[str, list[str]] = {}
     queue = deque([[start]])
     while queue:
         path = queue.popleft()
-        for node in sorted(graph.get(path[-1], {})):
-            if node not in path and node not in found:
-                found[node] = [*path, node]
-                queue.append(found[node])
-    return found
+        for node in sorted(lanes_by_ends.get(path[-1], {})):
+            if node not in path and node not in paths:
+                paths[node] = [*path, node]
+                queue.append(paths[node])
+    return paths
 
 
 # Compiled geometry ---------------------------------------------------------------------------------------------------
@@ -409,27 +441,43 @@ def _lane_of_next_road(roads: Roads, lane: int, road: int, x: float, y: float) -
 
 @compiled
 def next_lane(roads: Roads, marks: NDArray[np.int32], i: int, lane: int, x: float, y: float) -> int:
-    """Return the lane after `lane` for vehicle i: by its route, whose finished part it drops, else the closest."""
+    """Return the lane on which vehicle i goes on at the end of a lane: by its route, or else the closest one.
+
+    Parameters
+    ----------
+    roads
+        The road network.
+    marks
+        ``[N_MARKS, vehicles]``: a row per quantity, a column per vehicle. Roads that are behind vehicle i are taken
+        off its route, in place.
+    i, lane
+        Column of the vehicle, and the lane that ends.
+    x, y
+        Position of the vehicle.
+    """
     road = roads.marks[lane, ROAD]
     node = roads.roads[road, TO]
-    wanted, wanted_lane = -1, ANY_LANE
+    # The next road of the route, if the vehicle has one that goes on from here, and the lane that it wants there.
+    road_wanted, lane_wanted = -1, ANY_LANE
     if marks[ROUTE_LENGTH, i] > 0:
         if marks[ROUTE, i] == road:
             drop_first_road(marks, i)
         if marks[ROUTE_LENGTH, i] > 0 and roads.roads[marks[ROUTE, i], FROM] == node:
-            wanted, wanted_lane = marks[ROUTE, i], marks[ROUTE_LANE, i]
+            road_wanted, lane_wanted = marks[ROUTE, i], marks[ROUTE_LANE, i]
+    # Its place on the middle of the present lane, from which distances are measured.
     s, _ = local_coordinates(roads, lane, x, y)
-    px, py = position_on(roads, lane, s, 0.0)
-    if wanted >= 0:
-        if wanted_lane != ANY_LANE and roads.roads[road, LANES] == roads.roads[wanted, LANES]:
-            return roads.roads[wanted, FIRST_LANE] + wanted_lane
-        return _lane_of_next_road(roads, lane, wanted, px, py)
+    middle_x, middle_y = position_on(roads, lane, s, 0.0)
+    if road_wanted >= 0:
+        if lane_wanted != ANY_LANE and roads.roads[road, LANES] == roads.roads[road_wanted, LANES]:
+            return roads.roads[road_wanted, FIRST_LANE] + lane_wanted
+        return _lane_of_next_road(roads, lane, road_wanted, middle_x, middle_y)
+    # Without a route, the closest lane of all roads that leave here; at a dead end, the lane itself.
     best, least = lane, np.inf
     for road_after in roads.leaving[node]:
         if road_after < 0:
             break
-        candidate = _lane_of_next_road(roads, lane, road_after, px, py)
-        distance = distance_to_lane(roads, candidate, px, py)
+        candidate = _lane_of_next_road(roads, lane, road_after, middle_x, middle_y)
+        distance = distance_to_lane(roads, candidate, middle_x, middle_y)
         if distance < least:
             best, least = candidate, distance
     return best

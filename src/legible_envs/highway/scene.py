@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,70 +39,86 @@ class RoadScene:
         self._moments = []
 
     def see(self, env: Env, observation: Any, step: int) -> None:  # noqa: ARG002
-        """Keep where the camera is, then ego and the vehicles in view.
+        """Keep one moment of an episode: the camera's place, then ego and the other vehicles in view.
 
-        Each is its place from the camera, its heading, whether it crashed, and the number that rules call it by, or 0.
+        The moment is a flat list of whole numbers, which is small in a file: x of the camera in decimetres, and for
+        each vehicle its x (from the camera) and y in decimetres, its heading in hundredths of a radian, whether it
+        crashed, and the number by which rules call it ("vehicle3"), or 0.
         """
         traffic = env.unwrapped.traffic  # type: ignore[attr-defined]
-        camera = float(traffic.x[traffic.ego]) if self._straight else 0.0
-        ahead = traffic.x - camera
-        room = 5.0  # a vehicle's length: half of it may still be seen
-        seen = (ahead > -self._behind - room) & (ahead < self._ahead + room)
+        # Along straight roads the camera follows ego, the vehicle that the policy drives.
+        camera_x = float(traffic.x[traffic.ego]) if self._straight else 0.0
+        x_in_view = traffic.x - camera_x
+        margin = 5.0  # a vehicle's length: half of it may still be seen
+        in_view = (x_in_view > -self._behind - margin) & (x_in_view < self._ahead + margin)
         if not self._straight:
-            seen &= np.abs(traffic.y) < self._ahead + room
-        others = [int(i) for i in np.flatnonzero(seen) if i != traffic.ego]
-        row = [round(10 * camera)]
+            in_view &= np.abs(traffic.y) < self._ahead + margin
+        others = [int(i) for i in np.flatnonzero(in_view) if i != traffic.ego]
+        moment = [round(10 * camera_x)]
         numbers = self._numbers(traffic, np.asarray(observation).reshape(-1))
         for i in (traffic.ego, *others):
-            row += [
-                round(10 * ahead[i]),
+            moment += [
+                round(10 * x_in_view[i]),
                 round(10 * traffic.y[i]),
                 round(100 * traffic.heading[i]),
                 int(traffic.crashed[i]),
                 numbers.get(i, 0),
             ]
-        self._moments.append(row)
+        self._moments.append(moment)
 
     def _numbers(self, traffic: Any, observation: NDArray[Any]) -> dict[int, int]:
-        """Return which vehicle is in which row of the observation.
+        """Return the numbers by which the observation calls vehicles (3 for "vehicle3"), by their place in `traffic`.
 
-        Distances are cut off at 1: of such a one only the direction is known, and a vehicle has its number only where
-        no other one fits as well.
+        The observation gives positions relative to ego, not identities, so vehicles are found by their position.
+        Normalised distances are clipped to −1 and 1: then only the direction is known, and a vehicle gets its number
+        only where no other one fits as well.
         """
-        found: dict[int, int] = {}
-        away = np.stack([traffic.x - traffic.x[traffic.ego], traffic.y - traffic.y[traffic.ego]])
-        for number, (there, along, across, metres) in self._rows.items():
-            seen, scale = observation[[along, across]], np.array(metres)
-            is_cut = np.abs(seen) >= 1.0
-            if not observation[there] or is_cut.all():
+        numbers: dict[int, int] = {}
+        # Position of every vehicle relative to ego, [2, vehicles].
+        positions = np.stack([traffic.x - traffic.x[traffic.ego], traffic.y - traffic.y[traffic.ego]])
+        for number, row in self._rows.items():
+            seen, scale = observation[[row.x, row.y]], np.array(row.metres)
+            is_clipped = np.abs(seen) >= 1.0
+            if not observation[row.presence] or is_clipped.all():
                 continue
-            # Distance of a vehicle from its place in the observation; clipped places lie beyond the edge.
-            short = np.sign(seen)[:, None] * ((scale * seen)[:, None] - away)
-            off = np.hypot(*np.where(is_cut[:, None], np.maximum(short, 0.0), short))
-            off[traffic.ego] = np.inf
-            near = np.flatnonzero(off < NEAR_ENOUGH)
-            if len(near) == 1 or (len(near) and not is_cut.any()):
-                found[int(off.argmin())] = number
-        return found
+            # Distance of every vehicle from this place; a clipped coordinate fits everything beyond the edge.
+            missing = np.sign(seen)[:, None] * ((scale * seen)[:, None] - positions)
+            distances = np.hypot(*np.where(is_clipped[:, None], np.maximum(missing, 0.0), missing))
+            distances[traffic.ego] = np.inf
+            near = np.flatnonzero(distances < NEAR_ENOUGH)
+            if len(near) == 1 or (len(near) and not is_clipped.any()):
+                numbers[int(distances.argmin())] = number
+        return numbers
 
     def frames(self) -> dict[str, Any]:
         """Return one row of numbers a step."""
         return {"moments": self._moments}
 
 
-def _vehicle_rows(space: FeatureSpace | None) -> dict[int, tuple[int, int, int, tuple[float, float]]]:
-    """For every vehicle of an observation its number, where its presence, x and y are, and how many metres 1 is."""
-    rows: dict[int, tuple[int, int, int, tuple[float, float]]] = {}
+class _VehicleRow(NamedTuple):
+    """The places of one vehicle's presence, x and y among the features, and how many metres 1 stands for in x and y."""
+
+    presence: int
+    x: int
+    y: int
+    metres: tuple[float, float]
+
+
+def _vehicle_rows(space: FeatureSpace | None) -> dict[int, _VehicleRow]:
+    """Return the row of every vehicle of an observation by its number; none where positions are not seen from ego."""
+    rows: dict[int, _VehicleRow] = {}
     names = () if space is None else space.names
     for i, name in enumerate(names):
-        who, _, column = name.partition(".")
-        places = [f"{who}.x", f"{who}.y"]
-        if space is None or column != "presence" or not who.startswith("vehicle") or not set(places) <= set(names):
+        vehicle, _, column = name.partition(".")
+        positions = [f"{vehicle}.x", f"{vehicle}.y"]
+        is_vehicle = column == "presence" and vehicle.startswith("vehicle") and set(positions) <= set(names)
+        if space is None or not is_vehicle:
             continue
-        along, across = (space.feature_index(place) for place in places)
-        scales = space[along].scale, space[across].scale
-        if space[along].sides and None not in scales:  # only where it is seen from ego
-            rows[int(who.removeprefix("vehicle"))] = (i, along, across, (float(scales[0] or 1), float(scales[1] or 1)))
+        x, y = (space.feature_index(position) for position in positions)
+        scales = space[x].scale, space[y].scale
+        if space[x].sides and None not in scales:  # only where it is seen from ego
+            metres = (float(scales[0] or 1), float(scales[1] or 1))
+            rows[int(vehicle.removeprefix("vehicle"))] = _VehicleRow(i, x, y, metres)
     return rows
 
 

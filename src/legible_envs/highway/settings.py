@@ -187,10 +187,11 @@ class HighwaySettings:
         )
 
     def spawning(self) -> Spawning:
-        """Return what the kernels that put vehicles onto the road have to know."""
-        random = -1
+        """Return the settings of the compiled code that puts vehicles onto the road."""
+        random = -1  # stands for a lane or destination that is drawn at random
         places = places_of(self.kind, self.roads())
         lane = random if self.initial_lane_id is None else self.initial_lane_id
+        # At the intersection ego has a destination ("o1" is node 1), elsewhere the first of the other vehicles.
         destination = self.incoming_vehicle_destination
         if self.kind == INTERSECTION:
             destination = None if self.destination is None else int(self.destination[1:])

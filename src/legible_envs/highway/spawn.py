@@ -123,7 +123,22 @@ def start_episode(
     key: np.uint64,
     scratch: Scratch,
 ) -> None:
-    """Put the first traffic of an episode onto the road, with random numbers from the beginning of the stream."""
+    """Reset the arrays of one episode and put its first vehicles onto the road.
+
+    Parameters
+    ----------
+    roads, driving, spawning
+        The road network; settings of driving and of new vehicles, among them the scenario.
+    motion, marks
+        ``[N_MOTION, vehicles]`` and ``[N_MARKS, vehicles]``: a row per quantity, a column per vehicle. Written in
+        place.
+    episode
+        ``[N_EPISODE]``: counters of the episode, written in place.
+    key
+        Names the stream of random numbers of the episode, which begins anew.
+    scratch
+        Working memory.
+    """
     episode[COUNT] = 0
     episode[EGO] = -1
     episode[FRAMES] = 0
@@ -262,10 +277,15 @@ def _start_highway(
     episode: NDArray[np.int64],
     key: np.uint64,
 ) -> None:
+    """Put ego (the vehicle of the policy) onto the highway, and the others ahead of it, each in front of the last.
+
+    `motion` ``[N_MOTION, vehicles]`` and `marks` ``[N_MARKS, vehicles]`` get a column per vehicle, `episode` its
+    counters. `key` names the stream of random numbers.
+    """
     lanes = len(roads.lanes)
-    closer = np.exp(-_CLOSER_PER_LANE * lanes)
+    closer = np.exp(-_CLOSER_PER_LANE * lanes)  # on more lanes, gaps are smaller
     lane = spawning.ego_lane
-    if lane < 0:
+    if lane < 0:  # at random
         lane = _draw_below(episode, key, lanes)
     gap = spawning.ego_spacing * (_STANDING_GAP + _GAP_PER_SPEED * _EGO_SPEED) * closer
     foremost = 3 * gap + gap * _draw_between(episode, key, 0.9, 1.1)
@@ -290,6 +310,11 @@ def _start_merge(
     episode: NDArray[np.int64],
     key: np.uint64,
 ) -> None:
+    """Put ego onto the main road, three vehicles ahead of and behind it, and one onto the ramp that merges.
+
+    `motion` ``[N_MOTION, vehicles]`` and `marks` ``[N_MARKS, vehicles]`` get a column per vehicle, `episode` its
+    counters. `key` names the stream of random numbers. Places, speeds and lanes are highway-env's.
+    """
     _add_ego(roads, driving, motion, marks, episode, spawning.lanes[1], 30.0, 30.0)
     for place, speed in ((90.0, 29.0), (70.0, 31.0), (5.0, 31.5)):
         lane = spawning.lanes[_draw_below(episode, key, 2)]
@@ -309,13 +334,20 @@ def _start_roundabout(
     episode: NDArray[np.int64],
     key: np.uint64,
 ) -> None:
+    """Put ego (the vehicle of the policy) before the roundabout, three vehicles onto it, and one before another entry.
+
+    `motion` ``[N_MOTION, vehicles]`` and `marks` ``[N_MARKS, vehicles]`` get a column per vehicle, `episode` its
+    counters. `key` names the stream of random numbers. Places (metres along a lane) and speeds are highway-env's.
+    """
+    # The last goal is ego's way out.
     ego = _add_ego(roads, driving, motion, marks, episode, spawning.lanes[0], 125.0, 8.0)
     plan_route(roads, marks, ego, marks[LANE, ego], spawning.goals[3])
     inner, outer, entering = spawning.lanes[1], spawning.lanes[2], spawning.lanes[3]
     places = ((outer, 5.0), (inner, 20.0), (inner, -20.0), (entering, 50.0))
     for number, (lane, place) in enumerate(places):
-        there = place + 2.0 * _draw_normal(episode, key)
-        i = _add(roads, motion, marks, episode, lane, there, 16.0 + 2.0 * _draw_normal(episode, key))
+        longitudinal = place + 2.0 * _draw_normal(episode, key)
+        i = _add(roads, motion, marks, episode, lane, longitudinal, 16.0 + 2.0 * _draw_normal(episode, key))
+        # Only the first vehicle can have a destination by the settings; all others draw one of the first three.
         goal = spawning.destination
         if number > 0 or goal < 0:
             goal = _draw_below(episode, key, 3)
@@ -333,19 +365,27 @@ def _start_intersection(
     key: np.uint64,
     scratch: Scratch,
 ) -> None:
+    """Put vehicles around the intersection, let them drive for some seconds, and then put ego before it.
+
+    Ego is the vehicle of the policy. `motion` ``[N_MOTION, vehicles]`` and `marks` ``[N_MARKS, vehicles]`` get a column
+    per vehicle, `episode` its counters. `key` names the stream of random numbers, `scratch` is working memory. Places
+    (metres along a lane) are highway-env's.
+    """
     attempts = spawning.initial_vehicles - 1
     for t in range(attempts):
-        there = 80.0 * t / attempts
-        _try_to_enter(roads, spawning, motion, marks, episode, key, there, 1.0, 1.0, _FIRST_PROBABILITY, straight=False)
+        longitudinal = 80.0 * t / attempts
+        _try_to_enter(
+            roads, spawning, motion, marks, episode, key, longitudinal, 1.0, 1.0, _FIRST_PROBABILITY, straight=False
+        )
     simulate_frames(roads, driving, motion, marks, episode, spawning.warm_up_frames, scratch)
     # A vehicle that crosses in front of ego.
     _try_to_enter(roads, spawning, motion, marks, episode, key, 60.0, 0.1, 0.0, 1.0, straight=True)
     goal = spawning.destination
-    if goal < 0:
+    if goal < 0:  # one of the three other corners, at random
         goal = 1 + _draw_below(episode, key, 3)
     lane = spawning.lanes[0]
-    there = 60.0 + 5.0 * (1.0 + _draw_normal(episode, key))
-    ego = _add_ego(roads, driving, motion, marks, episode, lane, there, roads.lanes[lane, SPEED_LIMIT])
+    longitudinal = 60.0 + 5.0 * (1.0 + _draw_normal(episode, key))
+    ego = _add_ego(roads, driving, motion, marks, episode, lane, longitudinal, roads.lanes[lane, SPEED_LIMIT])
     plan_route(roads, marks, ego, marks[LANE, ego], spawning.goals[goal])
     _clear_around_ego(motion, marks, episode)
 
@@ -364,22 +404,42 @@ def _try_to_enter(
     probability: float,
     straight: bool,
 ) -> None:
-    """Let a vehicle come to the intersection with a probability, unless there is no room where it would appear."""
+    """Let a vehicle enter at one of the four corners of the intersection, with a probability and if there is room.
+
+    Parameters
+    ----------
+    roads, spawning
+        The road network; settings of new vehicles.
+    motion, marks, episode
+        ``[N_MOTION, vehicles]``, ``[N_MARKS, vehicles]`` and ``[N_EPISODE]``: a column per vehicle, and the counters of
+        the episode. Changed in place.
+    key
+        Names the stream of random numbers.
+    longitudinal
+        Metres along its lane, to which highway-env adds 5.
+    position_deviation, speed_deviation
+        Standard deviations of place (metres) and speed (m/s).
+    probability
+        Probability that it enters.
+    straight
+        Whether it crosses; by default it goes to any of the other corners.
+    """
     if _draw(episode, key) > probability:
         return
     origin = _draw_below(episode, key, 4)
     goal = _draw_below(episode, key, 3)
-    if goal >= origin:
+    if goal >= origin:  # any corner but its own
         goal += 1
     if straight:
         goal = (origin + 2) % 4
-    there = longitudinal + 5.0 + _draw_normal(episode, key) * position_deviation
+    place = longitudinal + 5.0 + _draw_normal(episode, key) * position_deviation
     speed = 8.0 + _draw_normal(episode, key) * speed_deviation
     lane = spawning.lanes[origin]
-    x, y = position_on(roads, lane, there, 0.0)
+    x, y = position_on(roads, lane, place, 0.0)
+    # No column is free, or another vehicle is too close.
     if episode[COUNT] == motion.shape[1] or _is_taken(motion, episode, x, y):
         return
-    i = _add(roads, motion, marks, episode, lane, there, speed)
+    i = _add(roads, motion, marks, episode, lane, place, speed)
     _send(roads, spawning, motion, marks, episode, key, i, goal)
 
 
@@ -420,26 +480,30 @@ def _clear_leaving(
     marks: NDArray[np.int32],
     episode: NDArray[np.int64],
 ) -> None:
-    """Remove vehicles that are near the end of a way out, or have no route."""
+    """Remove vehicles that are near the end of a way out of the intersection, or have no route; ego always stays.
+
+    `motion` ``[N_MOTION, vehicles]`` and `marks` ``[N_MARKS, vehicles]`` have a column per vehicle; those that stay
+    move up. ``episode[COUNT]``, the number of vehicles, and ``episode[EGO]``, ego's column, follow.
+    """
     ego = episode[EGO]
-    kept = 0
+    n_kept = 0
     for i in range(episode[COUNT]):
         lane = marks[LANE, i]
-        gone = marks[ROUTE_LENGTH, i] == NO_ROUTE
-        if spawning.exits[lane] and not gone:
+        is_leaving = marks[ROUTE_LENGTH, i] == NO_ROUTE
+        if spawning.exits[lane] and not is_leaving:
             along = longitudinal_of(roads, lane, motion[X, i], motion[Y, i])
-            gone = along >= roads.lanes[lane, LANE_LENGTH] - _BEFORE_END
-        if i == ego or not gone:
-            _keep(motion, marks, episode, i, kept)
-            kept += 1
-    episode[COUNT] = kept
+            is_leaving = along >= roads.lanes[lane, LANE_LENGTH] - _BEFORE_END
+        if i == ego or not is_leaving:
+            _keep(motion, marks, episode, i, n_kept)
+            n_kept += 1
+    episode[COUNT] = n_kept
 
 
 @inlined
 def _keep(
     motion: NDArray[np.float64], marks: NDArray[np.int32], episode: NDArray[np.int64], i: int, place: int
 ) -> None:
-    """Close the gap before vehicle i, which stays on the road."""
+    """Move vehicle i, which stays on the road, into column `place`, where removed vehicles have left a gap."""
     if i == place:
         return
     move_column(motion, marks, i, place)

@@ -110,7 +110,19 @@ def place_vehicle(
     speed: float,
     lane: int,
 ) -> None:
-    """Put a fresh vehicle into column i: it keeps its lane (the closest one to it) and its speed, and has no route."""
+    """Write a new vehicle into column i of the arrays of an episode. It keeps its speed and lane, and has no route.
+
+    Parameters
+    ----------
+    motion, marks
+        ``[N_MOTION, vehicles]`` and ``[N_MARKS, vehicles]``: a row per quantity, a column per vehicle.
+    i
+        The column.
+    x, y, heading, speed
+        Position in metres, angle in radians, and metres per second.
+    lane
+        Number of the lane closest to the position.
+    """
     motion[X, i] = x
     motion[Y, i] = y
     motion[HEADING, i] = heading
@@ -118,8 +130,9 @@ def place_vehicle(
     motion[SIN, i] = np.sin(heading)
     motion[SPEED, i] = speed
     motion[TARGET_SPEED, i] = speed
+    # Vehicles think about changing lanes at different times, which highway-env derives from their place.
     motion[TIMER, i] = ((x + y) * np.pi) % 1.0
-    motion[EXPONENT, i] = 4.0
+    motion[EXPONENT, i] = 4.0  # IDM's usual one
     motion[SHOVE_X, i] = 0.0
     motion[SHOVE_Y, i] = 0.0
     motion[SLIP, i] = 0.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,29 +65,34 @@ class PacmanChecker:
         self._images: dict[Symmetry, Games] = {}
 
     def check(self, relation: MetamorphicRelation, group: Sequence[MetamorphicRelation]) -> RelationCheck:
-        """Check one relation, read as the symmetry that fits it best."""
+        """Return whether a relation holds, from states of play and their images.
+
+        A relation is a claimed symmetry of the game, given by how features and one action are mapped. `group` are all
+        relations of the same symmetry, one per action, which help to find out what the symmetry is.
+        """
         space = self.inputs.space
-        _, defined = map_states(relation, self.games.observations)
-        rows = np.flatnonzero(defined)
+        _, has_image = map_states(relation, self.games.observations)
+        rows = np.flatnonzero(has_image)
         if len(rows) < FEWEST_STATES:
             return inconclusive_check(relation, space, self.method, len(rows), "too few states have an image")
         symmetry = self._read(relation, group)
         games, images = fork(self.games, rows), fork(self._image(symmetry), rows)
-        comparison, observation_agrees, step_agrees = _compare_pacman(
-            relation, space, games, images, symmetry, self.inputs.seed
-        )
-        causes = comparison.shares()
+        compared = _compare_pacman(relation, space, games, images, symmetry, self.inputs.seed)
+
+        # Disagreements of known causes, such as ties between shortest paths, leave the relation approximately true.
+        causes = compared.states.shares()
         note = (
-            f"read as {symmetry.words}; the observation agrees in {percent(float(observation_agrees.mean()))} of the "
-            f"states, the step in {percent(float(step_agrees.mean()))}"
+            f"read as {symmetry.words}; the observation agrees in "
+            f"{percent(float(compared.observation_agrees.mean()))} of the states, the step in "
+            f"{percent(float(compared.step_agrees.mean()))}"
         )
-        if len(rows) < len(defined):
-            note += f"; {percent(1 - len(rows) / len(defined))} of the states have no image"
+        if len(rows) < len(has_image):
+            note += f"; {percent(1 - len(rows) / len(has_image))} of the states have no image"
         verdict: CheckVerdict = "holds"
         if causes:
             verdict = "does not hold" if OTHER in causes else "holds approximately"
             note += "" if OTHER in causes else "; every disagreement has a cause that is known"
-        return exact_answer(relation, space, self.method, comparison, note, verdict)
+        return exact_answer(relation, space, self.method, compared.states, note, verdict)
 
     def _image(self, symmetry: Symmetry) -> Games:
         if symmetry not in self._images:
@@ -96,50 +102,79 @@ class PacmanChecker:
         return self._images[symmetry]
 
     def _read(self, relation: MetamorphicRelation, group: Sequence[MetamorphicRelation]) -> Symmetry:
-        """Find what the relation means: of the symmetries that its actions allow, the one that fits its features best.
+        """Return the symmetry that a relation means: of those that its actions allow, the one that fits features best.
 
         A relation that holds under any symmetry thus holds, and one that does not gets the benefit of the doubt.
+        `group` are the relations of the same symmetry, one per action.
         """
-        every = list(every_symmetry(self.n_ghosts))
-        pairs = {(r.action, r.image_action) for r in group}
-        fits_group = [s for s in every if all(s.direction(a) == b for a, b in pairs)]
-        fits_alone = [s for s in every if s.direction(relation.action) == relation.image_action]
+        # Symmetries that map all actions of the group as it says, or at least the action of this relation.
+        symmetries = list(every_symmetry(self.n_ghosts))
+        action_pairs = {(other.action, other.image_action) for other in group}
+        fits_group = [symmetry for symmetry in symmetries if all(symmetry.direction(a) == b for a, b in action_pairs)]
+        fits_alone = [
+            symmetry for symmetry in symmetries if symmetry.direction(relation.action) == relation.image_action
+        ]
+
         # States come in the order of play; the first ones alone look much alike.
         n = len(self.games.agents)
         sample = fork(self.games, np.arange(0, n, max(n // 256, 1)))
         known = known_features(relation, len(self.inputs.space))
         expected, _ = map_states(relation, sample.observations)
-        targets: dict[tuple[int, bool], Games] = {}
+        images: dict[tuple[int, bool], Games] = {}  # by turns and mirroring, because making tables takes long
 
         def fit(symmetry: Symmetry) -> float:
-            plane = symmetry.turns, symmetry.mirrored
-            if plane not in targets:
+            """Return the share of features that are in the image as the relation says."""
+            turn = symmetry.turns, symmetry.mirrored
+            if turn not in images:
                 # Where ghosts return to does not show in an observation, so their order does not matter here.
                 settings = image_settings(self.settings, sample, symmetry)
-                targets[plane] = Games(len(sample.agents), settings)
-            carry(sample, symmetry, targets[plane])
-            return float((targets[plane].observations == expected)[:, known].mean())
+                images[turn] = Games(len(sample.agents), settings)
+            carry(sample, symmetry, images[turn])
+            return float((images[turn].observations == expected)[:, known].mean())
 
-        return max(fits_group or fits_alone or every, key=fit)
+        return max(fits_group or fits_alone or symmetries, key=fit)
+
+
+class _Compared(NamedTuple):
+    """Games compared with their images: all features and outcomes, and where the observation and the step agree."""
+
+    states: StateComparison
+    observation_agrees: Flags
+    step_agrees: Flags
 
 
 def _compare_pacman(
     relation: MetamorphicRelation, space: FeatureSpace, games: Games, images: Games, symmetry: Symmetry, seed: int
-) -> tuple[StateComparison, Flags, Flags]:
-    """Compare observations and one round; also says where the observation and where the round agrees."""
+) -> _Compared:
+    """Return the comparison of games with their images, now and after one step.
+
+    Parameters
+    ----------
+    relation
+        How it claims that features and an action are mapped.
+    space
+        Names of the features.
+    games, images
+        Games and their images by `symmetry`, in the same order.
+    symmetry
+        The turn or mirroring that the relation means.
+    seed
+        Decides where ghosts go.
+    """
     played = play_matched(games, images, symmetry, relation.action, relation.image_action, seed)
     known = known_features(relation, len(space))
     now = _compare_observations(relation, games, images, known)
     after = _compare_observations(relation, played.after, played.image_after, known)
-    extra = (
-        (played.after.rewards, played.image_after.rewards),
-        (played.after.status, played.image_after.status),
-        (np.zeros(len(games.agents)), played.chances.any(axis=1)),
+
+    # Further columns of the step, [states, 3]: reward, outcome, and whether ghosts had other choices in the image.
+    expected_outcome = np.column_stack([played.after.rewards, played.after.status, np.zeros(len(games.agents))]).astype(
+        np.float64
     )
-    expected, found = (np.column_stack([pair[k] for pair in extra]).astype(np.float64) for k in (0, 1))
-    extra_differs = expected != found
-    next_differs = np.hstack([after.differs, extra_differs])
-    comparison = StateComparison(
+    found_outcome = np.column_stack(
+        [played.image_after.rewards, played.image_after.status, played.chances.any(axis=1)]
+    ).astype(np.float64)
+    step_differs = np.hstack([after.differs, expected_outcome != found_outcome])
+    states = StateComparison(
         observations=games.observations,
         columns=[
             *((name, IN_IMAGE) for name in space.names),
@@ -148,13 +183,13 @@ def _compare_pacman(
             ("outcome", "of the step (0 goes on, 1 won, 2 lost, 3 cut off)"),
             ("ghosts that choose otherwise", "in the step"),
         ],
-        expected=np.hstack([now.expected, after.expected, expected]),
-        found=np.hstack([now.found, after.found, found]),
+        expected=np.hstack([now.expected, after.expected, expected_outcome]),
+        found=np.hstack([now.found, after.found, found_outcome]),
         compared=np.hstack([known, known, [True, True, False]]),
-        differs=np.hstack([now.differs, next_differs]),
-        causes=_name_causes(now, after, next_differs, played, symmetry),
+        differs=np.hstack([now.differs, step_differs]),
+        causes=_name_causes(now, after, step_differs, played, symmetry),
     )
-    return comparison, np.asarray(~now.differs.any(axis=1)), np.asarray(~next_differs.any(axis=1))
+    return _Compared(states, np.asarray(~now.differs.any(axis=1)), np.asarray(~step_differs.any(axis=1)))
 
 
 @dataclass(frozen=True)
@@ -181,12 +216,16 @@ def _compare_observations(
 
 
 def _explained_by_ties(relation: MetamorphicRelation, games: Games, found: Observations, known: Flags) -> Flags:
-    """Mark columns that agree once a tie between first steps is broken in another way."""
+    """Return which columns agree with the images once a tie between first steps is broken in another way.
+
+    `found` are the observations of the images, ``[n, features]``, and `known` the features that the relation maps.
+    """
     explained = np.zeros(found.shape, np.bool_)
     tied = tied_steps(games)
-    image_of = {fr.feature: fr.image_feature for fr in relation.features}
+    image_of = {mapped.feature: mapped.image_feature for mapped in relation.features}
     for target, columns in enumerate(path_columns(len(games.maze.ghosts))):
-        concerned = [c for c in (image_of.get(int(c), int(c)) for c in columns) if known[c]]
+        image_columns = [image_of.get(int(column), int(column)) for column in columns]
+        concerned = [column for column in image_columns if known[column]]
         for direction in range(4):
             rows = np.flatnonzero(tied[:, target, direction])
             if not rows.size or not concerned:
@@ -203,36 +242,51 @@ def _explained_by_ties(relation: MetamorphicRelation, games: Games, found: Obser
 def _name_causes(
     now: _ObservationComparison,
     after: _ObservationComparison,
-    next_differs: Flags,
+    step_differs: Flags,
     played: Round,
     symmetry: Symmetry,
 ) -> NDArray[np.object_]:
-    """Say why a state does not agree: the first cause in the order below with which everything is explained."""
-    n, width = next_differs.shape
-    left = next_differs.copy()
-    left[:, : after.tied.shape[1]] &= ~after.tied
-    interrupted = np.tile(played.interrupted[:, None], (1, played.snaps.shape[1]))
+    """Return for each state why it does not agree with its image: the first cause below that explains everything.
+
+    Parameters
+    ----------
+    now, after
+        Observations and those of the images, before and after the step.
+    step_differs
+        ``[states, columns]``: the columns that differ after the step: the features, and then its outcome.
+    played
+        The step, with the moves of the ghosts.
+    symmetry
+        The turn or mirroring that leads to the images.
+    """
+    n, n_columns = step_differs.shape
+    # Differences that no cause has explained so far. Ties come first.
+    unexplained = step_differs.copy()
+    unexplained[:, : after.tied.shape[1]] &= ~after.tied
     causes = np.full(n, AGREES, object)
-    causes[next_differs.any(axis=1) | now.differs.any(axis=1)] = TIE
-    for cause, may_differ in (
-        (SNAP, _what_ghosts_touch(played, played.snaps & symmetry.moves_maze, symmetry, width)),
-        (HOME, _what_ghosts_touch(played, played.eaten & symmetry.exchanges_ghosts, symmetry, width)),
-        (ORDER, _what_ghosts_touch(played, interrupted & symmetry.exchanges_ghosts, symmetry, width)),
+    causes[step_differs.any(axis=1) | now.differs.any(axis=1)] = TIE
+
+    # Each further cause concerns some ghosts, and explains all features that these ghosts touch.
+    interrupted = np.tile(played.interrupted[:, None], (1, played.snaps.shape[1]))
+    for cause, ghosts in (
+        (SNAP, played.snaps & symmetry.moves_maze),
+        (HOME, played.eaten & symmetry.exchanges_ghosts),
+        (ORDER, interrupted & symmetry.exchanges_ghosts),
     ):
-        causes[left.any(axis=1)] = cause
-        left &= ~may_differ
-    causes[left.any(axis=1) | (now.differs & ~now.tied).any(axis=1)] = OTHER
+        causes[unexplained.any(axis=1)] = cause
+        unexplained &= ~_what_ghosts_touch(played, ghosts, symmetry, n_columns)
+    causes[unexplained.any(axis=1) | (now.differs & ~now.tied).any(axis=1)] = OTHER
     return causes
 
 
-def _what_ghosts_touch(played: Round, ghosts: Flags, symmetry: Symmetry, width: int) -> Flags:
-    """Mark the features that may differ when these ghosts stand elsewhere: their own, and their effects on Pac-Man."""
-    touched = np.zeros((len(ghosts), width), np.bool_)
+def _what_ghosts_touch(played: Round, ghosts: Flags, symmetry: Symmetry, n_columns: int) -> Flags:
+    """Return the columns that may differ when these ghosts stand elsewhere: their own, and their effects on Pac-Man."""
+    touched = np.zeros((len(ghosts), n_columns), np.bool_)
     for g, flags in enumerate(symmetry.columns(ghosts.shape[1], ghosts).T):
         touched[np.ix_(flags, ghost_columns(g))] = True
     some = np.asarray(ghosts.any(axis=1))
     touched[:, :2] |= some[:, None]  # how many ghosts are near
-    touched[:, -3:] |= some[:, None]  # reward, outcome, ways
+    touched[:, -3:] |= some[:, None]  # reward, outcome, choices of ghosts
     # When only one of the two games is over, everything else stands still in it.
     touched |= (some & (played.after.status != played.image_after.status))[:, None]
     return touched

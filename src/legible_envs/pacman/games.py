@@ -161,14 +161,17 @@ class Games:
         )
 
     def set_state(self, i: int, state: PacmanState) -> None:
-        """Put game i into a state, in which it goes on playing."""
+        """Put game i into a state, in which it goes on playing; raise for a state that cannot occur in this maze."""
+        # Pellets: some food is left, and capsules lie only where the maze has them.
         if len(state.ghosts) != len(self.maze.ghosts):
             raise PacmanError(f"this maze has {len(self.maze.ghosts)} ghosts, the state has {len(state.ghosts)}.")
         if not state.food:
             raise PacmanError("a state without food is over and cannot be set.")
-        elsewhere = sorted(state.capsules - self.maze.capsules) or sorted(state.food & state.capsules)
-        if elsewhere:
-            raise PacmanError(f"there can be no capsule at {elsewhere[0]}; this maze has {sorted(self.maze.capsules)}.")
+        misplaced = sorted(state.capsules - self.maze.capsules) or sorted(state.food & state.capsules)
+        if misplaced:
+            raise PacmanError(f"there can be no capsule at {misplaced[0]}; this maze has {sorted(self.maze.capsules)}.")
+
+        # Numbers in their ranges.
         if not 0 <= state.steps < self.rules.step_cap:
             raise PacmanError(
                 f"steps must be at least 0 and below the cap of {self.rules.step_cap}, got {state.steps}."
@@ -177,7 +180,10 @@ class Games:
             raise PacmanError(
                 f"facing is 0…4 and stream an unsigned 64-bit number, got {state.facing}, {state.stream}."
             )
-        unreachable = [c for c in state.food if self.tables.distance[self._cell(state.pacman), self._cell(c)] < 0]
+
+        # The game can be won.
+        pacman = self._cell(state.pacman)
+        unreachable = [cell for cell in state.food if self.tables.distance[pacman, self._cell(cell)] < 0]
         if unreachable:
             raise PacmanError(f"Pac-Man at {state.pacman} cannot reach the food at {unreachable[0]}.")
         self.agents[i], self.pellets[i] = self._rows(state)

@@ -43,9 +43,16 @@ CONTACT = 1
 # tan 67.5°, where a compass sector of 45° ends. It is irrational, so no bearing lies on the border of two sectors.
 SECTOR_SLOPE = 1.0 + np.sqrt(2.0)
 
-BLOCK = 24  # features of a ghost
-OWN_FEATURES = 14  # features before the first ghost's block
-TAIL_FEATURES = 7
+# Places in the observation: first what is near Pac-Man, then the same features for each ghost, then his surroundings.
+# A first step takes five places: one for each direction, and one for "stay".
+NEAR_UNSCARED, NEAR_SCARED, CAPSULE_STEP, CAPSULE_LENGTH, FOOD_LENGTH, FOOD_STEP = 0, 1, 2, 7, 8, 9
+FIRST_GHOST = 14
+# … of a ghost, counted from its first feature. A bearing takes eight places, a heading five.
+HERE, BEARING, GHOST_STEP, GHOST_LENGTH, GHOST_HEADING = 0, 1, 9, 14, 15
+SCARED, TIME_LEFT, GHOST_X, GHOST_Y = 20, 21, 22, 23
+GHOST_FEATURES = 24
+# … after the ghosts, counted from there: whether each direction is open, whether stopping is possible (always), place.
+OPEN, CAN_STOP, PACMAN_X, PACMAN_Y = 0, 4, 5, 6
 
 
 class Rules(NamedTuple):
@@ -65,18 +72,18 @@ def ghost_draw(key: np.uint64, step: int, ghost: int) -> float:
 
 @njit(cache=True)
 def _touch(tables: Tables, agents: NDArray[np.int32], g: int) -> float:
-    """Let Pac-Man meet ghost g if they are in contact, and return what it scores."""
-    at = GHOSTS + g * GHOST_COLUMNS
+    """Let Pac-Man meet ghost g if they are in contact, and return the reward of that; `agents` is changed in place."""
+    first = GHOSTS + g * GHOST_COLUMNS
     pac = agents[PACMAN]
-    gap = abs(agents[at + X] - 2 * tables.x[pac]) + abs(agents[at + Y] - 2 * tables.y[pac])
+    gap = abs(agents[first + X] - 2 * tables.x[pac]) + abs(agents[first + Y] - 2 * tables.y[pac])
     if gap > CONTACT:
         return 0.0
-    if agents[at + TIMER] > 0:
+    if agents[first + TIMER] > 0:  # a scared ghost is eaten and returns to where it starts
         start = tables.ghost_start[g]
-        agents[at + X] = 2 * tables.x[start]
-        agents[at + Y] = 2 * tables.y[start]
-        agents[at + HEADING] = STOP
-        agents[at + TIMER] = 0
+        agents[first + X] = 2 * tables.x[start]
+        agents[first + Y] = 2 * tables.y[start]
+        agents[first + HEADING] = STOP
+        agents[first + TIMER] = 0
         return GHOST_SCORE
     if agents[STATUS] == WON:
         return 0.0
@@ -88,14 +95,29 @@ def _touch(tables: Tables, agents: NDArray[np.int32], g: int) -> float:
 def _move_pacman(
     tables: Tables, rules: Rules, agents: NDArray[np.int32], pellets: NDArray[np.uint8], n_ghosts: int, action: int
 ) -> float:
-    """Pac-Man's half of a round; returns its reward."""
+    """Move Pac-Man, let him eat what he finds, and return the reward of his half of a round.
+
+    Parameters
+    ----------
+    tables, rules
+        Look-up tables of the maze, in which cells are numbered; settings of the game.
+    agents
+        The game's row of numbers: Pac-Man's cell, the food left, the status, and four columns per ghost. Changed in
+        place.
+    pellets
+        ``[cells]``: FOOD, CAPSULE or 0. Changed in place.
+    n_ghosts
+        Number of ghosts.
+    action
+        NORTH, SOUTH, EAST, WEST or STOP.
+    """
     reward = -STEP_COST
     if action != STOP:
         cell = tables.neighbour[agents[PACMAN], action]
         agents[FACING] = action
         if cell >= 0:
             agents[PACMAN] = cell
-        else:
+        else:  # a wall
             reward -= rules.illegal_move_penalty
     pac = agents[PACMAN]
     if pellets[pac] == FOOD:
@@ -104,7 +126,7 @@ def _move_pacman(
         if agents[FOOD_LEFT] == 0:
             reward += WIN_SCORE
             agents[STATUS] = WON
-    elif pellets[pac] == CAPSULE:
+    elif pellets[pac] == CAPSULE:  # it scares all ghosts
         for g in range(n_ghosts):
             agents[GHOSTS + g * GHOST_COLUMNS + TIMER] = FRIGHT
     pellets[pac] = 0
@@ -115,15 +137,16 @@ def _move_pacman(
 
 @njit(cache=True)
 def _legal_directions(tables: Tables, x: int, y: int, heading: int) -> int:
-    """Directions open to a ghost, as a set of bits."""
-    if (x & 1) or (y & 1):
+    """Return the directions open to a ghost at (x, y), in half cells, as a set of bits: bit d for direction d."""
+    if (x & 1) or (y & 1):  # between two cells it goes on
         return 1 << heading
     cell = tables.cell_at[x >> 1, y >> 1]
     legal = 0
     for direction in range(4):
         if tables.neighbour[cell, direction] >= 0:
             legal |= 1 << direction
-    # North/South and East/West differ in the last bit, so the reverse is heading ^ 1.
+    # A ghost turns back in dead ends only. North/South and East/West differ in the last bit, so the reverse of a
+    # heading is heading ^ 1.
     if heading != STOP and legal & ~(1 << (heading ^ 1)):
         legal &= ~(1 << (heading ^ 1))
     return legal
@@ -131,7 +154,27 @@ def _legal_directions(tables: Tables, x: int, y: int, heading: int) -> int:
 
 @njit(cache=True)
 def _choose(legal: int, x: int, y: int, speed: int, pac_x: int, pac_y: int, scared: bool, p: float, draw: float) -> int:
-    """Return the direction a ghost takes: with probability p among the best, else among all legal ones."""
+    """Return the direction that a ghost takes; STOP if it is walled in.
+
+    With probability p it takes one of the best directions (towards Pac-Man, or away from him while it is scared),
+    otherwise any legal one.
+
+    Parameters
+    ----------
+    legal
+        The legal directions as a set of bits: bit d for direction d.
+    x, y, speed
+        Where the ghost is and how far it moves, in half cells.
+    pac_x, pac_y
+        Where Pac-Man is, in half cells.
+    scared
+        Whether the ghost is scared.
+    p
+        Probability of a best direction.
+    draw
+        Random number in [0, 1) that decides.
+    """
+    # Find the best directions by the distance to Pac-Man after the move, again as a set of bits.
     n_legal = 0
     n_best = 0
     best = 0
@@ -142,9 +185,9 @@ def _choose(legal: int, x: int, y: int, speed: int, pac_x: int, pac_y: int, scar
             continue
         n_legal += 1
         last = direction
-        along = speed if direction in (NORTH, EAST) else -speed
-        dx = x - pac_x + (along if direction >= EAST else 0)
-        dy = y - pac_y + (along if direction < EAST else 0)
+        move = speed if direction in (NORTH, EAST) else -speed
+        dx = x - pac_x + (move if direction >= EAST else 0)
+        dy = y - pac_y + (move if direction < EAST else 0)
         gap = abs(dx) + abs(dy)
         if scared:
             gap = -gap
@@ -157,6 +200,7 @@ def _choose(legal: int, x: int, y: int, speed: int, pac_x: int, pac_y: int, scar
             n_best += 1
     if n_legal <= 1:
         return last
+    # Take the direction at which the summed probabilities exceed the random number.
     total = 0.0
     for direction in range(4):
         if legal & (1 << direction):
@@ -170,28 +214,32 @@ def _choose(legal: int, x: int, y: int, speed: int, pac_x: int, pac_y: int, scar
 
 @njit(cache=True)
 def _move_ghost(tables: Tables, rules: Rules, agents: NDArray[np.int32], g: int, draw: float) -> float:
-    """Ghost g's part of a round; returns its reward."""
-    at = GHOSTS + g * GHOST_COLUMNS
-    x, y, timer = agents[at + X], agents[at + Y], agents[at + TIMER]
+    """Move ghost g, and return the reward if it meets Pac-Man.
+
+    `agents` is the game's row of numbers and is changed in place; positions of ghosts are in half cells. `draw` is a
+    random number in [0, 1) that decides where the ghost goes.
+    """
+    first = GHOSTS + g * GHOST_COLUMNS  # the ghost's columns in `agents`
+    x, y, timer = agents[first + X], agents[first + Y], agents[first + TIMER]
     pac = agents[PACMAN]
     scared = timer > 0
     speed = 1 if scared else 2
-    legal = _legal_directions(tables, x, y, agents[at + HEADING])
+    legal = _legal_directions(tables, x, y, agents[first + HEADING])
     p = rules.flee if scared else rules.attack
     heading = _choose(legal, x, y, speed, 2 * tables.x[pac], 2 * tables.y[pac], scared, p, draw)
     if heading != STOP:  # a ghost that is walled in stays
-        along = speed if heading in (NORTH, EAST) else -speed
+        move = speed if heading in (NORTH, EAST) else -speed
         if heading < EAST:
-            y += along
+            y += move
         else:
-            x += along
-        agents[at + HEADING] = heading
+            x += move
+        agents[first + HEADING] = heading
     if timer == 1:  # fright ends: snap to int(x + 0.5), so that the ghost is on a cell when it is fast again
         x = (x + 1) & ~1
         y = (y + 1) & ~1
-    agents[at + X] = x
-    agents[at + Y] = y
-    agents[at + TIMER] = max(0, timer - 1)
+    agents[first + X] = x
+    agents[first + Y] = y
+    agents[first + TIMER] = max(0, timer - 1)
     return _touch(tables, agents, g)
 
 
@@ -219,7 +267,7 @@ def play_round(
 
 @njit(cache=True)
 def _compass(dx: int, dy: int) -> int:
-    """Sector 0–7 (N, NE, E, SE, S, SW, W, NW) in which the offset lies; it must not be zero."""
+    """Return the sector 0–7 (N, NE, E, SE, S, SW, W, NW) in which an offset lies; it must not be zero."""
     ax, ay = abs(dx), abs(dy)
     if ay > ax * SECTOR_SLOPE:
         return 0 if dy > 0 else 4
@@ -232,7 +280,7 @@ def _compass(dx: int, dy: int) -> int:
 
 @njit(cache=True)
 def _nearest_cell(tables: Tables, pac: int, x: int, y: int) -> int:
-    """Of the cells within 0.7 of a ghost on both axes, the one that is nearest to Pac-Man by path."""
+    """Return the cell of a ghost at (x, y), in half cells; between two cells the one nearer to Pac-Man by path."""
     first = tables.cell_at[x >> 1, y >> 1]
     if not ((x & 1) or (y & 1)):
         return first
@@ -242,31 +290,37 @@ def _nearest_cell(tables: Tables, pac: int, x: int, y: int) -> int:
 
 @njit(cache=True)
 def _observe_ghost(tables: Tables, agents: NDArray[np.int32], g: int, out: NDArray[np.float32]) -> None:
-    """Write the 24 features of ghost g, and count it if it is near."""
-    at = GHOSTS + g * GHOST_COLUMNS
-    x, y, timer = agents[at + X], agents[at + Y], agents[at + TIMER]
+    """Write the features of ghost g into an observation, and count it if it is near Pac-Man.
+
+    `tables` are look-up tables of the maze, `agents` the game's row of numbers, and `out` is the observation
+    ``[features]``, which was zero before. The capital names are places in it.
+    """
+    first = GHOSTS + g * GHOST_COLUMNS  # the ghost's columns in `agents`
+    x, y, timer = agents[first + X], agents[first + Y], agents[first + TIMER]  # place in half cells
     pac = agents[PACMAN]
     dx, dy = x - 2 * tables.x[pac], y - 2 * tables.y[pac]
     if abs(dx) + abs(dy) <= 2:
-        out[1 if timer > 0 else 0] += 1.0
-    to = OWN_FEATURES + g * BLOCK
+        out[NEAR_SCARED if timer > 0 else NEAR_UNSCARED] += 1.0
+    to = FIRST_GHOST + g * GHOST_FEATURES
+    # Where it lies from Pac-Man.
     if abs(dx) <= CONTACT and abs(dy) <= CONTACT:
-        out[to] = 1.0
+        out[to + HERE] = 1.0
     else:
-        out[to + 1 + _compass(dx, dy)] = 1.0
+        out[to + BEARING + _compass(dx, dy)] = 1.0
+    # The shortest path to it: first step and length.
     cell = _nearest_cell(tables, pac, x, y)
     step = tables.first_step[pac, cell]
     if step >= 0:
-        out[to + 9 + step] = 1.0
-        out[to + 14] = tables.distance[pac, cell] + (0.5 if (x & 1) or (y & 1) else 0.0)
+        out[to + GHOST_STEP + step] = 1.0
+        out[to + GHOST_LENGTH] = tables.distance[pac, cell] + (0.5 if (x & 1) or (y & 1) else 0.0)
     else:  # walled in; the same values as for food when none is left
-        out[to + 9 + STOP] = 1.0
-        out[to + 14] = tables.out_of_reach
-    out[to + 15 + agents[at + HEADING]] = 1.0
-    out[to + 20] = 1.0 if timer > 0 else 0.0
-    out[to + 21] = timer / FRIGHT
-    out[to + 22] = 0.5 * x
-    out[to + 23] = 0.5 * y
+        out[to + GHOST_STEP + STOP] = 1.0
+        out[to + GHOST_LENGTH] = tables.out_of_reach
+    out[to + GHOST_HEADING + agents[first + HEADING]] = 1.0
+    out[to + SCARED] = 1.0 if timer > 0 else 0.0
+    out[to + TIME_LEFT] = timer / FRIGHT
+    out[to + GHOST_X] = 0.5 * x
+    out[to + GHOST_Y] = 0.5 * y
 
 
 @njit(cache=True)
@@ -299,29 +353,43 @@ def _observe(
     capsules: NDArray[np.int16],
     out: NDArray[np.float32],
 ) -> None:
-    """Write the observation of one game."""
+    """Write the observation of one game into `out`; the capital names are places in it.
+
+    Parameters
+    ----------
+    tables
+        Look-up tables of the maze, in which cells are numbered.
+    agents, pellets
+        The game: its row of numbers, and ``[cells]`` with FOOD, CAPSULE or 0.
+    n_ghosts
+        Number of ghosts.
+    capsules
+        The cells in which capsules lie at the start.
+    out
+        ``[features]``.
+    """
     out[:] = 0.0
     pac = agents[PACMAN]
     capsule = _nearest_capsule(tables, pellets, capsules, pac)
-    out[7] = -1.0
+    out[CAPSULE_LENGTH] = -1.0  # none is left
     if capsule >= 0:
-        out[2 + tables.first_step[pac, capsule]] = 1.0
-        out[7] = tables.distance[pac, capsule]
+        out[CAPSULE_STEP + tables.first_step[pac, capsule]] = 1.0
+        out[CAPSULE_LENGTH] = tables.distance[pac, capsule]
     if agents[FOOD_LEFT] > 0:
         food = _nearest_food(tables, pellets, pac)
-        out[8] = tables.distance[pac, food]
-        out[9 + tables.first_step[pac, food]] = 1.0
+        out[FOOD_LENGTH] = tables.distance[pac, food]
+        out[FOOD_STEP + tables.first_step[pac, food]] = 1.0
     else:
-        out[8] = tables.out_of_reach
-        out[9 + STOP] = 1.0
+        out[FOOD_LENGTH] = tables.out_of_reach
+        out[FOOD_STEP + STOP] = 1.0
     for g in range(n_ghosts):
         _observe_ghost(tables, agents, g, out)
-    tail = OWN_FEATURES + n_ghosts * BLOCK
+    after_ghosts = FIRST_GHOST + n_ghosts * GHOST_FEATURES
     for direction in range(4):
-        out[tail + direction] = 1.0 if tables.neighbour[pac, direction] >= 0 else 0.0
-    out[tail + 4] = 1.0
-    out[tail + 5] = tables.x[pac]
-    out[tail + 6] = tables.y[pac]
+        out[after_ghosts + OPEN + direction] = 1.0 if tables.neighbour[pac, direction] >= 0 else 0.0
+    out[after_ghosts + CAN_STOP] = 1.0
+    out[after_ghosts + PACMAN_X] = tables.x[pac]
+    out[after_ghosts + PACMAN_Y] = tables.y[pac]
 
 
 @njit(cache=True, nogil=True)
@@ -354,7 +422,25 @@ def step_batch(
     observations: NDArray[np.float32],
     rewards: NDArray[np.float64],
 ) -> None:
-    """Play a round in every game that is not over; where `restart` is set, begin a new episode instead (reward 0)."""
+    """Play a round in every game that is not over, or begin a new episode, all in place.
+
+    Parameters
+    ----------
+    tables, rules
+        Look-up tables of the maze; settings of the game.
+    agents, pellets, keys
+        ``[n, columns]``, ``[n, cells]`` and ``[n]``: the games, see the beginning of this module.
+    capsules
+        The cells in which capsules lie at the start.
+    start_agents, start_pellets
+        ``[columns]`` and ``[cells]``: a game at its start.
+    actions
+        ``[n]``: NORTH, SOUTH, EAST, WEST or STOP.
+    restart
+        ``[n]``: where to begin a new episode instead, with the next random stream and the reward 0.
+    observations, rewards
+        ``[n, features]`` and ``[n]``, written. A game that is over keeps its observation and gets the reward 0.
+    """
     n_ghosts = tables.ghost_start.size
     draws = np.empty(n_ghosts, np.float64)
     for i in range(agents.shape[0]):
@@ -367,6 +453,7 @@ def step_batch(
             rewards[i] = 0.0
             continue
         else:
+            # One random number per ghost, which depends on the episode and the step only.
             for g in range(n_ghosts):
                 draws[g] = ghost_draw(keys[i], agents[i, STEPS], g)
             rewards[i] = play_round(tables, rules, agents[i], pellets[i], draws, actions[i])

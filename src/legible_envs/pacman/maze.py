@@ -54,7 +54,7 @@ class Maze:
 
 
 def load_maze(source: str | Path | Maze) -> Maze:
-    """Read a maze: the name of a level, the path of a ``.lay`` or ``.board`` file, or the text of one.
+    """Return a maze from the name of a level, the path of a ``.lay`` or ``.board`` file, or the text of one.
 
     >>> maze = load_maze("small")
     >>> maze.width, maze.height, len(maze.food), maze.pacman, maze.ghosts
@@ -71,7 +71,7 @@ def load_maze(source: str | Path | Maze) -> Maze:
     path = Path(source)
     try:
         with path.open(encoding="utf-8") as file:
-            text = file.read(MAX_TEXT + 1)
+            text = file.read(MAX_TEXT + 1)  # one more than allowed, so that `parse_maze` notices
     except (OSError, ValueError) as error:  # a name that no file can have, or a file that is no text
         reason = getattr(error, "strerror", None) or "it is not a text file"
         raise MazeError(
@@ -86,60 +86,74 @@ def _shortened(text: str, most: int = 80) -> str:
 
 
 def parse_maze(text: str, name: str = "maze") -> Maze:
-    """Read a maze from its text; errors name the line."""
+    """Return a maze from its text; errors name the line."""
     if len(text) > MAX_TEXT:
         raise MazeError(f"{name}: the maze is too large: its text may have {MAX_TEXT} signs at the most.")
     lines = text.splitlines()
-    rule = next((i for i, line in enumerate(lines) if line.strip() == "---"), None)
-    written = [i for i, line in enumerate(lines) if line.strip() and (rule is None or i > rule)]
-    if not written:
+    # A .board file has a header that ends with a line of dashes.
+    header_end = next((i for i, line in enumerate(lines) if line.strip() == "---"), None)
+    maze_lines = [i for i, line in enumerate(lines) if line.strip() and (header_end is None or i > header_end)]
+    if not maze_lines:
         raise MazeError(f"{name}: the maze is empty.")
-    first, last = written[0], written[-1]
-    return _build(lines[first : last + 1], first, name, pacman_sign="P" if rule is None else "0")
+    first, last = maze_lines[0], maze_lines[-1]
+    return _build(lines[first : last + 1], first, name, pacman_sign="P" if header_end is None else "0")
 
 
-def _build(rows: list[str], first: int, name: str, pacman_sign: str) -> Maze:
-    """Check the grid of signs and collect what stands where. Row 0 of the text is the top."""
+def _build(rows: list[str], first_line: int, name: str, pacman_sign: str) -> Maze:
+    """Return the maze that lines of signs draw, after checking them.
+
+    Parameters
+    ----------
+    rows
+        The lines, the top of the maze first. Cells are (x, y) with y = 0 in the last line.
+    first_line
+        Index of the first of these lines in the text, for errors.
+    name
+        Name of the maze.
+    pacman_sign
+        The sign of Pac-Man, which depends on the format.
+    """
     width, height = len(rows[0]), len(rows)
     for i, row in enumerate(rows):
         if len(row) != width:
             raise MazeError(
-                f"{name}: line {first + i + 1} has {len(row)} signs, line {first + 1} has {width}; all lines of a "
-                "maze must be of one length."
+                f"{name}: line {first_line + i + 1} has {len(row)} signs, line {first_line + 1} has {width}; all lines "
+                "of a maze must be of one length."
             )
-    at: dict[str, list[Cell]] = {}
+    cells_by_sign: dict[str, list[Cell]] = {}
     for i, row in enumerate(rows):
         for x, sign in enumerate(row):
-            at.setdefault(sign, []).append((x, height - 1 - i))
-    pacman = at.get(pacman_sign, [])
-    if len(pacman) != 1:
-        where = _shortened(", ".join(f"line {first + height - y}" for _, y in pacman[:MAX_CELLS]))
-        found = f"{len(pacman)} ({where})" if pacman else "none"
-        raise MazeError(f"{name}: one Pac-Man ({pacman_sign!r}) is needed, {found} found.")
+            cells_by_sign.setdefault(sign, []).append((x, height - 1 - i))
 
     def line_of(cell: Cell) -> int:
-        return first + height - cell[1]
+        """Return the line of the text in which a cell stands, counted from 1."""
+        return first_line + height - cell[1]
 
+    pacman = cells_by_sign.get(pacman_sign, [])
+    if len(pacman) != 1:
+        where = _shortened(", ".join(f"line {line_of(cell)}" for cell in pacman[:MAX_CELLS]))
+        found = f"{len(pacman)} ({where})" if pacman else "none"
+        raise MazeError(f"{name}: one Pac-Man ({pacman_sign!r}) is needed, {found} found.")
     maze = Maze(
         name=name,
         width=width,
         height=height,
-        walls=frozenset(at.get("%", [])),
-        food=frozenset(at.get(".", [])),
-        capsules=frozenset(at.get("o", [])),
+        walls=frozenset(cells_by_sign.get("%", [])),
+        food=frozenset(cells_by_sign.get(".", [])),
+        capsules=frozenset(cells_by_sign.get("o", [])),
         pacman=pacman[0],
-        ghosts=_ghosts(at, pacman_sign, name, line_of),
+        ghosts=_ghosts(cells_by_sign, pacman_sign, name, line_of),
     )
     _check(maze, line_of)
     return maze
 
 
-def _ghosts(at: dict[str, list[Cell]], pacman_sign: str, name: str, line_of: LineOf) -> tuple[Cell, ...]:
+def _ghosts(cells_by_sign: dict[str, list[Cell]], pacman_sign: str, name: str, line_of: LineOf) -> tuple[Cell, ...]:
     """Return the ghosts in the order of their digits; G counts as 1, and equal ones come in the order of (x, y)."""
     signs = "123456789" if pacman_sign == "0" else "1234"
-    numbered = [(int(sign), cell) for sign in signs for cell in at.get(sign, [])]
+    numbered = [(int(sign), cell) for sign in signs for cell in cells_by_sign.get(sign, [])]
     if pacman_sign == "P":
-        numbered += [(1, cell) for cell in at.get("G", [])]
+        numbered += [(1, cell) for cell in cells_by_sign.get("G", [])]
     ghosts = tuple(cell for _, cell in sorted(numbered))
     if len(ghosts) > MAX_GHOSTS:
         extra = ghosts[MAX_GHOSTS]
@@ -151,12 +165,17 @@ def _ghosts(at: dict[str, list[Cell]], pacman_sign: str, name: str, line_of: Lin
 
 
 def _check(maze: Maze, line_of: LineOf) -> None:
-    """Raise unless the maze can be won."""
+    """Raise unless the maze is small enough, has food, and Pac-Man can reach all of it and all capsules.
+
+    `line_of` returns the line of the text in which a cell stands, for errors.
+    """
     if not maze.food:
         raise MazeError(f"{maze.name}: there is no food ('.'), so nothing to win.")
-    cells = maze.width * maze.height - len(maze.walls)
-    if cells > MAX_CELLS:
-        raise MazeError(f"{maze.name}: {cells} open cells; {MAX_CELLS} is the most that the path tables hold.")
+    n_open = maze.width * maze.height - len(maze.walls)
+    if n_open > MAX_CELLS:
+        raise MazeError(f"{maze.name}: {n_open} open cells; {MAX_CELLS} is the most that the path tables hold.")
+
+    # Walk from Pac-Man's cell to all cells that can be reached.
     reached = {maze.pacman}
     frontier = [maze.pacman]
     while frontier:
@@ -167,8 +186,10 @@ def _check(maze: Maze, line_of: LineOf) -> None:
             if inside and cell not in maze.walls and cell not in reached:
                 reached.add(cell)
                 frontier.append(cell)
-    for what, cells_of in (("food", maze.food), ("capsule", maze.capsules)):
-        missed = sorted(cells_of - reached, key=lambda cell: (-cell[1], cell[0]))
+
+    # Name the first place out of reach, from the top left.
+    for what, cells in (("food", maze.food), ("capsule", maze.capsules)):
+        missed = sorted(cells - reached, key=lambda cell: (-cell[1], cell[0]))
         if missed:
             raise MazeError(
                 f"{maze.name}: Pac-Man cannot reach the {what} in line {line_of(missed[0])}, column {missed[0][0] + 1}."
@@ -197,11 +218,13 @@ class Tables(NamedTuple):
 
 @lru_cache(maxsize=64)
 def maze_tables(maze: Maze) -> Tables:
-    """Number the open cells and find all shortest paths, once a maze."""
+    """Return the look-up tables of a maze for the compiled game: numbered open cells and all shortest paths."""
     cell_at = np.full((maze.width, maze.height), -1, np.int16)
     cells = [(x, y) for x in range(maze.width) for y in range(maze.height) if (x, y) not in maze.walls]
     for number, (x, y) in enumerate(cells):
         cell_at[x, y] = number
+
+    # The neighbours of every cell, [cells, 4]. A border of −1 around the maze stands for cells outside.
     padded = np.full((maze.width + 2, maze.height + 2), -1, np.int16)
     padded[1:-1, 1:-1] = cell_at
     neighbour = np.array([[padded[x + 1 + dx, y + 1 + dy] for dx, dy in STEPS] for x, y in cells], np.int16)
@@ -236,30 +259,36 @@ def _ranks(order: NDArray[np.int16]) -> NDArray[np.int16]:
 def _shortest_paths(
     neighbour: NDArray[np.int16],
 ) -> tuple[NDArray[np.int16], NDArray[np.int8], NDArray[np.int16]]:
-    """Breadth-first search from every cell.
+    """Return the shortest paths between all cells, by breadth-first search from every cell.
 
-    Directions are tried in the order of ties, so the queue holds cells by (length, smallest path) and the first path
-    that reaches a cell is the one that the tie rule picks.
+    `neighbour` ``[cells, 4]`` holds the cell in each direction, −1 for none. Directions are tried in the order in which
+    ties are broken, so the queue holds cells by (length, smallest path) and the first path that reaches a cell is the
+    one that the tie rule picks.
+
+    Returns
+    -------
+    Three arrays ``[cells, cells]``, with −1 where a cell cannot be reached: the distance; the first step of the path (4
+    for the cell itself); and in every row the cells that can be reached, nearest first.
     """
     n = neighbour.shape[0]
     distance = np.full((n, n), -1, np.int16)
     first_step = np.full((n, n), -1, np.int8)
     order = np.full((n, n), -1, np.int16)
     for source in range(n):
-        queue = order[source]
+        queue = order[source]  # the order in which cells are reached is the queue itself
         queue[0] = source
         distance[source, source] = 0
         first_step[source, source] = 4
-        tail = 1
-        head = 0
-        while head < tail:
-            cell = queue[head]
-            head += 1
+        n_queued = 1
+        n_done = 0
+        while n_done < n_queued:
+            cell = queue[n_done]
+            n_done += 1
             for direction in range(4):
                 reached = neighbour[cell, direction]
                 if reached >= 0 and distance[source, reached] < 0:
                     distance[source, reached] = distance[source, cell] + 1
                     first_step[source, reached] = direction if cell == source else first_step[source, cell]
-                    queue[tail] = reached
-                    tail += 1
+                    queue[n_queued] = reached
+                    n_queued += 1
     return distance, first_step, order

@@ -104,32 +104,36 @@ class Picture:
 
 
 def _draw_walls(maze: Maze, scale: int) -> NDArray[np.float32]:
-    """Walls as rounded strokes from centre to centre of neighbouring wall cells, with a bright edge."""
+    """Return a picture ``[height, width, 3]`` of the walls, with `scale` pixels per cell.
+
+    Walls are rounded strokes from centre to centre of neighbouring wall cells, with a bright edge. They are drawn in a
+    finer grid first, whose means smooth the edges.
+    """
     fine = scale * _FINER
-    shape = np.zeros((maze.height * fine, maze.width * fine), np.bool_)
+    is_wall = np.zeros((maze.height * fine, maze.width * fine), np.bool_)
     radius = 0.3 * fine
     offset = np.arange(fine) + 0.5 - fine / 2
     disc = offset[:, None] ** 2 + offset[None, :] ** 2 <= radius**2
+    half_stroke = int(radius)
     for x, y in maze.walls:
         top, left = (maze.height - 1 - y) * fine, x * fine
-        shape[top : top + fine, left : left + fine] |= disc
+        is_wall[top : top + fine, left : left + fine] |= disc
         # Join with the cell to the east and to the north, and fill a block of four.
-        middle_row, middle_column = top + fine // 2, left + fine // 2
+        row, column = top + fine // 2, left + fine // 2  # the middle of the cell
         east, north, both = (x + 1, y) in maze.walls, (x, y + 1) in maze.walls, (x + 1, y + 1) in maze.walls
-        thick = int(radius)
         if east:
-            shape[middle_row - thick : middle_row + thick, middle_column : middle_column + fine] = True
+            is_wall[row - half_stroke : row + half_stroke, column : column + fine] = True
         if north:
-            shape[middle_row - fine : middle_row, middle_column - thick : middle_column + thick] = True
+            is_wall[row - fine : row, column - half_stroke : column + half_stroke] = True
         if east and north and both:
-            shape[middle_row - fine : middle_row, middle_column : middle_column + fine] = True
-    inner = ndimage.binary_erosion(shape, iterations=max(1, fine // 12))
-    coloured = np.empty((*shape.shape, 3), np.float32)
+            is_wall[row - fine : row, column : column + fine] = True
+    inner = ndimage.binary_erosion(is_wall, iterations=max(1, fine // 12))
+    coloured = np.empty((*is_wall.shape, 3), np.float32)
     coloured[:] = BACKGROUND
-    coloured[shape] = WALL_EDGE
+    coloured[is_wall] = WALL_EDGE
     coloured[inner] = WALL_FILL
-    blocks = coloured.reshape(maze.height * scale, _FINER, maze.width * scale, _FINER, 3)
-    return np.ascontiguousarray(blocks.mean(axis=(1, 3)))
+    fine_pixels = coloured.reshape(maze.height * scale, _FINER, maze.width * scale, _FINER, 3)
+    return np.ascontiguousarray(fine_pixels.mean(axis=(1, 3)))
 
 
 def to_text(maze: Maze, state: PacmanState) -> str:

@@ -212,52 +212,82 @@ class Round:
 
 
 def play_matched(games: Games, images: Games, symmetry: Symmetry, action: int, image_action: int, seed: int) -> Round:
-    """Take an action in every game and its image in the images; ghosts draw their ways in the games, images follow.
+    """Play one step in games and in their images, with ghosts that do the same up to the symmetry; return both.
 
     `games` and `images` stay as they are.
+
+    Parameters
+    ----------
+    games, images
+        Games and their images by `symmetry`, in the same order.
+    symmetry
+        The turn, mirroring and exchange of ghosts that leads from a game to its image.
+    action, image_action
+        Pac-Man's action in the games, and in the images.
+    seed
+        Decides where the ghosts go.
     """
     n, n_ghosts = len(games.agents), len(games.maze.ghosts)
-    next_steps, image_outlook = _outlook(games, action), _outlook(images, image_action)
-    number = symmetry.renumber(n_ghosts)
-    # Ways of a ghost's image, back in the order and the directions of the original.
-    back = image_outlook.ends[:, number]
-    image_chances = np.diff(back, prepend=0.0, axis=2)[:, :, symmetry.directions[:4]]
-    chances = np.diff(next_steps.ends, prepend=0.0, axis=2)
+    # For every ghost, which random numbers lead it into which direction: [n, ghosts, 4].
+    choices, image_choices = _ghost_choices(games, action), _ghost_choices(images, image_action)
+    image_number = symmetry.renumber(n_ghosts)
+    # The choices of a ghost's image, back in the order of the ghosts; then also of the directions of the original.
+    ends_of_images = image_choices.ends[:, image_number]
+    image_probabilities = np.diff(ends_of_images, prepend=0.0, axis=2)[:, :, symmetry.directions[:4]]
+    probabilities = np.diff(choices.ends, prepend=0.0, axis=2)
+
+    # Draw a direction for every ghost, and a random number that leads to it, in the game and in the image.
     draws = np.random.default_rng(seed).random((n, n_ghosts, 1))
-    way = np.minimum((draws >= next_steps.ends).sum(axis=2), 3)
-    own_draws = _middle(next_steps.ends, way)
+    directions = np.minimum((draws >= choices.ends).sum(axis=2), 3)
+    game_draws = _middle(choices.ends, directions)
     image_draws = np.zeros((n, n_ghosts))
-    image_draws[:, number] = _middle(back, symmetry.directions[way])
+    image_draws[:, image_number] = _middle(ends_of_images, symmetry.directions[directions])
+
     after, image_after = fork(games), fork(images)
-    for batch, batch_action, batch_draws in ((after, action, own_draws), (image_after, image_action, image_draws)):
+    for batch, batch_action, batch_draws in ((after, action, game_draws), (image_after, image_action, image_draws)):
         _play(batch.tables, batch.rules, batch.agents, batch.pellets, batch_draws, batch_action, batch.rewards)
         batch.observe(np.arange(n))
-    caught = [
-        outcome.playing & (batch.status == kernel.LOST)
-        for outcome, batch in ((next_steps, after), (image_outlook, image_after))
-    ]
+
+    # A game that Pac-Man's own move did not end and that is lost now was ended by a ghost.
+    caught = choices.playing & (after.status == kernel.LOST)
+    caught_in_image = image_choices.playing & (image_after.status == kernel.LOST)
     timers = after.agents[:, GHOSTS + TIMER :: GHOST_COLUMNS]
     return Round(
         after=after,
         image_after=image_after,
-        chances=np.abs(chances - image_chances).max(axis=2, initial=0.0) > 1e-9,
-        snaps=next_steps.snaps,
+        chances=np.abs(probabilities - image_probabilities).max(axis=2, initial=0.0) > 1e-9,
+        snaps=choices.snaps,
         # A timer that does not run out in this move, and is 0 after it, was set to 0 by Pac-Man.
-        eaten=next_steps.eaten | ((next_steps.timers >= 2) & (timers == 0)),
-        interrupted=caught[0] | caught[1],
+        eaten=choices.eaten | ((choices.timers >= 2) & (timers == 0)),
+        interrupted=caught | caught_in_image,
     )
 
 
-def _middle(ends: NDArray[np.float64], way: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the number in the middle of those for which a ghost goes this way."""
-    high = np.take_along_axis(ends, way[:, :, None], axis=2)[:, :, 0]
-    low = np.take_along_axis(ends, np.maximum(way - 1, 0)[:, :, None], axis=2)[:, :, 0]
-    return np.asarray((np.where(way > 0, low, 0.0) + high) / 2)
+def _middle(ends: NDArray[np.float64], directions: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return, for every ghost, the number in the middle of those for which it goes in a direction.
+
+    `ends` ``[n, ghosts, 4]`` are the upper ends of the numbers of each direction, `directions` is ``[n, ghosts]``.
+    """
+    high = np.take_along_axis(ends, directions[:, :, None], axis=2)[:, :, 0]
+    low = np.take_along_axis(ends, np.maximum(directions - 1, 0)[:, :, None], axis=2)[:, :, 0]
+    return np.asarray((np.where(directions > 0, low, 0.0) + high) / 2)
 
 
 @dataclass(frozen=True)
-class _Outlook:
-    """The choices of ghosts after Pac-Man's move: way d is taken for numbers from ``ends[d - 1]`` up to ``ends[d]``."""
+class _GhostChoices:
+    """The choices of ghosts after Pac-Man's move.
+
+    Parameters
+    ----------
+    ends
+        ``[n, ghosts, 4]``: direction d is taken for random numbers from ``ends[d - 1]`` up to ``ends[d]``.
+    timers
+        ``[n, ghosts]``: how long a ghost will be scared.
+    snaps, eaten
+        ``[n, ghosts]``: whether a ghost stops being scared between two cells; whether Pac-Man has eaten it.
+    playing
+        ``[n]``: whether the game goes on after Pac-Man's move.
+    """
 
     ends: NDArray[np.float64]
     timers: NDArray[np.int32]
@@ -266,32 +296,33 @@ class _Outlook:
     playing: NDArray[np.bool_]
 
 
-def _outlook(games: Games, action: int) -> _Outlook:
+def _ghost_choices(games: Games, action: int) -> _GhostChoices:
+    """Return the choices of the ghosts after Pac-Man's action; the games stay as they are."""
     n, n_ghosts = len(games.agents), len(games.maze.ghosts)
-    next_steps = _Outlook(
+    choices = _GhostChoices(
         ends=np.zeros((n, n_ghosts, 4)),
         timers=np.zeros((n, n_ghosts), np.int32),
         snaps=np.zeros((n, n_ghosts), np.bool_),
         eaten=np.zeros((n, n_ghosts), np.bool_),
         playing=np.zeros(n, np.bool_),
     )
-    _look_ahead(
+    _fill_ghost_choices(
         games.tables,
         games.rules,
         games.agents,
         games.pellets,
         action,
-        next_steps.ends,
-        next_steps.timers,
-        next_steps.snaps,
-        next_steps.eaten,
-        next_steps.playing,
+        choices.ends,
+        choices.timers,
+        choices.snaps,
+        choices.eaten,
+        choices.playing,
     )
-    return next_steps
+    return choices
 
 
 @njit(cache=True)
-def _look_ahead(
+def _fill_ghost_choices(
     tables: Tables,
     rules: kernel.Rules,
     agents: NDArray[np.int32],
@@ -303,21 +334,35 @@ def _look_ahead(
     eaten: NDArray[np.bool_],
     playing: NDArray[np.bool_],
 ) -> None:
-    """Move Pac-Man in a copy of every game and ask the kernel what each ghost would do for which random number."""
+    """Fill the last five arrays with the fields of `_GhostChoices`, by moving Pac-Man in a copy of every game.
+
+    Parameters
+    ----------
+    tables, rules
+        Look-up tables of the maze; settings of the game.
+    agents, pellets
+        ``[n, columns]`` and ``[n, cells]``: the games, see `kernel`.
+    action
+        Pac-Man's action in all of them.
+    ends, timers, snaps, eaten, playing
+        ``[n, ghosts, 4]``, three times ``[n, ghosts]``, and ``[n]``.
+    """
     n_ghosts = tables.ghost_start.size
     for i in range(agents.shape[0]):
         row, cells = agents[i].copy(), pellets[i].copy()
         kernel._move_pacman(tables, rules, row, cells, n_ghosts, action)
         playing[i] = row[STATUS] == PLAYING
-        capsule = pellets[i, row[PACMAN]] == kernel.CAPSULE
+        ate_capsule = pellets[i, row[PACMAN]] == kernel.CAPSULE
         for g in range(n_ghosts):
-            at = GHOSTS + g * GHOST_COLUMNS
-            x, y, timer = row[at + X], row[at + Y], row[at + TIMER]
+            first = GHOSTS + g * GHOST_COLUMNS  # the ghost's columns
+            x, y, timer = row[first + X], row[first + Y], row[first + TIMER]
             timers[i, g] = timer
-            eaten[i, g] = timer == 0 and (capsule or agents[i, at + TIMER] > 0)
+            # It was scared, or would be by the capsule, and is not: eating it has set its timer to 0.
+            eaten[i, g] = timer == 0 and (ate_capsule or agents[i, first + TIMER] > 0)
             if not playing[i]:
                 continue
-            legal = kernel._legal_directions(tables, x, y, row[at + HEADING])
+            legal = kernel._legal_directions(tables, x, y, row[first + HEADING])
+            # From a whole cell, a scared ghost moves half a cell, where its fright ends.
             snaps[i, g] = timer == 1 and legal != 0 and not ((x & 1) or (y & 1))
             _find_ends(tables, rules, row, g, legal, ends[i, g])
 
@@ -326,9 +371,26 @@ def _look_ahead(
 def _find_ends(
     tables: Tables, rules: kernel.Rules, row: NDArray[np.int32], g: int, legal: int, ends: NDArray[np.float64]
 ) -> None:
-    """Find by bisection up to which random number the kernel sends ghost g no further than each direction."""
-    at = GHOSTS + g * GHOST_COLUMNS
-    x, y, scared = row[at + X], row[at + Y], row[at + TIMER] > 0
+    """Fill ``ends[d]`` with the random number up to which ghost g goes no further than direction d, by bisection.
+
+    So direction d is taken for numbers from ``ends[d - 1]`` up to ``ends[d]``. The compiled game itself is asked, so
+    that both cannot differ.
+
+    Parameters
+    ----------
+    tables, rules
+        Look-up tables of the maze; settings of the game.
+    row
+        The row of ``agents`` of one game, see `kernel`.
+    g
+        Number of the ghost.
+    legal
+        The directions open to it as a set of bits.
+    ends
+        ``[4]``, written in place.
+    """
+    first = GHOSTS + g * GHOST_COLUMNS  # the ghost's columns
+    x, y, scared = row[first + X], row[first + Y], row[first + TIMER] > 0
     speed, p = (1, rules.flee) if scared else (2, rules.attack)
     pac_x, pac_y = 2 * tables.x[row[PACMAN]], 2 * tables.y[row[PACMAN]]
     last = 0.0
@@ -355,6 +417,7 @@ def _play(
     action: int,
     rewards: NDArray[np.float64],
 ) -> None:
+    """Play one step in all games in place; `draws` ``[n, ghosts]`` decides where ghosts go, `rewards` is written."""
     for i in range(agents.shape[0]):
         rewards[i] = kernel.play_round(tables, rules, agents[i], pellets[i], draws[i], action)
 
@@ -364,14 +427,15 @@ def _play(
 
 def path_columns(n_ghosts: int) -> list[NDArray[np.intp]]:
     """Return the columns of the observation with a first step: to capsule, food and every ghost."""
-    starts = [2, 9, *(kernel.OWN_FEATURES + g * kernel.BLOCK + 9 for g in range(n_ghosts))]
+    of_ghosts = (kernel.FIRST_GHOST + g * kernel.GHOST_FEATURES + kernel.GHOST_STEP for g in range(n_ghosts))
+    starts = [kernel.CAPSULE_STEP, kernel.FOOD_STEP, *of_ghosts]
     return [np.arange(start, start + 4) for start in starts]
 
 
 def ghost_columns(ghost: int) -> NDArray[np.intp]:
     """Return the columns of the observation that belong to a ghost."""
-    first = kernel.OWN_FEATURES + ghost * kernel.BLOCK
-    return np.arange(first, first + kernel.BLOCK)
+    first = kernel.FIRST_GHOST + ghost * kernel.GHOST_FEATURES
+    return np.arange(first, first + kernel.GHOST_FEATURES)
 
 
 def tied_steps(games: Games) -> NDArray[np.bool_]:
@@ -413,17 +477,29 @@ def _steps_towards(games: Games, targets: NDArray[np.bool_]) -> NDArray[np.bool_
 
 
 def sample_games(settings: PacmanSettings, episodes: int, states: int, seed: int) -> Games:
-    """Play episodes and return states met in them, each as likely as any other.
+    """Play episodes and return a batch of games in states met in them, each state as likely as any other.
 
     Half of the episodes are played at random, a quarter goes for the closest food, and a quarter for capsules first:
-    without that, scared ghosts would hardly be seen. There are fewer states than asked for when the episodes were too
-    short. None is over.
+    without that, scared ghosts would hardly be seen. No state is one after the end of a game.
+
+    Parameters
+    ----------
+    settings
+        The maze and the settings of the game.
+    episodes
+        Number of episodes.
+    states
+        Number of states to return; there are fewer if the episodes were too short.
+    seed
+        Decides the episodes and the choice of the states.
     """
     rng = np.random.default_rng(seed)
     games = Games(episodes, settings)
     games.start(np.ones(episodes, np.bool_), [int(s) for s in rng.integers(2**31, size=episodes)])
     goes_for_food, goes_for_capsules = (np.arange(episodes) % 4 == number for number in (1, 3))
-    nowhere = np.zeros(episodes, np.bool_)
+    no_restart = np.zeros(episodes, np.bool_)
+
+    # Every state gets a random priority; the `states` lowest ones are a fair sample of all states.
     kept_agents, kept_pellets, kept_keys = [games.agents[:0]], [games.pellets[:0]], [games.keys[:0]]
     priorities = np.zeros(0)
     playing = np.arange(episodes)
@@ -432,20 +508,24 @@ def sample_games(settings: PacmanSettings, episodes: int, states: int, seed: int
         kept_pellets.append(games.pellets[playing])
         kept_keys.append(games.keys[playing])
         priorities = np.concatenate([priorities, rng.random(playing.size)])
-        if len(priorities) > 4 * states + episodes:
-            # The states with the lowest random numbers are a fair sample of all states so far.
+        if len(priorities) > 4 * states + episodes:  # drop the others now and then, to save memory
             lowest = np.sort(np.argsort(priorities, kind="stable")[:states])
             priorities = priorities[lowest]
             kept_agents = [np.concatenate(kept_agents)[lowest]]
             kept_pellets = [np.concatenate(kept_pellets)[lowest]]
             kept_keys = [np.concatenate(kept_keys)[lowest]]
-        to_capsule, to_food = games.observations[:, 2:7], games.observations[:, 9:14]
+
+        # The first steps of the shortest paths to capsule and food are in the observation, one-hot.
+        capsule_first, food_first = kernel.CAPSULE_STEP, kernel.FOOD_STEP
+        to_capsule = games.observations[:, capsule_first : capsule_first + 5]
+        to_food = games.observations[:, food_first : food_first + 5]
         follows_capsule = goes_for_capsules & to_capsule.any(axis=1)
-        target = np.where(follows_capsule, to_capsule.argmax(axis=1), to_food.argmax(axis=1))
+        goal_actions = np.where(follows_capsule, to_capsule.argmax(axis=1), to_food.argmax(axis=1))
         wanders = ~(goes_for_food | goes_for_capsules) | (rng.random(episodes) < WANDER)
-        actions = np.where(wanders, rng.integers(5, size=episodes), target)
-        games.step(actions, nowhere)
+        actions = np.where(wanders, rng.integers(5, size=episodes), goal_actions)
+        games.step(actions, no_restart)
         playing = np.flatnonzero(games.status == PLAYING)
+
     lowest = np.sort(np.argsort(priorities, kind="stable")[:states])
     sample = Games(len(lowest), settings)
     sample.agents[:] = np.concatenate(kept_agents)[lowest]
