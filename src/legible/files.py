@@ -42,7 +42,7 @@ class DamagedFileError(LegibleError):
 
 
 def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Let `write` fill a file beside the path, and put it in place when it is complete and on disk.
+    """Let `write` fill a file next to the path, and put it in place when it is complete and on disk.
 
     Readers see the old file, or none, or the new one; never an incomplete one, even if the power fails.
     """
@@ -98,7 +98,7 @@ def read_arrays(path: Path, key: str | None = None, advice: str = "delete it") -
         with np.lib.npyio.NpzFile(io.BytesIO(content), allow_pickle=False) as data:
             arrays: dict[str, NDArray[Any]] = {name: data[name] for name in data.files}
         for array in arrays.values():
-            _check_letters(array)
+            _check_letters(array)  # numpy accepts letters that do not exist, on which Python fails later
     except DamagedFileError:
         raise
     except Exception as error:  # what a damaged zip or array raises depends on where the damage is
@@ -117,7 +117,7 @@ def _check_letters(array: NDArray[Any]) -> None:
     if array.dtype.kind == "U" and array.size and array.dtype.itemsize:
         letters = np.frombuffer(array.tobytes(), f"{array.dtype.str[0]}u4")
         if letters.max() > sys.maxunicode:
-            raise ValueError("a text in it is none")
+            raise ValueError("a text in it holds invalid characters")
 
 
 def _checksum(arrays: Mapping[str, NDArray[Any]]) -> str:
@@ -134,7 +134,7 @@ def _refuse_swelling(path: Path, content: bytes) -> None:
         size = sum(entry.file_size for entry in archive.infolist())
     if size > LARGE and size > SWELLING * len(content):
         raise DamagedFileError(
-            f"{path}: is damaged (it would swell from {len(content):,} to {size:,} bytes); it is not read."
+            f"{path}: is damaged (it would unpack from {len(content):,} to {size:,} bytes); delete it."
         )
 
 

@@ -1,4 +1,4 @@
-"""What the arrays of every kind of file must be: type, shape, length and range.
+"""Requirements on the arrays of every kind of file: type, shape, length and range.
 
 - `Column`: one array; `check_arrays`: check all arrays of a file against its schema.
 - `UNIT`, `RECORDED`, `ROLLOUTS`, `EXPERIENCES`, `MINING`, `IMPORTANCE`, `ROUND`: the schemas, one per kind of file.
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Column:
-    """What one array must be.
+    """Requirements on one array.
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ def _fits(value: Any, kind: Any) -> bool:  # noqa: PLR0911 (one case a kind of t
         scalar = next(iter(get_args(arguments[1])), None) if len(arguments) > 1 else None
         is_any_scalar = not isinstance(scalar, type) or not issubclass(scalar, np.generic)
         return isinstance(value, np.ndarray) and (is_any_scalar or np.issubdtype(value.dtype, scalar))
-    if isinstance(origin, type):
+    if isinstance(origin, type):  # a container: its items must fit, too
         return isinstance(value, (tuple, list) if origin is tuple else origin) and _fit_items(value, origin, arguments)
     if kind in (int, float):  # `bool` is a subclass of `int`
         return isinstance(value, (int, kind)) and not isinstance(value, bool)

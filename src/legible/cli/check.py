@@ -125,13 +125,13 @@ def _write_names(path: Path, spaces: list[FeatureSpace]) -> None:
     if path.exists():
         raise LegibleError(f"{path}: exists already; --write-names needs the name of a new file.")
     if not spaces:
-        raise LegibleError("no names can be written: what rules would see is not known.")
+        raise LegibleError("no names file can be written, because the features are unknown: fix what was found first.")
     write_text(path, names_toml(spaces[0]))
     say(f"Names to edit: {path}")
 
 
 def _verdict(env: str, found: list[Finding]) -> str:
-    """Say whether environment and policy are fit for a study, and which of them is the reason if not."""
+    """Return, in a sentence, whether environment and policy are fit for a study, and which is the reason if not."""
     reasons = {finding.about for finding in found if finding.answer == "no"}
     if not reasons:
         return f"{env} is fit for a study."
@@ -142,7 +142,7 @@ def _verdict(env: str, found: list[Finding]) -> str:
 
 
 def _is_policy(target: str) -> bool:
-    """Whether a policy stands where an environment could: an address, a file, a folder of the RL Zoo."""
+    """Return whether a policy stands where an environment could: an address, a file, a folder of the RL Zoo."""
     path = Path(target)
     if target.startswith(("zoo:", "hf:")) or path.is_file() or path.suffix in _POLICY_FILES:
         return True

@@ -137,7 +137,7 @@ def _folders(words: tuple[str, ...]) -> list[Path]:
     if inside:
         missing = [str(path) for path in paths if not _studies_of(path)]
         if missing:
-            raise LegibleError(f"{missing[0]}: holds no study.")
+            raise LegibleError(f"{missing[0]}: holds no study; leave it out, or make one with 'legible run'.")
         return list(dict.fromkeys(inside))
     if len(words) != 2:
         raise LegibleError("give the folders of studies, or an environment and a policy: legible open ENV POLICY.")

@@ -110,7 +110,7 @@ def run(choice: StudyChoice, until: str | None, minutes: float | None, other: tu
             from legible.report import write_report  # noqa: PLC0415
 
             report = write_report(study)
-            export_checks(study)
+            export_checks(study)  # the file of checks with which 'legible verify' tests a new policy
     if until is not None:
         print_section(study, UNTIL[until], as_json=choice.as_json)
     elif choice.as_json:

@@ -307,7 +307,7 @@ def _print_sources(study: Study) -> None:
 
 
 def _remark_on_rules(study: Study) -> None:
-    """Say what would find more: rules where there are none, relations where there are none."""
+    """Print how to find more: rules where there are none, relations where there are none."""
     mining = study.mining
     if not mining.rules:
         actions = study.experiences.actions

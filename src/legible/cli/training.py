@@ -173,7 +173,7 @@ def train(
 
 
 class _TrainingProgress:
-    """How far a training is: a bar in a terminal; elsewhere a line for every tenth, so that nobody waits in silence."""
+    """Progress of a training: a bar in a terminal; elsewhere a line for every tenth."""
 
     def __init__(self, what: str) -> None:
         self._what, console = what, Console(stderr=True)
@@ -205,7 +205,9 @@ def _exploring(settings: AnySettings, exploration: float | None) -> AnySettings:
     if exploration is None:
         return settings
     if not isinstance(settings, DqnSettings):
-        raise LegibleError("--exploration is for dqn: the others explore by what they have learnt.")
+        raise LegibleError(
+            "--exploration is only for dqn; leave it out: the other algorithms learn how much they explore."
+        )
     final = min(exploration, settings.exploration_final_eps)
     return replace(settings, exploration_initial_eps=exploration, exploration_final_eps=final)
 

@@ -345,6 +345,7 @@ def _make_row(verdict: Verdict, space: FeatureSpace) -> dict[str, Any]:
         "q_harm": verdict.q_harm,
         "success": verdict.sample.success,
         "cost": verdict.sample.cost,
+        # Shares of the steps in which the rules triggered, and in which they changed the action.
         "fired": verdict.sample.fired,
         "changed": verdict.sample.changed,
         "steps": verdict.steps,  # environment steps that were played for this rule set

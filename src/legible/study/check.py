@@ -83,7 +83,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class _Walk:
-    """One episode of random actions: what was seen and earned, and whether it came to its end."""
+    """One episode of random actions: observations, rewards, and whether it ended by itself."""
 
     observations: NDArray[np.float32]
     rewards: NDArray[np.float64]
@@ -114,7 +114,7 @@ def check_env(
     names
         Names of features and actions, or a TOML file with them.
     features
-        What rules see, if that is not the observation: "ram", a wrapper or ``module:function``, for instance.
+        What rules see, if that is not the observation: "entries:NAME,…", "info:NAME,…" or "module:function".
     seed
         Seed of the first episode that is tried.
     time_limit
@@ -218,7 +218,7 @@ def _ask(
 
 
 def _kind_of(policy: Policy, player: Policy, mapped: FeatureMap) -> Finding:
-    """Say what kind of policy it is, and what a study does otherwise for it."""
+    """Return the finding on the kind of policy, with everything that a study does differently for it."""
     words = [f"{'Q-values' if policy.kind == 'values' else policy.kind} of all actions"]
     traits = traits_of(policy)
     if traits.actions_only:
@@ -263,7 +263,7 @@ def _features_seen(space: FeatureSpace, walks: list[_Walk]) -> NDArray[np.float3
 
 
 def _what_to_improve(mapped: FeatureMap, walks: list[_Walk]) -> Iterator[Finding]:
-    """Say what would make rules easier to read, or to find."""
+    """Yield a finding on everything that would make rules easier to read, or to find."""
     wanting, space = [], mapped.space
     if not any(feature.words or feature.values for feature in space.features):
         lacking = "words for people" if mapped.reader.text or mapped.names.is_named else "names"
@@ -339,7 +339,7 @@ def _describe_policy(policy: Policy, space: FeatureSpace, *, reads_own: bool) ->
 
 
 def _find_unsupported(env: Env, policy: Policy | None, features: str | None) -> Finding | None:
-    """Say what keeps a study from an environment that can be played; raise when not even that works."""
+    """Return the reason why an environment cannot be studied, or None; raise if it cannot even be played."""
     read, taken = env.observation_space, env.action_space
     problem = None
     try:
@@ -425,7 +425,7 @@ def _same_again(before: _Walk, again: dict[str, _Walk], seed: int) -> Finding:
 
 
 def _branching(spec: EnvironmentSpec, seed: int, time_limit: float | None) -> Finding:
-    """Say how the environment is brought into a state that was visited."""
+    """Return the finding on how the environment is brought back to a visited state."""
     found = find_branching_method(spec, seed=seed, time_limit=time_limit)
     if found.way is None:
         return Finding("branching", "mind", f"not possible, so nothing is played from a state on: {found.problem}")
@@ -476,7 +476,7 @@ def _seeds_matter(walks: list[_Walk], spec: EnvironmentSpec, seed: int, time_lim
 
 
 def _inside(read: spaces.Space[Any], mapped: FeatureMap, walks: list[_Walk]) -> Finding:
-    """Say whether observations stay in their space; observations that are not finite have been refused."""
+    """Return the finding on observations outside of their space; those that are not finite have been refused."""
     seen = np.concatenate([walk.observations for walk in walks])
     outside = explain_outside(read, seen) if is_flat(mapped) else None
     if outside is not None:

@@ -119,7 +119,7 @@ class StudyFolder:
 
     @property
     def holds_study(self) -> bool:
-        """Whether there is a study in the folder."""
+        """True if there is a study in the folder."""
         return (self.path / "study.json").is_file()
 
     @contextmanager
@@ -129,7 +129,7 @@ class StudyFolder:
         try:
             self._file_lock.acquire(timeout=wait_seconds)
         except Timeout:
-            raise LegibleError(f"{self.path}: another process is working on this study.") from None
+            raise LegibleError(f"{self.path}: another process is working on this study; wait until it ends.") from None
         except OSError as error:
             raise LegibleError(f"{self.path / 'lock'}: cannot be written ({error.strerror}).") from error
         try:
@@ -257,8 +257,8 @@ def environment_of(kept: Mapping[str, Any], folder: Path, *, trust: bool) -> Env
     lost = kept["about"]["lost arguments"]
     if lost:
         raise LegibleError(
-            f"{folder}: the environment's argument {lost[0]!r} is nothing that a file can hold; make the study again, "
-            "with the same arguments."
+            f"{folder}: the environment's argument {lost[0]!r} cannot be kept in a file; make the study again, with "
+            "the same arguments, to continue it."
         )
     spec = EnvironmentSpec(kept["environment"], kept["arguments"], tuple(kept["wrappers"]))
     refuse_named_code(spec, str(folder), trust=trust)
@@ -285,7 +285,7 @@ def survives_json(value: Any) -> bool:
 
 
 def _differences(before: Any, now: Any, where: str = "") -> list[str]:
-    """Say what differs between two pieces of plain data, leaf by leaf."""
+    """Return the differences of two pieces of plain data in words, leaf by leaf."""
     if isinstance(before, dict) and isinstance(now, dict):
         keys = sorted(set(before) | set(now))
         return [d for key in keys for d in _differences(before.get(key), now.get(key), f"{where}.{key}".lstrip("."))]

@@ -220,8 +220,8 @@ class StudyInputs:
         names = source_names(self.settings.sources)
         if self.rules_from and OTHERS not in names:
             raise LegibleError(
-                f"--rules-from: the sources of rule sets are {self.settings.sources}; --set sources=… must name "
-                f"{OTHERS!r}, too, for rules of others to be tested."
+                f"--rules-from has no effect, because {OTHERS!r} is not among the sources of rule sets: --set "
+                f"sources={self.settings.sources},{OTHERS} adds it."
             )
 
     def identity(self) -> dict[str, Any]:

@@ -102,6 +102,7 @@ def _play_again(
     """
     blocks = study.evaluation.confirmation_blocks
     assert blocks is not None
+    # With counted choices, results also hold the reward of every step (`course`) and the first changed steps.
     setup = replace(blocks.setup, treatments=(verdict.treatment,), count_choices=True)
     seeds = [blocks.seeds[episode] for episode in (*new.tolist(), *changed.tolist())]
     units = cut_into_units([UNGUIDED] * len(new) + [0] * len(changed), seeds, setup.play.unit_episodes)

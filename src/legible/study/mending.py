@@ -89,12 +89,12 @@ class MendedRound:
 
     @property
     def helps(self) -> bool:
-        """Whether fresh seeds confirm a weakness, or that the rules together help."""
+        """True if fresh seeds confirm a weakness, or that the rules together help."""
         return bool(self.confirmed) or (self.rules > 0 and self.guided["low"] > 0.0)
 
     @property
     def is_better(self) -> bool:
-        """Whether its network is significantly better than the policy that the round began with."""
+        """True if its network is significantly better than the policy that the round began with."""
         return self.distilled is not None and self.distilled["differences"]["distilled"]["mean"]["low"] > 0.0
 
 
@@ -273,7 +273,7 @@ def mend(
 def _earlier_arguments(place: Path, *, trust: bool) -> dict[str, Any]:
     """Return the arguments that a run in rounds began with."""
     if not (place / "mend.json").is_file() or not Study.is_in(place / "round-1"):
-        raise LegibleError(f"{place}: holds no mending that was begun; give ENV and POLICY.")
+        raise LegibleError(f"{place}: holds no earlier rounds; give ENV and POLICY to begin.")
     name, arguments = read_inputs(StudyFolder(place / "round-1"), policy=None, trust=trust, most_failed=None)
     kept_policy = place / "round-1" / "policy.safetensors"
     # The study keeps a copy of the policy; a name such as zoo:NAME says more about its origin.
@@ -325,7 +325,7 @@ def read_mending(place: Path) -> BegunMending:
 def _locked(place: Path) -> Iterator[None]:
     """Make the folder, refuse one with other content, and lock it against other processes."""
     if not (place / "mend.json").is_file() and place.exists() and any(one.name != "lock" for one in place.iterdir()):
-        raise LegibleError(f"{place}: is no folder of a mending, and not empty; use another folder.")
+        raise LegibleError(f"{place}: holds other files, not rounds of mending; use another folder.")
     try:
         place.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -334,7 +334,7 @@ def _locked(place: Path) -> Iterator[None]:
     try:
         lock.acquire()
     except Timeout:
-        raise LegibleError(f"{place}: another process is mending here.") from None
+        raise LegibleError(f"{place}: another process is mending here; wait until it ends.") from None
     try:
         yield
     finally:

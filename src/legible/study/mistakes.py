@@ -56,7 +56,7 @@ def rollout_setup(study: Study) -> RolloutSetup:
     """Return what all rollouts of a study share."""
     found = study.branching_method()
     if found.way is None:
-        raise LegibleError(f"single decisions cannot be looked at: {found.problem}")
+        raise LegibleError(f"single decisions cannot be examined: {found.problem}")
     future: Any = "same" if found.futures == "cannot be reseeded" else "new"
     return RolloutSetup(study.player(), study.environment, found.way, future, study.settings.play)
 

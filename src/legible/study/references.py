@@ -157,7 +157,7 @@ class OtherPolicies:
             policy = self._player(loaded)
             if not is_same_behaviour(self._identify(policy), entry.fingerprint):
                 raise LegibleError(
-                    f"{entry.source}: acts otherwise than when it was given as another policy; give it again "
+                    f"{entry.source}: the policy has changed since this study compared with it; give it again "
                     f"(--other '{entry.name}={entry.source}')."
                 )
             self._loaded[entry.name] = policy

@@ -155,7 +155,7 @@ def _rules_in(folder: Path) -> list[str]:
         return list(rules)
     path = folder / "mining.npz"
     if not path.exists():
-        raise LegibleError(f"{folder}: this study has no rules yet; 'legible mine {folder}' finds some.")
+        raise LegibleError(f"{folder}: this study has no rules yet; 'legible run {folder} --until mine' finds some.")
     mining = Mining.load(path)
     return [mined.rule.text(mining.space) for mined in mining.rules]
 
@@ -173,8 +173,10 @@ def _fitting(texts: Sequence[str], space: FeatureSpace, where: str) -> tuple[tup
         except RuleError as error:
             unfit, reason = unfit + 1, reason or str(error).rstrip(".")
     if unfit and not fitting:
-        raise LegibleError(f"--rules-from {where}: none of its {unfit} rules fits the names here ({reason}).")
-    line = f"{unfit} of the {len(texts)} rules of {where} do not fit the names here and are not tested ({reason})"
+        raise LegibleError(
+            f"--rules-from {where}: none of its {unfit} rules fits the features and actions of this study ({reason})."
+        )
+    line = f"{unfit} of the {len(texts)} rules of {where} do not fit this study and are not tested ({reason})"
     return tuple(dict.fromkeys(fitting)), [line] if unfit else []
 
 
@@ -241,11 +243,14 @@ class OtherRules:
         if not origin.file:
             raise LegibleError(
                 f"{origin.name}, from which rules are to be mined, was an object in memory, which the folder cannot "
-                "hold; only a program that has it can go on with the study."
+                "hold. Continue in a program that passes the object again."
             )
         policy = self._load(study.environment, origin.file)
         if not is_same_behaviour(_fingerprint(study, policy), origin.fingerprint):
-            raise LegibleError(f"{origin.file}: acts otherwise than when it was given; rules were to be mined from it.")
+            raise LegibleError(
+                f"{origin.file}: the policy has changed since it was named as a source of rules. Restore the file, or make "
+                "a new study."
+            )
         return policy
 
     def _entries(self) -> list[dict[str, Any]]:

@@ -28,7 +28,7 @@ class StepMissingError(LegibleError):
 
 
 def ignore_progress(_stage: str, _done: int, _of: int) -> None:
-    """Progress that nobody asked for."""
+    """Ignore progress."""
 
 
 def run_within_limit(
@@ -40,7 +40,7 @@ def run_within_limit(
     except UnitFailedError as error:
         raise UnitFailedError(
             f"{what}: {str(error).rstrip('.')}. If the environment is only slow, give it more time (check: "
-            "--time-limit, run: --set time_limit=N); if it hangs, it must be mended."
+            "--time-limit, run: --set time_limit=N); if it hangs, fix it."
         ) from error
 
 
@@ -96,7 +96,26 @@ class StageRunner:
         most_failed: float,
         progress: Progress | None,
     ) -> None:
-        """Prepare the first stage; nothing is played yet. The class describes the parameters."""
+        """Prepare the first stage; nothing is played yet.
+
+        Parameters
+        ----------
+        stages
+            Names, in progress messages, of the first, second, … call; further calls keep the last name.
+        of
+            Number of episodes of all calls together, 0 if it is not known.
+        expected
+            For stages that calls name themselves, the minimum and the expected number of episodes.
+        engine, fingerprint, time_limit
+            Where units run, a hash of policy and environment for their keys, and the seconds after which one is given
+            up.
+        store_of
+            Returns the store of results for a kind of data that is kept.
+        most_failed
+            Share of the episodes of a stage that may fail.
+        progress
+            Called as ``progress(stage, done, of)``.
+        """
         self._stages, self._expected, self._store_of = list(stages), expected or {}, store_of
         # `_count` reports the progress of the current stage, `_failures` refuses too many failed episodes in it.
         self._progress, self._count = progress, ProgressCount(progress, stages[0], of)

@@ -1,4 +1,4 @@
-"""The sources of hypotheses that a study asks, what they know, and what each of them came to.
+"""The sources of rule sets that a study uses: their inputs, and the results of each.
 
 - `sources_of`: their generators, by name.
 - `KeptSearch`: what a search proposed, kept in the folder, so that it is done once.

@@ -201,7 +201,12 @@ class Study(Displayed):
         engine: Engine | None = None,
         progress: Progress | None = None,
     ) -> None:
-        """Load the inputs and make the folder; no step is done yet. The class describes the parameters."""
+        """Load the inputs of a study and make its folder, or open the folder if it holds this study; no step is done.
+
+        The class describes the parameters. In short: a `policy` is studied in an `environment`; `relations` are
+        symmetries of the task; `rules` and `rules_from` are tested with the mined rules, and rules of `veto` are never
+        deployed; `names` and `features` say what rules see; `allow_code` and `trust` say which code may be loaded.
+        """
         self.policy_name = str(policy) if isinstance(policy, (str, Path)) else ""
         spec = EnvironmentSpec(environment) if isinstance(environment, str) else environment
         loaded = load_policy_for(
@@ -364,7 +369,7 @@ class Study(Displayed):
 
     @staticmethod
     def is_in(folder: str | Path) -> bool:
-        """Whether a folder holds a study."""
+        """Return whether a folder holds a study."""
         return StudyFolder(folder).holds_study
 
     @property
@@ -388,7 +393,7 @@ class Study(Displayed):
 
     @property
     def is_played(self) -> bool:
-        """Whether episodes of the evaluation have been played."""
+        """True if episodes of the evaluation have been played."""
         return any(iter(self._folder.units))
 
     @property
@@ -426,7 +431,7 @@ class Study(Displayed):
 
     @property
     def key(self) -> str:
-        """Says which study a file belongs to."""
+        """The id of the study, which its files carry."""
         return str(self._kept["about"]["id"])
 
     @property
@@ -473,16 +478,16 @@ class Study(Displayed):
 
     @property
     def uses_mistakes(self) -> bool:
-        """Whether rule sets that are tested come from single decisions, too."""
+        """True if rule sets that are tested come from single decisions, too."""
         return "mistakes" in source_names(self.settings.sources)
 
     @property
     def uses_other_rules(self) -> bool:
-        """Whether rules of other policies or studies are tested, too."""
+        """True if rules of other policies or studies are tested, too."""
         return bool(self._kept[RULES_FROM])
 
     def looks_for_mistakes(self) -> bool:
-        """Whether a whole run looks for mistakes: the settings say always, or it is fast."""
+        """Return whether a whole run looks for mistakes: the settings say always, or it is fast."""
         when = self.settings.mistakes.when
         if self.settings.evaluation.method == "unpaired":
             return False  # a decision cannot be visited again
@@ -608,7 +613,7 @@ class Study(Displayed):
     # --- Steps -------------------------------------------------------------------------------------------------------
 
     def has(self, name: str) -> bool:
-        """Whether a step of `legible.study.STEPS` has been done."""
+        """Return whether a step of `legible.study.STEPS` has been done."""
         return name in self._results or (self.folder / STEPS[name].file).exists()
 
     def read(self, name: str) -> Any:
@@ -791,7 +796,7 @@ class Study(Displayed):
 
     @property
     def failures(self) -> Failures:
-        """What predicts failure, until when it can be avoided, and the causes of mistakes in the policy."""
+        """Conditions that predict failure, until when it can be avoided, and the causes of mistakes in the policy."""
         return cast("Failures", self.read("failures"))
 
     @property
@@ -815,7 +820,7 @@ class Study(Displayed):
 
     @property
     def can_leave_rules_out(self) -> bool:
-        """Whether explanations play rule sets without each of their rules: unless that takes longer than evaluating.
+        """True if explanations play rule sets without each of their rules: unless that takes longer than evaluating.
 
         Rule sets of environments with many exchangeable things, such as vehicles, are large.
         """
@@ -867,7 +872,7 @@ class Study(Displayed):
 
     @property
     def endings(self) -> tuple[EndingShare, ...]:
-        """How the episodes end on held-out seeds, unguided and guided; empty in folders of older versions."""
+        """The endings of episodes on held-out seeds, unguided and guided; empty in folders of older versions."""
         return self.summary.endings
 
     @property
