@@ -205,9 +205,7 @@ def _exploring(settings: AnySettings, exploration: float | None) -> AnySettings:
     if exploration is None:
         return settings
     if not isinstance(settings, DqnSettings):
-        raise LegibleError(
-            "--exploration is only for dqn; leave it out: the other algorithms learn how much they explore."
-        )
+        raise LegibleError("--exploration is only for dqn; leave it out for other algorithms.")
     final = min(exploration, settings.exploration_final_eps)
     return replace(settings, exploration_initial_eps=exploration, exploration_final_eps=final)
 

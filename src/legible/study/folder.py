@@ -293,7 +293,7 @@ def _differences(before: Any, now: Any, where: str = "") -> list[str]:
         return []
     if where == BEHAVIOUR:
         same = is_same_behaviour(str(before), str(now))
-        return [] if same else ["the policy or the environment acts otherwise than before"]
+        return [] if same else ["the policy or the environment behaves differently than before"]
     if where in {"relations", "names"}:
         return [f"the {where} are others"]
     return [f"{where} was {before!r}, is now {now!r}"]

@@ -248,8 +248,8 @@ class OtherRules:
         policy = self._load(study.environment, origin.file)
         if not is_same_behaviour(_fingerprint(study, policy), origin.fingerprint):
             raise LegibleError(
-                f"{origin.file}: the policy has changed since it was named as a source of rules. Restore the file, or make "
-                "a new study."
+                f"{origin.file}: the policy has changed since it was named as a source of rules. Restore the file, or "
+                "make a new study."
             )
         return policy
 
