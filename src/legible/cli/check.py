@@ -78,7 +78,8 @@ def check(
 
     Ends with exit code 1 when it is not. A policy alone is described: what it reads and does, what it was trained on.
     """
-    # The options are described in their declarations above; `of_policy` holds those that a policy file may need.
+    # The options: `features` is what rules see, if not the observation; `write_names` is a names file to write; `arg`
+    # and `wrap` are arguments and wrappers of ENV; `of_policy` holds the options for a policy file.
     if policy is None and _is_policy(env):
         _describe(env, options_of_policy(of_policy), trust=trust, as_json=as_json)
         return

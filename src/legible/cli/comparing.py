@@ -68,7 +68,8 @@ def compare(
     no_habits: bool,
 ) -> None:
     """Compare policies on the same seeds: which is better, by how much, and where."""
-    # `choice` has the options that several commands share; `words` are the environment and the policies.
+    # `words` are the environment and the policies, `name` their names, `against` opponents in a game of several agents,
+    # `episodes` the number of seeds, `html` a report to write. `choice` has the options that several commands share.
     with Bars(quiet=choice.as_json) as bars:
         bars.now("loading the policies and the environment")
         from legible.workbench import compare_policies, play_against  # noqa: PLC0415

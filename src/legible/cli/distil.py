@@ -189,6 +189,7 @@ def _distil_in_rounds(
         if not (study.folder / "report.html").exists():
             write_report(study)
 
+    # Rounds that the folder holds already are only read, so a command that was stopped can be repeated.
     with Bars(quiet=choice.as_json) as bars:
         mending = mend(
             folder,

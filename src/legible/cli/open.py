@@ -80,7 +80,8 @@ def open_command(
     **of_policy: str | None,
 ) -> None:
     """Open the workbench in the browser: try rules, watch episodes, and ask what would have come of other actions."""
-    # `words` are folders of studies, or an environment and a policy. `of_policy` holds the options for a policy file.
+    # `words` are folders of studies, or an environment and a policy; the options after `port` are for a policy. `arg`
+    # and `wrap` are arguments and wrappers of the environment; `of_policy` holds the options for a policy file.
     folders = _folders(words)
     if folders:
         unused = {"--arg": arg, "--wrap": wrap, "--names": names, "--features": features, "--relations": relations}

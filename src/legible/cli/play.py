@@ -55,7 +55,9 @@ def play(
     **of_policy: str | None,
 ) -> None:
     """Watch one episode, and where rules step in if the policy is guided."""
-    # `target` is an environment or the folder of a study; `of_policy` holds the options for a policy file.
+    # `target` is an environment or the folder of a study; `fps` is the number of frames per second; `log` is a file for
+    # what the rules changed. `arg` and `wrap` are arguments and wrappers of the environment; `of_policy` holds the
+    # options for a policy file.
     player: Policy | GuidedPolicy | None  # None plays random actions
     console = Console(highlight=False)
     with Bars() as bars:

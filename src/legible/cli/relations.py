@@ -140,7 +140,8 @@ def check(
     """
     from legible.relations.check import check_relations  # noqa: PLC0415
 
-    # Relations are symmetries of the environment, from one file or several. Each is checked for every pair of actions.
+    # `states` is the maximum number of states that are compared for a pair of actions; `arg` and `wrap` are arguments
+    # and wrappers of ENV. Relations are symmetries of the environment, from one file or several.
     spec = environment_spec(env, arg, wrap)
     space, loaded = _load(spec, file, names)
     console = Console()
@@ -206,6 +207,7 @@ def discover(
     from legible.files import write_text  # noqa: PLC0415
     from legible.relations.discovery import discover_relations  # noqa: PLC0415
 
+    # `steps` and `minutes` limit the search; `arg` and `wrap` are arguments and wrappers of ENV.
     # Names of features and actions: the user's file, or those of the environment.
     spec = environment_spec(env, arg, wrap)
     environment = spec.make()
@@ -269,7 +271,8 @@ def symmetry(
     """
     from legible.workbench import measure_symmetry  # noqa: PLC0415
 
-    # Relations come from one file or several; the policy gets a score for each.
+    # `arg` and `wrap` are arguments and wrappers of ENV; `of_policy` holds the options for a policy file. Relations
+    # come from one file or several; the policy gets a score for each.
     spec = environment_spec(env, arg, wrap)
     space, loaded = _load(spec, file, names)
     loaded_policy = load_typed_policy(spec, policy, options_of_policy(of_policy), trust=trust)

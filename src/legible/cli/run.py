@@ -85,7 +85,8 @@ def run(choice: StudyChoice, until: str | None, minutes: float | None, other: tu
     A run that was stopped continues with the same command, or with 'legible run STUDY'. 'legible run STUDY --minutes N'
     tests the undecided rule sets of a finished study on new seeds.
     """
-    # `choice` has the inputs and settings of the study. With --minutes, budgets are fitted to the time that is left.
+    # `choice` has the inputs and settings of the study, `until` the last step to do, and `other` further policies to
+    # compare with. With `minutes`, budgets are fitted to the time that is left.
     started = time.monotonic()
     with working(choice) as study:
         from legible.study.budget import fit_composition, fit_continuation  # noqa: PLC0415

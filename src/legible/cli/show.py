@@ -62,7 +62,8 @@ def show(
     as_json: bool,
 ) -> None:
     """Print the results of a study: the verdict, or one section in full."""
-    # `html`, `replay` and `other` are options of the section "report", which is written and not printed.
+    # `html` (its file), `replay` (seeds) and `other` (policies to compare with) are options of the section "report",
+    # which is written and not printed.
     if section != "report":
         for option, value in {"--html": html, "--replay": replay, "--other": other}.items():
             if value:

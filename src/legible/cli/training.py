@@ -127,7 +127,10 @@ def train(
     from legible.training import train as train_policy  # noqa: PLC0415
     from legible.training.rules import RuleSettings  # noqa: PLC0415
 
-    # The policy to begin with (`start` is the option --from), and the environment, which its file may name.
+    # The options: `start` (--from) is a policy to begin with, `rules` guide exploration and fade out over the share
+    # `rules_fade` of the training; with `margin` a loss holds them, too, weighted by `margin_weight`. `long` takes the
+    # longer training of the preset; `arg` and `wrap` are arguments and wrappers of the environment.
+    # The policy to begin with, and the environment, which its file may name.
     start_policy = None if start is None else read_start(start, algo, normalisation)
     if env is not None:
         spec = environment_spec(env, arg, wrap)

@@ -91,7 +91,9 @@ def try_command(
 
     Only episodes that a rule changes are played, in pairs with the same seeds, until the verdict is clear.
     """
-    # `words` are an environment, a policy and rules, or a study and rules; `choice` has the options for playing.
+    # `words` are an environment, a policy and rules, or a study and rules. `relevant` is the smallest effect of
+    # interest, `alone` leaves out the related forms of rules, `save` is a study to add the rules to. `choice` has the
+    # options for playing.
     is_study = Path(words[0], "study.json").is_file()
     needed = 2 if is_study else 3
     if len(words) < needed:

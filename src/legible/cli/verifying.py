@@ -68,7 +68,9 @@ def verify(
     """
     from legible.files import write_text  # noqa: PLC0415
 
-    # Scripts read the exit code, so every failure that is not the user's input becomes a `_VerifyError` with code 4.
+    # `checks` is a file of claims about the new policy, `margin` the largest loss that is allowed; `junit` and
+    # `markdown` are files to write. Scripts read the exit code, so every failure that is not the user's input becomes a
+    # `_VerifyError` with code 4.
     options: dict[str, Any] = {"policy_options": options_of_policy(of_policy)}
     try:
         with Bars(quiet=as_json) as bars:

@@ -339,6 +339,7 @@ def _make_row(verdict: Verdict, space: FeatureSpace) -> dict[str, Any]:
         "episodes": verdict.sample.episodes,
         "mean": verdict.sample.mean,
         "error": verdict.sample.error,
+        # Guided minus unguided mean return in the first test, its p-value, and p-values corrected for all tests.
         "difference": verdict.difference,
         "p": verdict.p,
         "q": verdict.q,

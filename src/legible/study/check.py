@@ -470,8 +470,8 @@ def _seeds_matter(walks: list[_Walk], spec: EnvironmentSpec, seed: int, time_lim
     return Finding(
         question,
         "mind",
-        "all episodes are the same if the actions are: a policy without randomness plays one episode again and again, "
-        "so there is nothing to test. Let it explore: --set play.epsilon=0.05",
+        "episodes with different seeds were the same when their actions were: a policy without randomness plays one "
+        "episode again and again, so there is nothing to test. Let it explore: --set play.epsilon=0.05",
     )
 
 

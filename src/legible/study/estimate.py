@@ -182,6 +182,7 @@ def describe_endless(setup: Setup, *, seed: int = 0, seconds: float = 10.0) -> s
         if time.monotonic() > end_time:
             raise _StillPlayingError
 
+    # Play the first episode of the study; the exception ends it from within.
     first_episode = Unit((UNGUIDED,), tuple(stage_seeds(seed, "experiences", 0, 1)))
     try:
         played = play_unit(setup, first_episode, count_step)

@@ -313,8 +313,8 @@ def read_inputs(
     source: Any = policy or (kept_policy if kept_policy.exists() else about["policy file"])
     if source is None:
         raise LegibleError(
-            f"{place.path}: its policy was an object in memory, which the folder cannot hold. Pass the object: "
-            "legible.Study.open(folder, policy=…)."
+            f"{place.path}: its policy was an object in memory, which the folder cannot hold. Open the study "
+            "in a program that passes the object."
         )
     features = kept.get("features")
     if features is not None and not isinstance(features, str):

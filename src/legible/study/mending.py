@@ -427,6 +427,7 @@ class _Work:
             distilled=None,
             steps=study_steps(study),
         )
+        # Nothing was confirmed, or there are no rules to distil: this is the last round.
         if not result.helps or not result.rules:
             return result
         distilled = self._distil(study, number)
