@@ -182,9 +182,9 @@ def _play_and_plan(
         elif not choice.pins_budgets and choice.preset in TARGET_SECONDS:
             times_lowered = fit_to_ladder(study, rate, TARGET_SECONDS[choice.preset])
             if times_lowered:
-                part = f"1/{round(LADDER_FACTOR**times_lowered)}"
+                share = f"1/{round(LADDER_FACTOR**times_lowered)}"
                 speed = f"{number(rate.episodes)} episodes/s"
-                remark(f"Episodes are slow here ({speed}), so budgets are {part} of the preset's (see --minutes).")
+                remark(f"Episodes are slow here ({speed}), so budgets are {share} of the preset's (see --minutes).")
         whole = estimate(setup, study.settings, study.engine, rate=rate).without(*steps_left_out)
         _expect(whole)
         if whole.seconds > MIN_ANNOUNCED_SECONDS and seconds is None:

@@ -124,13 +124,13 @@ def check_env(
         Called with the features and actions, as far as they are known; kinds that are not given are guessed.
     """
     spec.make().close()  # what cannot be made is an error, not a finding
-    found: list[Finding] = []
+    findings: list[Finding] = []
     try:
         for finding in _ask(spec, policy, names, features, seed, time_limit, on_features or (lambda _: None)):
-            found.append(finding)  # noqa: PERF402 (findings before an error are kept)
+            findings.append(finding)  # noqa: PERF402 (findings before an error are kept)
     except (UnfitEnvironmentError, UnitFailedError) as error:
-        found.append(Finding("fit for a study", "no", str(error)))
-    return found
+        findings.append(Finding("fit for a study", "no", str(error)))
+    return findings
 
 
 def _ask(
@@ -381,7 +381,7 @@ def _walk(env: Env, encoder: ObservationEncoder, seed: int, action_seed: int | N
     env.action_space.seed(action_seed)
     observation, _ = reset_environment(env, seed)
     # Observations are copied, because some environments change theirs in place.
-    seen, has_ended, started = [deepcopy(observation)], False, time.monotonic()
+    raw_observations, has_ended, started = [deepcopy(observation)], False, time.monotonic()
     rewards: list[float] = []
     while not has_ended and len(rewards) < MOST_STEPS and time.monotonic() - started < MOST_SECONDS:
         action = allowed_action(env, observation, rng)
@@ -392,10 +392,10 @@ def _walk(env: Env, encoder: ObservationEncoder, seed: int, action_seed: int | N
             else:
                 action = space.sample()
         observation, reward, terminated, truncated, _ = step_environment(env, action, seed, len(rewards))
-        seen.append(deepcopy(observation))
+        raw_observations.append(deepcopy(observation))
         rewards.append(reward)
         has_ended = bool(terminated or truncated)
-    observations = encoder.encode(seen)
+    observations = encoder.encode(raw_observations)
     check_finite(observations, seed)
     return _Walk(observations, np.array(rewards), has_ended)
 

@@ -62,7 +62,9 @@ def collect_in_units(
     for i in sorted(set(range(len(units))) - set(missing)):
         recorded_seeds = set(Experiences.load(unit_files[i], key).seeds.tolist())
         failed_seeds = [unit_seed for unit_seed in units[i] if unit_seed not in recorded_seeds]
-        failures.add(*(FailedEpisode(guided=False, seed=one, error="failed before") for one in failed_seeds))
+        failures.add(
+            *(FailedEpisode(guided=False, seed=failed_seed, error="failed before") for failed_seed in failed_seeds)
+        )
 
     def by_episode(unit: tuple[int, ...]) -> Pieces[ExperienceSetup, tuple[int, ...]]:
         """Cut a failed unit into episodes; the policy still sees batches of the same size, for the same bits."""

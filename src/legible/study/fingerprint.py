@@ -123,17 +123,17 @@ def _walk(environment: EnvironmentSpec | Env, seed: int) -> tuple[Observations, 
     env.action_space.seed(0)
     rng = np.random.default_rng(0)
     observation, _ = reset_environment(env, seed)
-    seen, rewards = [observation], []
+    raw_observations, rewards = [observation], []
     for step in range(PROBE_STEPS):
         allowed = allowed_action(env, observation, rng)  # None: the environment has no action mask
         action = env.action_space.sample() if allowed is None else allowed
         observation, reward, terminated, truncated, _ = step_environment(env, action, seed, step)
-        seen.append(observation)
+        raw_observations.append(observation)
         rewards.append(reward)
         if terminated or truncated:
             break
     if isinstance(environment, EnvironmentSpec):
         env.close()
-    observations = encoder.encode(seen)
+    observations = encoder.encode(raw_observations)
     check_finite(observations, seed)
     return observations, np.asarray(rewards, np.float64)

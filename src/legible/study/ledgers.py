@@ -107,8 +107,8 @@ def _play_again(
     seeds = [blocks.seeds[episode] for episode in (*new.tolist(), *changed.tolist())]
     units = cut_into_units([UNGUIDED] * len(new) + [0] * len(changed), seeds, setup.play.unit_episodes)
     played = study.runner("ledger", of=len(seeds), keep=False)(setup, units, stage="ledger")
-    known = np.concatenate([pair[0].returns[new], pair[1].returns[changed]])
-    if not played.course.size or not np.allclose(played.returns, known):
+    earlier_returns = np.concatenate([pair[0].returns[new], pair[1].returns[changed]])
+    if not played.course.size or not np.allclose(played.returns, earlier_returns):
         return None
     rewards = [row[:length] for row, length in zip(played.course, played.lengths.tolist(), strict=True)]
     return _Replayed(rewards[: len(new)], rewards[len(new) :], played.first_changed[len(new) :].tolist())
@@ -121,17 +121,19 @@ def split_mistakes(study: Study) -> tuple[Ledger | None, ...]:
     from the state to the end) are repeated for that, in the same futures; a future is a seed of everything random after
     the state. None where a rollout failed.
     """
-    found = study.mistakes
+    search_result = study.mistakes
     planned = plan_search(study)
-    if isinstance(planned, Mistakes) or not found.listed:
+    if isinstance(planned, Mistakes) or not search_result.listed:
         return ()
     runner, recorded = planned.runner, study.decisions
     place_of_row = {int(row): place for place, row in enumerate(planned.search.decisions.rows)}
     # Where nothing is random, or the environment cannot be reseeded, there is one future. Otherwise the futures of the
     # quoted figures are played again.
-    is_single = found.is_exact or planned.way.futures == "cannot be reseeded"
+    is_single = search_result.is_exact or planned.way.futures == "cannot be reseeded"
     first, count = (0, 1) if is_single else (SHOWN_FUTURES, study.settings.mistakes.final_rollouts)
-    mistakes = _within(found.listed[:MEASURED_AGAIN], recorded, count, MISTAKE_SHARE * found.steps_played)
+    mistakes = _within(
+        search_result.listed[:MEASURED_AGAIN], recorded, count, MISTAKE_SHARE * search_result.steps_played
+    )
     # One piece of work per mistake: its state, the choice taken and the better one, and the futures.
     units = [
         RolloutUnit(

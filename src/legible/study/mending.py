@@ -237,14 +237,14 @@ def mend(
     study
         Further arguments of `legible.Study`, such as ``settings``.
     """
-    place = Path(folder)
+    root = Path(folder)
     if rounds is not None and rounds < 1:
         raise LegibleError(f"mending takes at least one round, got {rounds}.")
     # Continue the mending in the folder with the arguments that it began with.
     if environment is None or policy is None:
-        earlier = _earlier_arguments(place, trust=trust)
+        earlier = _earlier_arguments(root, trust=trust)
         environment, policy, seed = earlier.pop("environment"), earlier.pop("policy"), earlier.pop("seed")
-        distillation = distillation or read_mending(place).distillation
+        distillation = distillation or read_mending(root).distillation
         study = {**earlier, **study}
     # Refuse a policy that cannot be distilled before its first study.
     spec = EnvironmentSpec(environment) if isinstance(environment, str) else environment
@@ -254,10 +254,10 @@ def mend(
     problem = why_not_distilled(getattr(loaded, "network", loaded))
     if problem is not None:
         raise LegibleError(f"this policy cannot be mended: {problem}.")
-    with _locked(place), engine or LocalProcesses() as running:
-        rounds = _claim(place, seed, distillation, rounds)
-        work = _Work(place, spec, policy, seed, distillation, running, progress, on_round, on_study, study)
-        with _remove_files_if_refused(place):
+    with _locked(root), engine or LocalProcesses() as running:
+        rounds = _claim(root, seed, distillation, rounds)
+        work = _Work(root, spec, policy, seed, distillation, running, progress, on_round, on_study, study)
+        with _remove_files_if_refused(root):
             work.study(1)
         # Do rounds until there is a reason to stop. Rounds that the folder holds are only read.
         finished: list[MendedRound] = []
