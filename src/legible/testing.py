@@ -45,8 +45,8 @@ def assert_not_worse(
     env
         Id of the environment, or an `EnvironmentSpec` with arguments and wrappers.
     margin
-        Largest loss that is allowed, in points; by default 2 % of the scale of the task: the distance to random play,
-        or the standard deviation of returns.
+        Largest loss that is allowed, in points; by default 2 % of the scale of the task, which is the larger one of the
+        distance to random play and the standard deviation of returns.
     options
         Further arguments of `legible.workbench.verify_policy`, such as ``most_seeds``.
     """
@@ -79,8 +79,8 @@ def assert_no_weakness(
         Rules such as ``"+Brake <- gap < 5"`` (if the gap is below 5, brake), each tested alone; a `RuleSet` is tested
         as a whole.
     margin
-        Largest gain that is allowed, in points; by default 2 % of the scale of the task: the distance to random play,
-        or the standard deviation of returns.
+        Largest gain that is allowed, in points; by default 2 % of the scale of the task, which is the larger one of the
+        distance to random play and the standard deviation of returns.
     options
         Further arguments of `legible.workbench.verify_policy`, such as ``most_seeds``.
     """
