@@ -42,7 +42,7 @@ class DamagedFileError(LegibleError):
 
 
 def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Let `write` fill a file beside the path, and put it in place when it is complete and on disk.
+    """Let `write` fill a file next to the path, and put it in place when it is complete and on disk.
 
     Readers see the old file, or none, or the new one; never an incomplete one, even if the power fails.
     """
@@ -80,25 +80,25 @@ def _write_npz(file: IO[bytes], arrays: Mapping[str, Any]) -> None:
 
 
 def read_arrays(path: Path, key: str | None = None, advice: str = "delete it") -> dict[str, NDArray[Any]]:
-    """Read what `write_arrays` wrote, and check that it is that.
+    """Return the arrays of a .npz file by name, and refuse a file that is damaged or belongs to something else.
 
     Parameters
     ----------
     path
-        The file.
+        The file, which `write_arrays` has written with a key and a checksum.
     key
-        The key that it must carry; none where any will do. Files of older versions carry none and are taken as they
-        are.
+        The key that the file must carry, such as the id of a study; None: any. Files of older versions carry no key and
+        no checksum, and are taken as they are.
     advice
-        What to do about a file that is damaged.
+        What the user should do about a damaged file, as the end of the error message.
     """
     content = _read_bytes(path, advice)
     try:
-        _refuse_swelling(path, content)
+        _refuse_swelling(path, content)  # a small zip can unpack to more than the memory holds
         with np.lib.npyio.NpzFile(io.BytesIO(content), allow_pickle=False) as data:
             arrays: dict[str, NDArray[Any]] = {name: data[name] for name in data.files}
         for array in arrays.values():
-            _check_letters(array)
+            _check_letters(array)  # numpy accepts letters that do not exist, on which Python fails later
     except DamagedFileError:
         raise
     except Exception as error:  # what a damaged zip or array raises depends on where the damage is
@@ -117,7 +117,7 @@ def _check_letters(array: NDArray[Any]) -> None:
     if array.dtype.kind == "U" and array.size and array.dtype.itemsize:
         letters = np.frombuffer(array.tobytes(), f"{array.dtype.str[0]}u4")
         if letters.max() > sys.maxunicode:
-            raise ValueError("a text in it is none")
+            raise ValueError("a text in it holds invalid characters")
 
 
 def _checksum(arrays: Mapping[str, NDArray[Any]]) -> str:
@@ -134,7 +134,7 @@ def _refuse_swelling(path: Path, content: bytes) -> None:
         size = sum(entry.file_size for entry in archive.infolist())
     if size > LARGE and size > SWELLING * len(content):
         raise DamagedFileError(
-            f"{path}: is damaged (it would swell from {len(content):,} to {size:,} bytes); it is not read."
+            f"{path}: is damaged (it would unpack from {len(content):,} to {size:,} bytes); delete it."
         )
 
 
@@ -190,20 +190,20 @@ def sha256_of(path: Path) -> str:
 
 
 def read_text(path: str | Path, error: type[LegibleError] = LegibleError, largest: int = LARGEST_TEXT) -> str:
-    """Read a text that people write.
+    """Return the text of a file that people write, such as a settings file; Windows line ends become Unix ones.
 
     Parameters
     ----------
     path
-        The file.
+        The file, which must be UTF-8.
     error
-        What is raised when it cannot be read.
+        Class of the error that is raised if it cannot be read.
     largest
-        How many bytes it may have.
+        Maximum size in bytes.
     """
     try:
         with Path(path).open("rb") as file:
-            content = file.read(largest + 1)
+            content = file.read(largest + 1)  # one byte more than allowed shows that it is too large
         if len(content) > largest:
             raise error(f"{path}: is larger than {largest / 1e6:g} MB, too large for a file of its kind.")
         return content.decode("utf-8").replace("\r\n", "\n")
@@ -221,7 +221,9 @@ def read_toml(
 
 
 def parse_toml(text: str, where: str, error: type[LegibleError] = LegibleError) -> dict[str, Any]:
-    """Read TOML from a text; `where` is what errors call it.
+    """Return the tables of a TOML text; `where` is its name in error messages, such as the path of a file.
+
+    A text that would exhaust memory or recursion is refused before it is parsed: it may come from somebody else.
 
     >>> parse_toml("weight = 0.5", "weights.toml")
     {'weight': 0.5}
@@ -229,8 +231,9 @@ def parse_toml(text: str, where: str, error: type[LegibleError] = LegibleError) 
     Traceback (most recent call last):
     legible.errors.LegibleError: deep.toml: line 1: is nested more than 32 deep.
     """
-    bare = _QUOTED_OR_COMMENT.sub(_without_content, text)
-    line = _first_too_deep(bare)
+    # Brackets in strings and comments do not nest, so they are removed before nesting is measured.
+    without_strings = _QUOTED_OR_COMMENT.sub(_without_content, text)
+    line = _first_too_deep(without_strings)
     if line is not None:
         raise error(f"{where}: line {line}: is nested more than {DEEPEST} deep.")
     try:

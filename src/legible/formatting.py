@@ -26,7 +26,9 @@ _COUNTS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight",
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    r"""Write a number with a maximum of significant digits; whole parts are never rounded away.
+    r"""Return a number as text with at most `digits` significant digits; digits before the point are always shown.
+
+    A missing number (None or NaN) is "–". Very small and very large ones are written with a power of ten.
 
     >>> number(1411.505), number(0.12345), number(-3.0), number(0.5), number(None)
     ('1412', '0.123', '−3', '0.5', '–')
@@ -36,16 +38,18 @@ def number(value: float | None, digits: int = 3) -> str:
     if value is None or math.isnan(value):
         return UNKNOWN
     size = abs(value)
-    sign = MINUS if value < 0 else ""
+    sign = MINUS if value < 0 else ""  # the typographic minus
     if math.isinf(size):
         return f"{sign}∞"
     if size and not LEAST_PLAIN <= size < MOST_PLAIN:
         return sign + _power_of_ten(size, digits)
+    # No digits after the point: whole numbers, and those whose whole part has all the digits. From 10 000 on, thousands
+    # are separated.
     if size >= 10**digits or size == round(size):
         text = f"{size:,.0f}" if size >= 10_000 else f"{size:.0f}"
         return sign + text.replace(",", NARROW_SPACE)
-    whole = math.floor(math.log10(size)) + 1
-    return sign + _without_zeros(f"{size:.{max(0, digits - whole)}f}")
+    whole_digits = math.floor(math.log10(size)) + 1  # 0 or less below 1
+    return sign + _without_zeros(f"{size:.{max(0, digits - whole_digits)}f}")
 
 
 def _power_of_ten(size: float, digits: int) -> str:

@@ -48,18 +48,19 @@ class MissingPackageError(LegibleError, ImportError):
 
 
 def lazy_exports(package: str, *defined: str) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
-    """Return ``__all__``, ``__getattr__`` and ``__dir__`` of a package that imports its names when they are used.
+    """Return ``__all__``, ``__getattr__`` and ``__dir__`` for a package whose modules are imported on first use.
 
-    The names are those that the package's ``if TYPE_CHECKING:`` block imports, so that each is listed once, where type
-    checkers and editors see it.
+    The public names are those that the package imports in its ``if TYPE_CHECKING:`` block, where type checkers and
+    editors see them. So each name is listed once.
 
     Parameters
     ----------
     package
-        The package's ``__name__``.
+        The ``__name__`` of the package, whose ``__init__`` module calls this function.
     defined
-        Further public names, which the package defines itself.
+        Further public names, which that module defines itself.
     """
+    # Read the names, each with its module, from the source of the package.
     loader = sys.modules[package].__spec__.loader  # type: ignore[union-attr]
     tree = ast.parse(loader.get_source(package))  # type: ignore[union-attr]
     blocks = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
@@ -67,6 +68,7 @@ def lazy_exports(package: str, *defined: str) -> tuple[list[str], Callable[[str]
     modules = {alias.name: str(node.module) for node in imports for alias in node.names}
 
     def getattr_of_package(name: str) -> Any:
+        """Import the module of a name, and return what the name stands for."""
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         return getattr(importlib.import_module(modules[name]), name)
@@ -77,24 +79,25 @@ def lazy_exports(package: str, *defined: str) -> tuple[list[str], Callable[[str]
 
 @contextmanager
 def needs_extra(extra: str, purpose: str) -> Iterator[None]:
-    """Say which extra of legible to install when something inside fails because its package is not there.
+    """Turn the failed import of an optional package, in a ``with`` block, into an error that says what to install.
 
     Parameters
     ----------
     extra
-        The extra that installs what is imported; one of `PACKAGES_OF_EXTRAS`.
+        The extra of legible (as in ``pip install 'legible-rl[extra]'``) that installs the package; one of
+        `PACKAGES_OF_EXTRAS`.
     purpose
-        What needs it: "data frames".
+        What needs the package, for the message: "data frames".
 
     Raises
     ------
     MissingPackageError
-        When a package of the extra is not installed. Other errors, such as those of a broken package, stay as they are.
+        If a package of the extra is not installed. Other errors, such as those of a broken package, stay as they are.
     """
     try:
         yield
     except Exception as error:
-        # Gymnasium's environments raise an error of their own because of the import error.
+        # Gymnasium's environments raise an error of their own, whose cause is the failed import.
         missing = error if isinstance(error, ModuleNotFoundError) else error.__cause__
         package = (getattr(missing, "name", None) or "").partition(".")[0]
         if not isinstance(missing, ModuleNotFoundError) or package not in PACKAGES_OF_EXTRAS[extra]:

@@ -64,27 +64,30 @@ class RecordFormat:
     def read(
         self, path: Path, key: str = "", makers: Mapping[type, Callable[..., Any]] | None = None, kind: Any = Any
     ) -> Any:
-        """Read a value that `write` wrote.
+        """Return the dataclass, or other value, that `write` has saved in a file; refuse a file with other content.
 
         Parameters
         ----------
         path, key
-            The file, and the key that it must carry.
+            The file, and the key that it must carry, such as the id of a study.
         makers
-            For each class of `made_again`, a function that makes the object; the kept values are its arguments.
+            For each class whose objects are not restored field by field, a function that makes the object; it gets the
+            saved values as arguments.
         kind
-            The type of the whole.
+            Type that the value must have.
         """
         arrays = read_arrays(path, key, ADVICE)
-        by_name: dict[str, tuple[type, Callable[..., Any]]] = {
-            **{name: (kind, kind) for name, kind in self._classes.items()},
-            **{kind.__name__: (kind, maker) for kind, maker in (makers or {}).items()},
+        # By name of the class in the file: the class, and what makes its objects. Only these classes can be made.
+        makers_by_name: dict[str, tuple[type, Callable[..., Any]]] = {
+            **{name: (known, known) for name, known in self._classes.items()},
+            **{known.__name__: (known, maker) for known, maker in (makers or {}).items()},
         }
         try:
+            # The structure is JSON with references to the arrays of the file.
             structure = json.loads(arrays.pop(_STRUCTURE).tobytes())
-            found = _unpack(structure, arrays, by_name)
-            check_type(found, kind, "the content")
-            return found
+            value = _unpack(structure, arrays, makers_by_name)
+            check_type(value, kind, "the content")
+            return value
         except DAMAGE_ERRORS as error:
             raise DamagedFileError(f"{path}: is damaged ({type(error).__name__}: {error}); {ADVICE}.") from error
 

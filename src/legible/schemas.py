@@ -1,4 +1,4 @@
-"""What the arrays of every kind of file must be: type, shape, length and range.
+"""Requirements on the arrays of every kind of file: type, shape, length and range.
 
 - `Column`: one array; `check_arrays`: check all arrays of a file against its schema.
 - `UNIT`, `RECORDED`, `ROLLOUTS`, `EXPERIENCES`, `MINING`, `IMPORTANCE`, `ROUND`: the schemas, one per kind of file.
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Column:
-    """What one array must be.
+    """Requirements on one array.
 
     Parameters
     ----------
@@ -121,27 +121,33 @@ ROUND: Schema = {
 
 
 def check_arrays(arrays: Mapping[str, NDArray[Any]], schema: Schema) -> None:
-    """Raise `ValueError` that names the first array that is missing or not what its schema says.
+    """Raise `ValueError` for the first array that is missing, or has another type, shape or range than its schema says.
+
+    A schema has a column for every name: its type, its shape, its range, and whether it is optional or may hold NaN.
+    Names in shapes stand for sizes that must agree between arrays, such as "episodes".
 
     >>> check_arrays({"steps": np.array(-1), "agreement": np.array(0.5), "returns": np.zeros(3)}, ROUND)
     Traceback (most recent call last):
     ValueError: 'steps' is outside its range
     """
-    sizes: dict[str, int] = {}
+    sizes: dict[str, int] = {}  # the sizes that names in shapes have in these arrays
     for name, column in schema.items():
         array = arrays.get(name)
         if array is None:
             if column.optional:
                 continue
             raise ValueError(f"{name!r} is missing")
-        right_type = (
-            array.dtype.kind == column.dtype if column.dtype in "UfV" else array.dtype == np.dtype(column.dtype)
-        )
-        if not right_type or array.ndim != len(column.shape):
+        # "U", "f" and "V" stand for texts, floats and tables of any width; other types must be the same.
+        is_kind = column.dtype in "UfV"
+        has_type = array.dtype.kind == column.dtype if is_kind else array.dtype == np.dtype(column.dtype)
+        if not has_type or array.ndim != len(column.shape):
             raise ValueError(f"{name!r} is {array.dtype}{list(array.shape)}, not {column.dtype}{list(column.shape)}")
         for size, expected in zip(array.shape, column.shape, strict=True):
-            if size != (sizes.setdefault(expected, size) if isinstance(expected, str) else expected):
+            # The first array that has a named size decides it.
+            wanted = sizes.setdefault(expected, size) if isinstance(expected, str) else expected
+            if size != wanted:
                 raise ValueError(f"{name!r} has the shape {list(array.shape)}, which does not fit")
+        # Ranges hold for the numbers; NaN is allowed only where the schema says so.
         if array.dtype.kind == "f":
             missing = np.isnan(array)
             numbers = array[~missing]
@@ -183,22 +189,25 @@ def _types_of(kind: type) -> Mapping[str, Any]:
 
 
 def _fits(value: Any, kind: Any) -> bool:  # noqa: PLR0911 (one case a kind of type)
-    """Return whether a value is of a declared type; types that say nothing at run time fit everything.
+    """Return whether a value is of a declared type, such as ``dict[str, float]`` or ``NDArray[np.int64]``.
 
-    Whole numbers count as floats, and lists as tuples.
+    Whole numbers count as floats, and lists as tuples. Types that cannot be checked at run time, such as `Any` and
+    protocols, fit every value.
     """
+    # For ``dict[str, float]`` the origin is `dict`, and the arguments are `str` and `float`; plain types have none.
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
         return any(_fits(value, option) for option in arguments)
     if origin is Literal:
         return any(type(value) is type(option) and value == option for option in arguments)
     if origin is np.ndarray:
-        dtype = next(iter(get_args(arguments[1])), None) if len(arguments) > 1 else None
-        is_plain = not isinstance(dtype, type) or not issubclass(dtype, np.generic)
-        return isinstance(value, np.ndarray) and (is_plain or np.issubdtype(value.dtype, dtype))
-    if isinstance(origin, type):
+        # The arguments of an array type are its shape and ``dtype[scalar type]``.
+        scalar = next(iter(get_args(arguments[1])), None) if len(arguments) > 1 else None
+        is_any_scalar = not isinstance(scalar, type) or not issubclass(scalar, np.generic)
+        return isinstance(value, np.ndarray) and (is_any_scalar or np.issubdtype(value.dtype, scalar))
+    if isinstance(origin, type):  # a container: its items must fit, too
         return isinstance(value, (tuple, list) if origin is tuple else origin) and _fit_items(value, origin, arguments)
-    if kind in (int, float):
+    if kind in (int, float):  # `bool` is a subclass of `int`
         return isinstance(value, (int, kind)) and not isinstance(value, bool)
     if isinstance(kind, type) and kind is not Any and not getattr(kind, "_is_protocol", False):
         return isinstance(value, kind)

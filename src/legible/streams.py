@@ -33,25 +33,25 @@ def mix(z: np.uint64) -> np.uint64:
 
 @njit(cache=True)
 def key_of_seed(seed: np.uint64) -> np.uint64:
-    """The stream that belongs to a seed."""
+    """Return the key of the stream of a seed."""
     return mix(seed + GOLDEN)
 
 
 @njit(cache=True)
 def next_key(key: np.uint64) -> np.uint64:
-    """Another stream, unrelated to the first, that follows from it."""
+    """Return the key of another stream that follows from one and is unrelated to it."""
     return mix(key ^ _NEXT)
 
 
 @njit(cache=True)
 def uniform(key: np.uint64, count: np.uint64) -> float:
-    """The number in [0, 1) at a place of a stream."""
+    """Return the number in [0, 1) at a place of a stream."""
     return np.float64(mix(key + (count + np.uint64(1)) * GOLDEN) >> np.uint64(11)) * _ONE_53RD
 
 
 @njit(cache=True)
 def group_key(key: np.uint64, group: int) -> np.uint64:
-    """The stream of a group of choices: the first group has the stream itself, every other one of its own."""
+    """Return the key of the stream of a group of choices: of the first, the key itself; of others, one of their own."""
     return key if group == 0 else mix(key + np.uint64(group) * _GROUP)
 
 

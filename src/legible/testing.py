@@ -33,16 +33,22 @@ def assert_not_worse(
     margin: float | None = None,
     **options: Any,
 ) -> Verification:
-    """Assert that a new policy loses less than a margin of the mean return, on the same seeds.
+    """Assert that the mean return of a new policy is lower than that of an old one by less than a margin, if at all.
+
+    Both play the same seeds, more and more until the answer is clear. The result has the figures and the verdict. A
+    violated claim raises `AssertionError`, an undecided one its subclass `UndecidedError`.
 
     Parameters
     ----------
-    new, old, env
-        Policies and environment, as for `legible.Study`.
+    new, old
+        Files of policies, or policies.
+    env
+        Id of the environment, or an `EnvironmentSpec` with arguments and wrappers.
     margin
-        Largest loss that is allowed; by default 2 % of the scale of the task.
+        Largest loss that is allowed, in points; by default 2 % of the scale of the task, which is the larger one of the
+        distance to random play and the standard deviation of returns.
     options
-        As for `legible.workbench.verify_policy`, such as ``most_seeds``.
+        Further arguments of `legible.workbench.verify_policy`, such as ``most_seeds``.
     """
     from legible.workbench import verify_policy  # noqa: PLC0415 (it needs PyTorch)
 
@@ -57,16 +63,26 @@ def assert_no_weakness(
     margin: float | None = None,
     **options: Any,
 ) -> Verification:
-    """Assert that guidance with each of the rules gains less than a margin.
+    """Assert that a policy would gain less than a margin of mean return by following any of the rules.
+
+    The policy plays with and without each rule on the same seeds, more and more until the answer is clear. The result
+    has the figures and the verdict. A violated claim raises `AssertionError`, an undecided one its subclass
+    `UndecidedError`.
 
     Parameters
     ----------
-    policy, env
-        As for `legible.Study`.
+    policy
+        File of the policy, or the policy.
+    env
+        Id of the environment, or an `EnvironmentSpec` with arguments and wrappers.
     rules
-        Rules such as ``"+Brake <- gap < 5"``, each tested alone; a `RuleSet` is tested as a whole.
-    margin, options
-        As for `assert_not_worse`.
+        Rules such as ``"+Brake <- gap < 5"`` (if the gap is below 5, brake), each tested alone; a `RuleSet` is tested
+        as a whole.
+    margin
+        Largest gain that is allowed, in points; by default 2 % of the scale of the task, which is the larger one of the
+        distance to random play and the standard deviation of returns.
+    options
+        Further arguments of `legible.workbench.verify_policy`, such as ``most_seeds``.
     """
     from legible.workbench import verify_policy  # noqa: PLC0415 (it needs PyTorch)
 

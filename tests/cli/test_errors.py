@@ -59,7 +59,7 @@ CASES = {
     "show STUDY report --other lost=nowhere.zip --trust": "nowhere.zip",
     "show nowhere": "nowhere: holds no study (there is no such folder)",
     # Distillation
-    "distil POLICY --out n.zip": "is no guided policy and no folder of a study",
+    "distil POLICY --out n.zip": "neither a guided policy nor the folder of a study",
     "distil nowhere.safetensors --out n.zip": "nowhere.safetensors",
     "distil GUIDED": "--out FILE is missing",
     "distil GUIDED --out n.pt": "not '.pt'",

@@ -241,7 +241,7 @@ class Wider(gymnasium.Env):
         ({"out": "network.pt"}, r"network.pt: a network is written as .zip .* or .safetensors, not '.pt'"),
         ({"source": "function"}, "cannot be distilled: it is no network"),
         ({"source": "no rules"}, "there are no rules to distil"),
-        ({"source": "network"}, "is no guided policy and no folder of a study"),
+        ({"source": "network"}, "neither a guided policy nor the folder of a study"),
         ({"environment": f"{__name__}:Wider"}, "reads 5 features, but the environment shows 9"),
         ({"environment": None}, "does not name its environment"),
     ],
@@ -265,7 +265,7 @@ def test_existing_files_are_kept(flawed, tmp_path) -> None:
     out = tmp_path / "network.safetensors"
     out.write_bytes(b"mine")
     few = replace(SMALL, rounds=1, steps=5)
-    with pytest.raises(LegibleError, match="is there already"):
+    with pytest.raises(LegibleError, match="exists already"):
         distil(guided(flawed), out, environment=WORLD, settings=few)
     assert out.read_bytes() == b"mine"
     distil(guided(flawed), out, environment=WORLD, settings=few, force=True)

@@ -141,7 +141,7 @@ def test_refusals(tmp_path, policy_file, raises_saved) -> None:
     assert not (tmp_path / "m").exists()
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").write_text("mine")
-    with pytest.raises(LegibleError, match="not empty"):
+    with pytest.raises(LegibleError, match="holds other files"):
         mended(tmp_path / "full", policy_file)
     with pytest.raises(LegibleError, match="at least one round"):
         mended(tmp_path / "m", policy_file, rounds=0)

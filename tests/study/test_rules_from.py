@@ -107,7 +107,7 @@ def test_what_does_not_fit_is_said_before_anything_is_played(tmp_path: Path, rai
     (tmp_path / "o" / "confirmed.json").write_text("{")
     with pytest.raises(DamagedFileError, match=r"confirmed\.json"):
         study(tmp_path / "s", [other.folder])
-    with pytest.raises(LegibleError, match=r"--set sources=… must name 'others'"):
+    with pytest.raises(LegibleError, match=r"--set sources=mined,others adds it"):
         study(tmp_path / "s", [wise()], settings=replace(SETTINGS, sources="mined"))
     policy = save_flawed_network(tmp_path / "p.safetensors")
     with pytest.raises(LegibleError, match="is named twice"):

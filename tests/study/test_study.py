@@ -87,7 +87,7 @@ def test_ray_gives_the_same_bits(tmp_path, policy_file, monkeypatch) -> None:
         ({"settings": replace(SETTINGS, episodes=61)}, "settings.episodes was 60, is now 61"),
         ({"relations": ()}, "relations"),
         ({"rules": ["+Left <- left"]}, "rules"),
-        ({"policy": mirror_world.policy()}, "acts otherwise"),
+        ({"policy": mirror_world.policy()}, "behaves differently"),
     ],
 )
 def test_changed_settings_are_noticed_not_mixed(tmp_path, policy_file, change, message) -> None:
@@ -283,7 +283,7 @@ def test_a_study_goes_on_where_the_last_digits_differ(study_copy, policy_file, m
 def test_what_differs_by_more_than_rounding_is_another_policy(tmp_path, policy_file, monkeypatch) -> None:
     study(tmp_path, policy_file)
     rounding_otherwise(monkeypatch, 1e-3)
-    with pytest.raises(LegibleError, match="acts otherwise"):
+    with pytest.raises(LegibleError, match="behaves differently"):
         study(tmp_path, policy_file)
 
 

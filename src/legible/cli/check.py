@@ -78,20 +78,22 @@ def check(
 
     Ends with exit code 1 when it is not. A policy alone is described: what it reads and does, what it was trained on.
     """
+    # The options: `features` is what rules see, if not the observation; `write_names` is a names file to write; `arg`
+    # and `wrap` are arguments and wrappers of ENV; `of_policy` holds the options for a policy file.
     if policy is None and _is_policy(env):
         _describe(env, options_of_policy(of_policy), trust=trust, as_json=as_json)
         return
     spec = environment_spec(env, arg, wrap)
-    if features is not None and ":" in features:
+    if features is not None and ":" in features:  # the name of a function, module:function
         look_here_for_modules()
-    spaces: list[FeatureSpace] = []
+    spaces: list[FeatureSpace] = []  # the features and actions, once they are known
     with Bars(quiet=as_json) as bars:
         bars.now("loading the policy and the environment")
         loaded = None if policy is None else load_typed_policy(spec, policy, options_of_policy(of_policy), trust=trust)
         from legible.study.check import check_env  # noqa: PLC0415
 
         bars.now("trying the environment")
-        found = check_env(
+        findings = check_env(
             spec,
             loaded,
             names=names,
@@ -102,17 +104,17 @@ def check(
         )
     if write_names is not None:
         _write_names(write_names, spaces)
-    fit = all(finding.answer != "no" for finding in found)
+    is_fit = all(finding.answer != "no" for finding in findings)
     if as_json:
-        print_json({"environment": env, "arguments": dict(spec.arguments), "fit": fit, "findings": found})
+        print_json({"environment": env, "arguments": dict(spec.arguments), "fit": is_fit, "findings": findings})
     else:
         console = out()
-        for finding in found:
+        for finding in findings:
             console.print(
                 f"{_MARKS[finding.answer]} [bold]{finding.question}[/]: {escape(finding.details)}", soft_wrap=True
             )
-        console.print(escape(_verdict(env, found)), soft_wrap=True)
-    if not fit:
+        console.print(escape(_verdict(env, findings)), soft_wrap=True)
+    if not is_fit:
         raise Exit(1)
 
 
@@ -122,15 +124,15 @@ def _write_names(path: Path, spaces: list[FeatureSpace]) -> None:
     from legible.files import write_text  # noqa: PLC0415 (it needs numpy)
 
     if path.exists():
-        raise LegibleError(f"{path}: is there already; --write-names writes a new file.")
+        raise LegibleError(f"{path}: exists already; --write-names needs the name of a new file.")
     if not spaces:
-        raise LegibleError("no names can be written: what rules would see is not known.")
+        raise LegibleError("no names file can be written, because the features are unknown: fix what was found first.")
     write_text(path, names_toml(spaces[0]))
     say(f"Names to edit: {path}")
 
 
 def _verdict(env: str, found: list[Finding]) -> str:
-    """Say whether environment and policy are fit for a study, and which of them is the reason if not."""
+    """Return, in a sentence, whether environment and policy are fit for a study, and which is the reason if not."""
     reasons = {finding.about for finding in found if finding.answer == "no"}
     if not reasons:
         return f"{env} is fit for a study."
@@ -141,7 +143,7 @@ def _verdict(env: str, found: list[Finding]) -> str:
 
 
 def _is_policy(target: str) -> bool:
-    """Whether a policy stands where an environment could: an address, a file, a folder of the RL Zoo."""
+    """Return whether a policy stands where an environment could: an address, a file, a folder of the RL Zoo."""
     path = Path(target)
     if target.startswith(("zoo:", "hf:")) or path.is_file() or path.suffix in _POLICY_FILES:
         return True
@@ -149,44 +151,61 @@ def _is_policy(target: str) -> bool:
 
 
 def _describe(source: str, options: dict[str, str], *, trust: bool, as_json: bool) -> None:
-    """Print what is in a policy's file."""
+    """Print what is in a policy's file: spaces, algorithm, training, rules, and whether it can be studied.
+
+    Parameters
+    ----------
+    source, options
+        Path or address of the policy, and the facts that its file may lack, such as the activation function.
+    trust
+        Whether the file may be a program.
+    as_json
+        Whether to print JSON instead of lines.
+    """
     from legible.guidance import GuidedPolicy  # noqa: PLC0415
     from legible.play import explain_not_studied  # noqa: PLC0415
     from legible.play.choosing import explain_not_flat  # noqa: PLC0415
     from legible.policies import describe_policy, load_policy  # noqa: PLC0415
 
     policy = load_policy(source, trust=trust, allow_code=True, **options)  # type: ignore[arg-type]
+    # A guided policy is a network with rules: describe the network, and count the rules.
     guided = policy if isinstance(policy, GuidedPolicy) else None
-    found = describe_policy(source, policy if guided is None else guided.network)
-    reason = explain_not_studied(policy)  # None if it can be studied
+    description = describe_policy(source, policy if guided is None else guided.network)
     rules = 0 if guided is None else len(guided.rules.rules)
+    problem = explain_not_studied(policy)  # None if it can be studied
     if as_json:
-        print_json({**found.as_dict(), "rules": rules, "fit": reason is None})
+        print_json({**description.as_dict(), "rules": rules, "fit": problem is None})
         return
-    lines = _lines(found) + ([("rules", f"{rules}, which guide it")] if rules else [])
+    lines = _lines(description)
+    if rules:
+        lines.append(("rules", f"{rules}, which guide it"))
     # Rules need features: numbers with names, which pictures and dictionaries do not have of their own.
     condition = "" if explain_not_flat(policy) is None else ", if --features or named entries give features for rules"
-    lines.append(("fit for a study", f"yes{condition}" if reason is None else f"no, {reason}"))
+    lines.append(("fit for a study", f"yes{condition}" if problem is None else f"no, {problem}"))
     console = out()
     for name, text in lines:
         console.print(f"[bold]{name}[/]: {escape(' '.join(text.split()))}", soft_wrap=True)
 
 
 def _lines(found: PolicyDescription) -> list[tuple[str, str]]:
-    """Return the facts about a policy, each a name and a text, without facts that its file does not hold."""
-    traits = ["remembers" if found.recurrent else "remembers nothing"]
-    traits.append("actions can be drawn" if found.stochastic else "always the same action")
+    """Return the facts in a description of a policy, each with its name, in the order in which they are printed.
+
+    Facts that the policy's file does not hold are left out.
+    """
+    traits = ["remembers earlier observations" if found.recurrent else "remembers nothing"]
+    traits.append("actions can be sampled" if found.stochastic else "always the same action in a state")
     version = f", Stable-Baselines3 {found.library_version}" if found.library_version else ""
     facts = {
         "file": f"{found.source}, read as {found.format}",
         "algorithm": found.algorithm and found.algorithm + version,
-        "observations": found.observation_space or "not said",
+        "observations": found.observation_space or "unknown",
         "actions": found.action_space,
         "scores": "none" if found.kind == "none" else f"{found.kind} of {found.n_actions} actions",
         "behaviour": ", ".join(traits),
         "normalisation": found.normalisation,
         "environment": _environment(found),
     }
+    # Wrappers, arguments and frame stacking of the training, where the file or one next to it has them.
     training = found.training
     if training is not None:
         facts["wrappers"] = ", ".join(map(str, training.wrappers))

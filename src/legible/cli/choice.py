@@ -82,7 +82,7 @@ class StudyChoice:
 
     @property
     def is_folder(self) -> bool:
-        """Whether the target is the folder of a study instead of an environment."""
+        """True if the target is the folder of a study instead of an environment."""
         return self.policy is None
 
     def study(self, progress: Progress | None = None) -> Study:
@@ -145,7 +145,7 @@ class StudyChoice:
 
     @property
     def pins_budgets(self) -> bool:
-        """Whether the user chose settings, which are then used as they are in slow environments, too."""
+        """True if the user chose settings, which are then used as they are in slow environments, too."""
         return bool(self.settings_given) or self.settings is not None
 
     def refuse_making_options(self, *allowed: str) -> None:
@@ -210,25 +210,33 @@ def make_quick_engine(engine: str, workers: int | None, address: str | None) -> 
 
 
 def read_settings(given: Sequence[str], settings: Sequence[Setting] | None = None) -> dict[str, Any]:
-    """Read ``NAME=VALUE`` settings, VALUE as in TOML, into nested tables; names are checked, by default a study's.
+    """Return the settings of ``--set NAME=VALUE`` options as nested tables; refuse unknown names with a suggestion.
+
+    Parameters
+    ----------
+    given
+        The texts ``NAME=VALUE``, VALUE as in TOML. Names in a section have a dot, as in ``evaluation.objective``.
+    settings
+        The settings that exist; by default those of a study.
 
     >>> read_settings(["episodes=5", "mining.sampled=0.5", "evaluation.objective=success"])
     {'episodes': 5, 'mining': {'sampled': 0.5}, 'evaluation': {'objective': 'success'}}
     """
     known = {setting.dotted for setting in (all_settings() if settings is None else settings)}
     tables: dict[str, Any] = {}
-    for words in given:
-        dotted, sign, value = words.partition("=")
+    for text in given:
+        dotted, equals, value = text.partition("=")
         dotted = dotted.strip().replace("-", "_")
-        if not sign:
-            raise LegibleError(f"--set {words!r}: write it as NAME=VALUE, such as --set search.budget=400000.")
+        if not equals:
+            raise LegibleError(f"--set {text!r}: write it as NAME=VALUE, such as --set search.budget=400000.")
         if dotted not in known:
             hint = did_you_mean(dotted, known)
             raise LegibleError(
-                f"--set {words!r}: there is no setting {dotted!r}.{hint} 'legible settings --all' lists them."
+                f"--set {text!r}: there is no setting {dotted!r}.{hint} 'legible settings --all' lists them."
             )
         section, _, name = dotted.rpartition(".")
-        (tables.setdefault(section, {}) if section else tables)[name] = _toml_value(value)
+        table = tables.setdefault(section, {}) if section else tables
+        table[name] = _toml_value(value)
     return tables
 
 

@@ -66,13 +66,16 @@ for _commands in (*PANELS.values(), (exploit,)):  # exploit: for games of severa
 
 
 def main() -> None:
-    """Run the command line; an error is one line on standard error and an exit code, never a traceback."""
+    """Run the command line and exit; an error is one line on standard error and an exit code, never a traceback.
+
+    With ``--verbose``, `_show_where` adds the place in the code where the error was raised.
+    """
     words = sys.argv[1:]
     try:
         with _stopping_in_time():
             code = _run()
         sys.exit(code)
-    except LegibleError as error:
+    except LegibleError as error:  # wrong input, or something that cannot be done: the message is for users
         complain(str(error))
         _show_where(words)
         sys.exit(error.exit_code)
@@ -84,8 +87,9 @@ def main() -> None:
         _show_where(words)
         sys.exit(1)
     except Exception as error:
+        # An error in an environment or policy of the user's, or a bug of legible.
         if place_in_user_code(error):
-            complain(f"your code raised {describe_error(error)} when legible called it. Correct it there.")
+            complain(f"your code raised {describe_error(error)} when legible called it. Fix it there.")
             _show_where(words)
             sys.exit(1)
         complain(f"unexpected {type(error).__name__}: {error} (a bug: please report it with the output of --verbose).")
@@ -95,18 +99,21 @@ def main() -> None:
 
 @contextmanager
 def _stopping_in_time() -> Iterator[None]:
-    """End the program some seconds after Ctrl-C even if the running code does not react (compiled code, for instance).
+    """End the program `STOP_SECONDS` after Ctrl-C even if the code in the ``with`` block does not react.
 
-    Signals are written to a socket that a thread reads. Files are written whole or not at all, so the program may end
-    at any moment.
+    Compiled code, for instance, does not return to Python, where Ctrl-C raises KeyboardInterrupt. So a thread watches:
+    Python writes the number of every signal to a socket, and the thread reads it. Files are written whole or not at
+    all, so the program may end at any moment.
     """
     reader, writer = socket.socketpair()
     writer.setblocking(False)
 
     def watch() -> None:
+        """Wait for Ctrl-C, then give the code some seconds to end, and end the program."""
         while (number := reader.recv(1)) and number[0] != signal.SIGINT:
             pass
-        if not number or ended.wait(STOP_SECONDS):
+        # Nothing to read: the socket was closed because the block has ended. It may also end within the seconds.
+        if not number or has_ended.wait(STOP_SECONDS):
             return
         for child in multiprocessing.active_children():
             child.kill()
@@ -114,13 +121,13 @@ def _stopping_in_time() -> Iterator[None]:
         sys.stdout.flush()
         os._exit(STOPPED)
 
-    ended = threading.Event()
+    has_ended = threading.Event()
     previous_fd = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
     threading.Thread(target=watch, daemon=True).start()
     try:
         yield
     finally:
-        ended.set()
+        has_ended.set()
         signal.set_wakeup_fd(previous_fd)
         writer.close()
 

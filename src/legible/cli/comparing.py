@@ -68,12 +68,14 @@ def compare(
     no_habits: bool,
 ) -> None:
     """Compare policies on the same seeds: which is better, by how much, and where."""
+    # `words` are the environment and the policies, `name` their names, `against` opponents in a game of several agents,
+    # `episodes` the number of seeds, `html` a report to write. `choice` has the options that several commands share.
     with Bars(quiet=choice.as_json) as bars:
         bars.now("loading the policies and the environment")
         from legible.workbench import compare_policies, play_against  # noqa: PLC0415
 
         env, *policies = words
-        if Path(env, "study.json").is_file():
+        if Path(env, "study.json").is_file():  # a study stands for its policy, and for its environment if it is first
             choice.refuse_environment_options(env)
             where, policies = open_study(Path(env), trust=choice.trust).environment, list(words)
         else:
@@ -82,6 +84,7 @@ def compare(
             raise LegibleError("give ENV and at least two policies: legible compare CartPole-v1 old.zip new.zip.")
         if against and html is not None:
             raise LegibleError("--html: there is no report of --against; leave one of the two out.")
+        # In a game of several agents with --against, every policy plays every opponent; otherwise compare in pairs.
         against = tuple(_named_from_here(opponent) for opponent in against)
         chosen = _load_policies(where, policies, against, choice)
         shared: dict[str, Any] = {
@@ -96,20 +99,20 @@ def compare(
             "progress": bars,
         }
         if against:
-            crossed = play_against(where, chosen, against, **shared)
+            cross_play = play_against(where, chosen, against, **shared)
         else:
-            found = compare_policies(where, *chosen, habits=not no_habits, **shared)
+            comparison = compare_policies(where, *chosen, habits=not no_habits, **shared)
     if against:
-        _print_cross_play(crossed, as_json=choice.as_json)
+        _print_cross_play(cross_play, as_json=choice.as_json)
         return
     if html is not None:
         from legible.report.comparison import write_comparison  # noqa: PLC0415
 
-        write_comparison(found, html)
+        write_comparison(comparison, html)
     if choice.as_json:
-        print_json({**found.to_dict(), **({} if html is None else {"report": html})})
+        print_json({**comparison.to_dict(), **({} if html is None else {"report": html})})
         return
-    print_comparison(found)
+    print_comparison(comparison)
     if html is not None:
         say(f"Report: {html}")
 
@@ -126,21 +129,34 @@ def _load_policies(
     against: Sequence[str],
     choice: PlayChoice,
 ) -> list[Any]:
-    """Load policies, or open studies of policies, in a game with the first opponent where there are some."""
+    """Return the policies to compare, in their order; a folder of a study gives the study.
+
+    Parameters
+    ----------
+    where
+        The environment.
+    words
+        The policies as the user wrote them: files, addresses, code, or folders of studies.
+    against
+        Opponents in the other seats of a game; with them, a study gives its policy alone.
+    choice
+        The options of the command.
+    """
     from legible.workbench.cross_play import against as playing_against  # noqa: PLC0415
 
+    # Policies are loaded for the spaces of the game, which do not depend on the opponent: take the first.
     game = playing_against(where, against[0]) if against else where
-    chosen: list[Any] = []
+    policies: list[Any] = []
     for word in words:
         if Path(word, "study.json").is_file():
             study = open_study(Path(word), trust=choice.trust)
-            chosen.append(study.policy if against else study)
+            policies.append(study.policy if against else study)
             continue
-        # Only policies that are code need an output and a fallback.
-        unfit = () if names_code(word) else ("output", "fallback")
-        options = {name: value for name, value in options_of_policy(vars(choice)).items() if name not in unfit}
-        chosen.append(load_typed_policy(game, word, options, trust=choice.trust))
-    return chosen
+        # --policy-output and --fallback are for policies that are code; other files say these facts themselves.
+        left_out = () if names_code(word) else ("output", "fallback")
+        options = {name: value for name, value in options_of_policy(vars(choice)).items() if name not in left_out}
+        policies.append(load_typed_policy(game, word, options, trust=choice.trust))
+    return policies
 
 
 def _print_cross_play(found: CrossPlay, *, as_json: bool) -> None:
@@ -157,39 +173,52 @@ def _print_cross_play(found: CrossPlay, *, as_json: bool) -> None:
 
 
 def print_comparison(found: PolicyComparison) -> None:
-    """Print a comparison: the answer, the figures, how episodes end, where, and habits."""
+    """Print a comparison of policies: which is better, by how much, how episodes end, where they differ, and habits.
+
+    Situations (states from which one policy does better) and habits are only known for two policies.
+    """
     console = out()
     tell(f"[bold]{escape(found.headline())}[/]", markup=True)
     if found.is_same:
         return
+    # The figures: a ranking of several policies, or all objectives of two. Ranks may be a range where it is uncertain.
     if len(found.policies) > 2:
         rows = []
-        for i, (best, worst) in found.ranking:
+        for i, (best_rank, worst_rank) in found.ranking:
             figure = found.policies[i].figures["mean"]
-            rank = str(best) if best == worst else f"{best} to {worst}"
-            rows.append(
-                (rank, found.names[i], f"{number(figure.value)} ({number(figure.low)} to {number(figure.high)})")
-            )
+            rank = str(best_rank) if best_rank == worst_rank else f"{best_rank} to {worst_rank}"
+            mean_return = f"{number(figure.value)} ({number(figure.low)} to {number(figure.high)})"
+            rows.append((rank, found.names[i], mean_return))
         console.print(table(("Rank", "Policy", "Mean return (95 % CI each)"), rows))
     else:
         columns = ("", found.names[0], found.names[1], f"{found.names[1]} − {found.names[0]}")
         cells = [difference.cells() for difference in found.differences]
         console.print(table(columns, [(capitalise(row[0]), *row[1:]) for row in cells]))
-    kinds = list(dict.fromkeys(kind for policy in found.policies for kind in policy.endings))
-    if kinds:
-        shares = [(capitalise(kind), *(percent(p.endings.get(kind, 0.0)) for p in found.policies)) for kind in kinds]
-        console.print(table(("How episodes end", *found.names), shares, right=found.names))
+    # How episodes end, with the share of episodes of every policy.
+    endings = list(dict.fromkeys(ending for policy in found.policies for ending in policy.endings))
+    if endings:
+        ending_rows = []
+        for ending in endings:
+            shares = [percent(policy.endings.get(ending, 0.0)) for policy in found.policies]
+            ending_rows.append((capitalise(ending), *shares))
+        console.print(table(("How episodes end", *found.names), ending_rows, right=found.names))
+    # The ledger splits the difference by ending, reward term and time.
     if found.ledger is not None and found.ledger.sentence():
         tell(f"Where the difference comes from: {found.ledger.sentence()}")
     tell(found.level_sentence())
-    if len(found.policies) > 2:
-        return
+    if len(found.policies) == 2:
+        _print_situations_and_habits(found)
+
+
+def _print_situations_and_habits(found: PolicyComparison) -> None:
+    """Print from which states one of two policies does better, and habits that only one of them has."""
+    console = out()
     if found.situations:
         console.print("[bold]Where[/] (learned on half of the seeds, tested on the other half)")
     for situation in found.situations:
         console.print(Padding(f"• {escape(situation.sentence(found.space, found.names))}", (0, 0, 0, 2)))
     if not found.situations:
-        tell(f"Where: no situation explains the difference ({number(found.parted)} episodes part).")
+        tell(f"Where: no situation explains the difference ({number(found.parted)} episodes differ).")
     for title, sentences in found.habit_sentences():
         console.print(f"[bold]{escape(title)}[/]")
         for sentence in sentences:

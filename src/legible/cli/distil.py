@@ -72,12 +72,24 @@ _DIFFERENCES = {
 
 
 def _distil_once(choice: StudyChoice, learning: DistillationSettings | None, env: str | None, *, force: bool) -> None:
-    """Distil a study or a guided policy once, and print the comparison."""
+    """Distil a study or a guided policy into a network without rules, write it, and print how it compares.
+
+    Parameters
+    ----------
+    choice
+        The options of the command; its target is the folder of a study, or the file of a guided policy.
+    learning
+        Settings of learning; None: the defaults.
+    env
+        Environment of a guided policy; None: the one that its file or the study names.
+    force
+        Whether to overwrite an existing file.
+    """
     from legible.engines import make_engine  # noqa: PLC0415
     from legible.study.distilling import distil as distil_source  # noqa: PLC0415
 
     started = time.monotonic()
-    choice.refuse_making_options("out", "seed", "arg", "wrap")
+    choice.refuse_making_options("out", "seed", "arg", "wrap")  # options of a new study make no sense, except these
     if choice.out is None:
         raise LegibleError("--out FILE is missing: where the network is written, a .zip or .safetensors file.")
     if choice.trust:
@@ -85,7 +97,7 @@ def _distil_once(choice: StudyChoice, learning: DistillationSettings | None, env
     if env is None and (choice.arg or choice.wrap):
         raise LegibleError("--arg and --wrap need --env: a study and a guided policy have their environment already.")
     with Bars(quiet=choice.as_json) as bars:
-        found = distil_source(
+        distilled = distil_source(
             choice.target,
             choice.out,
             environment=None if env is None else environment_spec(env, choice.arg, choice.wrap),
@@ -99,9 +111,9 @@ def _distil_once(choice: StudyChoice, learning: DistillationSettings | None, env
         )
     if choice.as_json:
         seconds = time.monotonic() - started
-        print_json({"source": choice.target, "file": choice.out, **found.to_dict(), "seconds": seconds})
+        print_json({"source": choice.target, "file": choice.out, **distilled.to_dict(), "seconds": seconds})
     else:
-        _print_distillation(found, choice.out)
+        _print_distillation(distilled, choice.out)
 
 
 def _say_round(check: RoundCheck) -> None:
@@ -112,10 +124,19 @@ def _say_round(check: RoundCheck) -> None:
 
 
 def _print_distillation(found: Distillation, path: Path) -> None:
-    """Print the verdict, the figures and the rules that are still broken."""
+    """Print what distillation has kept of the guided policy's gain, and the rules that the network still breaks.
+
+    Parameters
+    ----------
+    found
+        The network and its figures on held-out seeds, next to the unguided and the guided policy.
+    path
+        The file that the network was written to.
+    """
     from legible.evaluation.figures import figure_table  # noqa: PLC0415
 
     console = out()
+    # The table of figures has a row per objective; here objectives are columns and policies are rows.
     columns, rows = figure_table(found.comparison.figure_rows())
     header, *lines = zip(columns, *rows, strict=True)
     console.print(f"[bold]{found.verdict()}[/]", soft_wrap=True)
@@ -142,7 +163,19 @@ def _print_distillation(found: Distillation, path: Path) -> None:
 def _distil_in_rounds(
     choice: StudyChoice, rounds: int | None, learning: DistillationSettings | None, *, reports: bool
 ) -> None:
-    """Distil and study in turn, and print the result of every round."""
+    """Study a policy, distil its rules into the network, study that network, and so on; print all results.
+
+    Parameters
+    ----------
+    choice
+        The options of the command, which are those of a study.
+    rounds
+        Maximum number of rounds; None: the default, or that of the rounds that are continued.
+    learning
+        Settings of learning; None: the defaults.
+    reports
+        Whether to write a report of every round's study, and one of all rounds.
+    """
     from legible.engines import make_engine  # noqa: PLC0415
     from legible.report import write_report  # noqa: PLC0415
     from legible.report.rounds import write_rounds  # noqa: PLC0415
@@ -152,9 +185,11 @@ def _distil_in_rounds(
     folder, arguments = _choose_folder(choice)
 
     def write_missing_report(study: Study) -> None:
+        """Write the report of a round, unless an earlier run has."""
         if not (study.folder / "report.html").exists():
             write_report(study)
 
+    # Rounds that the folder holds already are only read, so a command that was stopped can be repeated.
     with Bars(quiet=choice.as_json) as bars:
         mending = mend(
             folder,
@@ -199,34 +234,41 @@ def _say_mended(found: MendedRound) -> None:
 
 
 def _print_mending(mending: Mending) -> None:
-    """Print the verdict and the results of every round."""
+    """Print the result of mending in rounds: the verdict, and a row for the policy and for every round.
+
+    `mending.results` has the episodes of the policy, then those of the network of every round that made one, all on the
+    same seeds.
+    """
     from legible.evaluation import Sample  # noqa: PLC0415
 
-    def mean_return(place: int) -> str:
-        sample = Sample.of(mending.results[place])
+    def mean_return(player: int) -> str:
+        """Return the mean return of a player (0: the policy, 1: the first network, …) with its standard error."""
+        sample = Sample.of(mending.results[player])
         return with_error(sample.mean, sample.error)
 
-    def difference(place: int, against: int) -> str:
-        effect = mending.effect(place, against)
+    def difference(player: int, other: int) -> str:
+        """Return how much better a player is than another, with the confidence interval."""
+        effect = mending.effect(player, other)
         return f"{signed(effect.mean)} ({signed(effect.low)} to {signed(effect.high)})"
 
     console = out()
     rows = [("the policy", "", "", mean_return(0), "", "")]
-    place = 0
-    for found in mending.rounds:
-        has_network = found.distilled is not None
-        place += has_network
+    player = 0
+    for mended_round in mending.rounds:
+        has_network = mended_round.distilled is not None
+        player += has_network
         rows.append(
             (
-                f"round {found.number}",
-                f"{len(found.confirmed)} of {found.tested}",
-                str(len(found.came_back)),
-                mean_return(place) if has_network else "no network",
-                difference(place, place - 1) if has_network else "",
-                difference(place, 0) if has_network else "",
+                f"round {mended_round.number}",
+                f"{len(mended_round.confirmed)} of {mended_round.tested}",
+                str(len(mended_round.came_back)),
+                mean_return(player) if has_network else "no network",
+                difference(player, player - 1) if has_network else "",
+                difference(player, 0) if has_network else "",
             )
         )
     console.print(f"[bold]{mending.verdict()}[/]", soft_wrap=True)
+    # "Again" counts weaknesses that an earlier round had confirmed, too.
     columns = ("", "Confirmed", "Again", "Mean return", "Against the last", "Against the policy")
     console.print(table(columns, rows, right=columns[1:4]))
     if mending.file is not None:

@@ -80,16 +80,19 @@ def open_command(
     **of_policy: str | None,
 ) -> None:
     """Open the workbench in the browser: try rules, watch episodes, and ask what would have come of other actions."""
+    # `words` are folders of studies, or an environment and a policy; the options after `port` are for a policy. `arg`
+    # and `wrap` are arguments and wrappers of the environment; `of_policy` holds the options for a policy file.
     folders = _folders(words)
     if folders:
-        given = {"--arg": arg, "--wrap": wrap, "--names": names, "--features": features, "--relations": relations}
-        for option, value in given.items():
+        unused = {"--arg": arg, "--wrap": wrap, "--names": names, "--features": features, "--relations": relations}
+        for option, value in unused.items():
             if value:
                 raise LegibleError(f"{option}: studies have their own; leave it out.")
     from legible.engines import LocalProcesses  # noqa: PLC0415
     from legible.server.guard import make_token  # noqa: PLC0415
     from legible.server.web import Subject, Workbench, listen, serve  # noqa: PLC0415
 
+    # What the workbench shows: studies or a policy, each opened when a page first asks for it.
     if folders:
         subjects = [Subject(path.name, partial(_open_study, path, trust), path, trust) for path in folders]
     else:
@@ -105,9 +108,11 @@ def open_command(
         }
         spec = environment_spec(words[0], arg, wrap)
         subjects = [Subject(f"{words[1]} in {words[0]}", partial(_open_policy, spec, words[1], options))]
-    bench, listening, token = Workbench(subjects, LocalProcesses(workers)), listen(host, port), make_token()
-    shown = host if host not in ("0.0.0.0", "::") else "localhost"
-    address = f"http://{f'[{shown}]' if ':' in shown else shown}:{listening.getsockname()[1]}/?token={token}"
+    bench, listening_socket, token = Workbench(subjects, LocalProcesses(workers)), listen(host, port), make_token()
+    # The address to open: with the port that was chosen, IPv6 in brackets, and a token without which pages are refused.
+    shown_host = host if host not in ("0.0.0.0", "::") else "localhost"
+    in_brackets = f"[{shown_host}]" if ":" in shown_host else shown_host
+    address = f"http://{in_brackets}:{listening_socket.getsockname()[1]}/?token={token}"
     if host not in LOCAL:
         say(
             f"[bold yellow]Warning:[/] {escape(host)} can be reached by other machines, and what is sent is not "
@@ -117,7 +122,7 @@ def open_command(
     click.echo(address)
     if not no_browser:
         webbrowser.open(address)
-    serve(bench, listening, host, token)
+    serve(bench, listening_socket, host, token)  # until Ctrl-C
     say("The workbench has stopped.")
 
 
@@ -133,7 +138,7 @@ def _folders(words: tuple[str, ...]) -> list[Path]:
     if inside:
         missing = [str(path) for path in paths if not _studies_of(path)]
         if missing:
-            raise LegibleError(f"{missing[0]}: holds no study.")
+            raise LegibleError(f"{missing[0]}: holds no study; leave it out, or make one with 'legible run'.")
         return list(dict.fromkeys(inside))
     if len(words) != 2:
         raise LegibleError("give the folders of studies, or an environment and a policy: legible open ENV POLICY.")

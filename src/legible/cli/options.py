@@ -72,7 +72,10 @@ def policy_argument(more_help: str = "", *, required: bool = False) -> Callable[
 
 
 def policy_options(command: Command) -> Command:
-    """Add ``--normalisation``, ``--policy-output`` and other options for facts that a policy file may lack."""
+    """Return the command with options for facts that a policy file may lack, such as ``--policy-output``.
+
+    They are advanced options, which only ``--help-all`` shows.
+    """
     normalisation = advanced(
         "--normalisation",
         metavar="FILE|none",
@@ -162,7 +165,11 @@ def others_text(given: Sequence[str]) -> str:
 
 
 def environment_options(command: Command) -> Command:
-    """``--arg`` and ``--wrap``, and for games of several agents ``--seat`` and ``--others``."""
+    """Return the command with ``--arg`` and ``--wrap``, and ``--seat`` and ``--others`` for games of several agents.
+
+    The options of games do not reach the command: callbacks keep their values, and `_add_seats` adds them to the
+    arguments of the environment.
+    """
     seats: list[Decorator] = [
         advanced(
             "--seat",
@@ -204,6 +211,7 @@ def environment_options(command: Command) -> Command:
         multiple=True,
         help="Wrapper, innermost first, such as 'VecFrameStack(n_stack=4)'; repeatable. none: no wrappers.",
     )
+    # Each option is put before those that are there, so the last one in the help comes first here.
     for option in (*reversed(seats), wrap, arg):
         command = option(command)
     return command
@@ -323,7 +331,18 @@ def playing_options(stochastic_help: str) -> Decorator:
 
 
 def study_options(more_help: str, out_help: str, metavar: str = "ENV|STUDY") -> Decorator:
-    """Add the arguments and options of a study to a command, which receives a `StudyChoice` first."""
+    """Return a decorator that adds the arguments and options of a study; the command gets them as one `StudyChoice`.
+
+    Parameters
+    ----------
+    more_help
+        End of the help of the first argument, the environment or the folder of a study.
+    out_help
+        Help of ``--out``.
+    metavar
+        Name of the first argument in the help.
+    """
+    # In the order of the help; `advanced` options are only in --help-all.
     options: list[Decorator] = [
         target_argument(more_help, metavar),
         policy_argument(),
@@ -391,19 +410,21 @@ def study_options(more_help: str, out_help: str, metavar: str = "ENV|STUDY") -> 
 
 
 def add_help_all(command: click.Command) -> None:
-    """Give a command that has advanced options ``--help-all``, which shows them and, for a study, its settings."""
+    """Add ``--help-all`` to a command that has hidden (advanced) options; it shows them and the settings of a study."""
     hidden = [parameter for parameter in command.params if isinstance(parameter, click.Option) and parameter.hidden]
     if not hidden:
         return
 
     def show_all(context: click.Context, _: Any, value: bool) -> None:
-        if not value:
+        """Print the help with all options, then the settings for ``--set``, and end the program; called by click."""
+        if not value:  # the option was not given
             return
         for parameter in hidden:
             parameter.hidden = False
         click.echo(context.get_help())
         if any(parameter.name == "settings_given" for parameter in command.params):
             click.echo("Settings for --set:\n")
+            # The command "distil" also has settings of learning.
             learning = settings_in(DistillationSettings, "distillation") if command.name == "distil" else ()
             for setting in (*all_settings(), *learning):
                 click.echo(f"  {setting.dotted} = {toml_value(setting.default)}\n      {setting.help}")

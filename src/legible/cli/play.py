@@ -55,7 +55,10 @@ def play(
     **of_policy: str | None,
 ) -> None:
     """Watch one episode, and where rules step in if the policy is guided."""
-    player: Policy | GuidedPolicy | None
+    # `target` is an environment or the folder of a study; `fps` is the number of frames per second; `log` is a file for
+    # what the rules changed. `arg` and `wrap` are arguments and wrappers of the environment; `of_policy` holds the
+    # options for a policy file.
+    player: Policy | GuidedPolicy | None  # None plays random actions
     console = Console(highlight=False)
     with Bars() as bars:
         bars.now("loading the policy and the environment")
@@ -63,10 +66,11 @@ def play(
         from legible.play import adapt_policy, environment_for  # noqa: PLC0415
 
         if policy is None and Path(target, "study.json").is_file():
+            # A study: its policy with the rules of the composition, or without.
             for option, value in {"arg": arg, "wrap": wrap, **of_policy}.items():
                 if value:
                     name = f"--{option.replace('_', '-')}"
-                    raise LegibleError(f"{name}: the study in {target} has its environment and its policy already.")
+                    raise LegibleError(f"{name}: the study in {target} has its own; leave it out.")
             study = open_study(Path(target), trust=trust)
             spec = study.environment
             player = adapt_policy(study.policy, spec) if unguided else study.guided_policy(seed)
@@ -77,6 +81,7 @@ def play(
                 player = _player(loaded, seed, unguided=unguided, trust=trust)
                 spec = environment_for(player, spec)
         environment = make_watchable(spec, window=window, drawn=console.is_terminal)
+    # Outside of the bars, which would write over the picture.
     try:
         watch(environment, player, console, seed, 1 / fps, log)
     finally:
@@ -84,7 +89,7 @@ def play(
 
 
 def _player(policy: Policy, seed: int, *, unguided: bool, trust: bool) -> Policy | GuidedPolicy:
-    """Who plays: the policy of a file, with the rules that the file holds unless they are to be left out."""
+    """Return the policy that plays: that of a file, with the rules in the file unless `unguided`."""
     from legible.guidance import GuidedPolicy  # noqa: PLC0415
 
     if not isinstance(policy, GuidedPolicy):

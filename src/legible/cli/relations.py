@@ -140,24 +140,26 @@ def check(
     """
     from legible.relations.check import check_relations  # noqa: PLC0415
 
+    # `states` is the maximum number of states that are compared for a pair of actions; `arg` and `wrap` are arguments
+    # and wrappers of ENV. Relations are symmetries of the environment, from one file or several.
     spec = environment_spec(env, arg, wrap)
     space, loaded = _load(spec, file, names)
     console = Console()
-    found: dict[str, list[RelationCheck]] = {}
+    checks_by_file: dict[str, list[RelationCheck]] = {}
     for source, relations in loaded:
         with _progress(source) as report:
-            found[source] = check_relations(
+            checks_by_file[source] = check_relations(
                 spec, relations, space, episodes=episodes, states=states, seed=seed, on_progress=report
             )
     if as_json:
-        answers = [{"file": source, **answer.to_dict()} for source, checks in found.items() for answer in checks]
+        rows = [{"file": source, **one.to_dict()} for source, checks in checks_by_file.items() for one in checks]
         settings = {"environment": env, "arguments": spec.arguments, "episodes": episodes, "states": states}
-        click.echo(json.dumps({**settings, "seed": seed, "checks": answers}, default=str, indent=2))
+        click.echo(json.dumps({**settings, "seed": seed, "checks": rows}, default=str, indent=2))
     else:
-        for source, checks in found.items():
-            for relation in dict.fromkeys(answer.relation for answer in checks):
-                _print_checks(console, source, [answer for answer in checks if answer.relation == relation])
-    if any(answer.verdict == "does not hold" for checks in found.values() for answer in checks):
+        for source, checks in checks_by_file.items():
+            for relation in dict.fromkeys(one.relation for one in checks):
+                _print_checks(console, source, [one for one in checks if one.relation == relation])
+    if any(one.verdict == "does not hold" for checks in checks_by_file.values() for one in checks):
         raise Exit(1)
 
 
@@ -205,31 +207,34 @@ def discover(
     from legible.files import write_text  # noqa: PLC0415
     from legible.relations.discovery import discover_relations  # noqa: PLC0415
 
+    # `steps` and `minutes` limit the search; `arg` and `wrap` are arguments and wrappers of ENV.
+    # Names of features and actions: the user's file, or those of the environment.
     spec = environment_spec(env, arg, wrap)
-    made = spec.make()
+    environment = spec.make()
     try:
-        space = resolve_names(made, names).space
+        space = resolve_names(environment, names).space
     finally:
-        made.close()
+        environment.close()
     with _progress(env) as report:
-        found = discover_relations(spec, space, steps=steps, minutes=minutes, seed=seed, on_progress=report)
-    if output is not None and found.found:
-        write_text(output, found.toml())
+        discovery = discover_relations(spec, space, steps=steps, minutes=minutes, seed=seed, on_progress=report)
+    if output is not None and discovery.found:
+        write_text(output, discovery.toml())
     if as_json:
-        click.echo(json.dumps(found.to_dict(), default=str, indent=2))
+        click.echo(json.dumps(discovery.to_dict(), default=str, indent=2))
     else:
+        # The relations that were proven, those that were rejected with the reason, and a line of totals.
         console = Console()
-        for entry in found.found:
-            _show_group(console, entry.name, entry.relations, found.space)
-            console.print(f"{escape(entry.evidence)}\n", highlight=False)
-        for entry in found.rejected:
-            console.print(f"{escape(entry.name)}: {escape(entry.text)}\n", highlight=False)
-        count = len(found.found)
-        time_out = "" if found.complete else " Time ran out; --minutes allows more."
-        done = f"{found.screened} proposals, {found.steps} steps, {found.seconds:.0f} s.{time_out}"
+        for proven in discovery.found:
+            _show_group(console, proven.name, proven.relations, discovery.space)
+            console.print(f"{escape(proven.evidence)}\n", highlight=False)
+        for rejected in discovery.rejected:
+            console.print(f"{escape(rejected.name)}: {escape(rejected.text)}\n", highlight=False)
+        count = len(discovery.found)
+        time_out = "" if discovery.complete else " Time ran out; --minutes allows more."
+        effort = f"{discovery.screened} proposals, {discovery.steps} steps, {discovery.seconds:.0f} s.{time_out}"
         where = f" Written to {output}." if output is not None and count else ""
-        console.print(f"{count or 'No'} relation{'s' * (count != 1)} found.{where} {done}", highlight=False)
-    if not found.found:
+        console.print(f"{count or 'No'} relation{'s' * (count != 1)} found.{where} {effort}", highlight=False)
+    if not discovery.found:
         raise Exit(1)
 
 
@@ -266,14 +271,16 @@ def symmetry(
     """
     from legible.workbench import measure_symmetry  # noqa: PLC0415
 
+    # `arg` and `wrap` are arguments and wrappers of ENV; `of_policy` holds the options for a policy file. Relations
+    # come from one file or several; the policy gets a score for each.
     spec = environment_spec(env, arg, wrap)
     space, loaded = _load(spec, file, names)
-    acts = load_typed_policy(spec, policy, options_of_policy(of_policy), trust=trust)
-    relations = [relation for _, group in loaded for relation in group]
-    scores = measure_symmetry(spec, acts, relations, space, episodes=episodes, seed=seed)
+    loaded_policy = load_typed_policy(spec, policy, options_of_policy(of_policy), trust=trust)
+    relations = [relation for _, of_file in loaded for relation in of_file]
+    scores = measure_symmetry(spec, loaded_policy, relations, space, episodes=episodes, seed=seed)
     if as_json:
-        plain = {"environment": env, "policy": policy, "episodes": episodes, "seed": seed}
-        click.echo(json.dumps({**plain, "scores": [score.to_dict() for score in scores]}, indent=2))
+        inputs = {"environment": env, "policy": policy, "episodes": episodes, "seed": seed}
+        click.echo(json.dumps({**inputs, "scores": [score.to_dict() for score in scores]}, indent=2))
     else:
         for score in scores:
             click.echo(score.text)
@@ -350,19 +357,32 @@ def _all_shipped() -> dict[Path, tuple[RelationsFile, list[str]]]:
 
 
 def _show_group(console: Console, title: str, group: Sequence[MetamorphicRelation], space: FeatureSpace) -> None:
-    """One table for all relations of a group that differ in their actions alone."""
-    alike: dict[tuple[tuple[str, str, str], ...], list[MetamorphicRelation]] = {}
+    """Print relations of a group in tables: how each maps features, and which actions it maps to which.
+
+    A relation is for one action; those of a group that map features in the same way share a table.
+
+    Parameters
+    ----------
+    console, title
+        Where to print, and the title of every table.
+    group
+        The relations.
+    space
+        Names of features and actions.
+    """
+    # By the rows of the table: feature, feature that its value goes to, and how.
+    same_features: dict[tuple[tuple[str, str, str], ...], list[MetamorphicRelation]] = {}
     for relation in group:
-        alike.setdefault(tuple(relation.rows(space)), []).append(relation)
-    for rows, relations in alike.items():
-        first, actions = relations[0], space.action_names
+        same_features.setdefault(tuple(relation.rows(space)), []).append(relation)
+    for rows, relations in same_features.items():
+        first, action_names = relations[0], space.action_names
         console.print(
             f"[bold]{escape(title)}[/]: {escape(first.words)}" if first.words else f"[bold]{escape(title)}[/]"
         )
-        arrows = (f"{actions[r.action]} → {actions[r.image_action]}" for r in relations)
+        arrows = [f"{action_names[one.action]} → {action_names[one.image_action]}" for one in relations]
         console.print(f"Actions: {escape(', '.join(arrows))}", highlight=False)
         for env, answer in first.holds.items():
-            console.print(f"Said to hold in {escape(env)}: {answer}", highlight=False)
+            console.print(f"Holds in {escape(env)} (according to its file): {answer}", highlight=False)
         table = Table("Feature", "Its value goes to", "How", box=box.SIMPLE_HEAD)
         for row in rows:
             table.add_row(*map(escape, row))
@@ -373,7 +393,17 @@ def _show_group(console: Console, title: str, group: Sequence[MetamorphicRelatio
 
 
 def _print_checks(console: Console, source: str, checks: Sequence[RelationCheck]) -> None:
-    """One table for a relation, with a line for every pair of actions, and what there is to say below it."""
+    """Print whether a relation holds: a table with a line for every pair of actions, and notes below it.
+
+    Parameters
+    ----------
+    console
+        Where to print.
+    source
+        The file of the relation.
+    checks
+        The results of this relation, one for every action and the action that the relation maps it to.
+    """
     from legible.relations.check.answers import OTHER  # noqa: PLC0415
 
     name, file = checks[0].relation, f" ({source})" if source != checks[0].relation else ""
@@ -381,25 +411,28 @@ def _print_checks(console: Console, source: str, checks: Sequence[RelationCheck]
     table = Table(box=box.SIMPLE_HEAD)
     for column in ("Actions", "States", "Agree", "Largest deviation", "Verdict"):
         table.add_column(column, justify="right" if column in {"States", "Agree"} else "left")
-    for answer in checks:
-        agreement = "" if math.isnan(answer.agreement) else percent(answer.agreement)
-        verdict = f"[{VERDICT_COLOURS[answer.verdict]}]{answer.verdict}[/]"
-        deviation = "" if math.isnan(answer.deviation) else number(answer.deviation)
-        of = f" ({escape(answer.deviation_of)})" if deviation and answer.deviation_of else ""
-        table.add_row(_actions(answer), str(answer.states), agreement, f"{deviation}{of}", verdict)
+    for check in checks:
+        agreement = "" if math.isnan(check.agreement) else percent(check.agreement)
+        verdict = f"[{VERDICT_COLOURS[check.verdict]}]{check.verdict}[/]"
+        deviation = "" if math.isnan(check.deviation) else number(check.deviation)
+        feature = f" ({escape(check.deviation_of)})" if deviation and check.deviation_of else ""
+        table.add_row(_actions(check), str(check.states), agreement, f"{deviation}{feature}", verdict)
     console.print(table)
-    notes: dict[str, list[str]] = {}
-    for answer in checks:
-        shares = [f"{cause} {percent(share)}" for cause, share in answer.causes.items()]
-        causes = f"disagreements: {', '.join(shares)}" if set(answer.causes) - {OTHER} else ""
-        notes.setdefault("; ".join(filter(None, (answer.note, causes))), []).append(_actions(answer))
-    for note, which in notes.items():
+    # Notes and known causes of disagreements; pairs of actions with the same note share a line.
+    actions_by_note: dict[str, list[str]] = {}
+    for check in checks:
+        shares = [f"{cause} {percent(share)}" for cause, share in check.causes.items()]
+        causes = f"disagreements: {', '.join(shares)}" if set(check.causes) - {OTHER} else ""
+        note = "; ".join(filter(None, (check.note, causes)))
+        actions_by_note.setdefault(note, []).append(_actions(check))
+    for note, actions in actions_by_note.items():
         if note:
-            console.print(f"{', '.join(which)}: {escape(note)}.", highlight=False)
-    examples = [answer for answer in checks if answer.counterexample is not None]
-    for answer in sorted(examples, key=lambda answer: (answer.verdict != "does not hold", answer.agreement))[:1]:
-        if answer.counterexample is not None:
-            console.print(f"Counterexample: {escape(answer.counterexample.text)}", highlight=False)
+            console.print(f"{', '.join(actions)}: {escape(note)}.", highlight=False)
+    # One counterexample: of a pair for which the relation does not hold, if there is any, with the lowest agreement.
+    examples = [check for check in checks if check.counterexample is not None]
+    for check in sorted(examples, key=lambda check: (check.verdict != "does not hold", check.agreement))[:1]:
+        if check.counterexample is not None:
+            console.print(f"Counterexample: {escape(check.counterexample.text)}", highlight=False)
     console.print()
 
 
@@ -409,7 +442,11 @@ def _actions(answer: RelationCheck) -> str:
 
 @contextmanager
 def _progress(source: str, patience: float = 1.0) -> Iterator[OnProgress]:
-    """A bar on standard error, for what takes longer than a second."""
+    """Show a progress bar on standard error if the ``with`` block takes longer than `patience` seconds.
+
+    The block gets a function that reports the finished share, 0 to 1, and what is being done. `source` is the name in
+    front of the bar.
+    """
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),

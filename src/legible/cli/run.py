@@ -85,6 +85,8 @@ def run(choice: StudyChoice, until: str | None, minutes: float | None, other: tu
     A run that was stopped continues with the same command, or with 'legible run STUDY'. 'legible run STUDY --minutes N'
     tests the undecided rule sets of a finished study on new seeds.
     """
+    # `choice` has the inputs and settings of the study, `until` the last step to do, and `other` further policies to
+    # compare with. With `minutes`, budgets are fitted to the time that is left.
     started = time.monotonic()
     with working(choice) as study:
         from legible.study.budget import fit_composition, fit_continuation  # noqa: PLC0415
@@ -95,10 +97,12 @@ def run(choice: StudyChoice, until: str | None, minutes: float | None, other: tu
             _run_until(study, choice, until)
         else:
             _play_and_plan(study, choice, started, seconds)
+            # A finished study with more time: test the undecided rule sets on new seeds.
             if seconds is not None and study.has("summary"):
-                left = started + seconds - time.monotonic()
-                if study.continue_testing(fit_continuation(study, _measure(study), left)) is None:
+                seconds_left = started + seconds - time.monotonic()
+                if study.continue_testing(fit_continuation(study, _measure(study), seconds_left)) is None:
                     say("Nothing was tested again: no undecided rule set changes enough episodes for this time.")
+            # Testing takes more or less time than was estimated, so the composition gets what is left.
             if seconds is not None and not study.has("improvement"):
                 study.evaluate()
                 fit_composition(study, _measure(study), started + seconds - time.monotonic())
@@ -106,13 +110,13 @@ def run(choice: StudyChoice, until: str | None, minutes: float | None, other: tu
             now("writing the report")
             from legible.report import write_report  # noqa: PLC0415
 
-            path = write_report(study)
-            export_checks(study)
+            report = write_report(study)
+            export_checks(study)  # the file of checks with which 'legible verify' tests a new policy
     if until is not None:
         print_section(study, UNTIL[until], as_json=choice.as_json)
     elif choice.as_json:
         data = SECTIONS["verdict"].to_data(study)
-        print_json({**identify(study), **data, "report": path, "seconds": time.monotonic() - started})
+        print_json({**identify(study), **data, "report": report, "seconds": time.monotonic() - started})
     else:
         print_section(study, "verdict", as_json=False)
 
@@ -141,10 +145,21 @@ def _play_and_plan(
     *,
     steps_left_out: tuple[str, ...] = (),
 ) -> None:
-    """Play first episodes, fit the budgets to the speed, mine and generalise; print estimates of the time.
+    """Do the steps of a study up to its rule sets, with budgets that fit the speed of play; print time estimates.
 
-    The speed of playing is measured before and after mining because the machine may become busier. The time that the
-    experiences took is no measure: it includes starting workers and compiling.
+    Mined rules and their related forms (made by symmetries of the task) are the rule sets. The speed is measured before
+    and after mining, because the machine may become busier.
+
+    Parameters
+    ----------
+    study
+        The study. If its rule sets have been tested already, budgets stay as they are.
+    choice
+        The options of the command.
+    started, seconds
+        When the command started (a value of `time.monotonic`), and the time for the whole run; None: no limit.
+    steps_left_out
+        Names of steps that will not be done, and do not count in the estimates.
     """
     from legible.study.budget import LADDER_FACTOR, fit_to_ladder, fit_to_minutes  # noqa: PLC0415
     from legible.study.estimate import describe_endless, estimate  # noqa: PLC0415
@@ -153,42 +168,44 @@ def _play_and_plan(
         study.generalise()
         return
     setup = study.setup()
-    remark: Callable[[str], None] = (lambda _: None) if choice.as_json else say
+    remark: Callable[[str], None] = (lambda _: None) if choice.as_json else say  # prints a sentence, unless for JSON
     if not study.has("experiences"):
         endless = "" if study.settings.time_limit else describe_endless(setup, seed=study.seed)
         if endless:
             remark(endless)
+        # Measure the speed and choose the budgets: for the time of the user, or for the usual time of the preset.
         rate = _measure(study)
         ends = f", {percent(rate.truncated)} end at the time limit" if rate.truncated else ""
         remark(f"First {counted(rate.played, 'episode')}: mean return {number(rate.mean)}{ends}.")
         if seconds is not None:
             fit_to_minutes(study, rate, started + seconds - time.monotonic())
         elif not choice.pins_budgets and choice.preset in TARGET_SECONDS:
-            rung = fit_to_ladder(study, rate, TARGET_SECONDS[choice.preset])
-            if rung:
-                part = f"1/{round(LADDER_FACTOR**rung)}"
+            times_lowered = fit_to_ladder(study, rate, TARGET_SECONDS[choice.preset])
+            if times_lowered:
+                share = f"1/{round(LADDER_FACTOR**times_lowered)}"
                 speed = f"{number(rate.episodes)} episodes/s"
-                remark(f"Episodes are slow here ({speed}), so budgets are {part} of the preset's (see --minutes).")
+                remark(f"Episodes are slow here ({speed}), so budgets are {share} of the preset's (see --minutes).")
         whole = estimate(setup, study.settings, study.engine, rate=rate).without(*steps_left_out)
         _expect(whole)
         if whole.seconds > MIN_ANNOUNCED_SECONDS and seconds is None:
             remark(
                 f"This takes roughly {duration(whole.seconds)} at {number(rate.episodes * whole.workers)} episodes/s."
             )
+    # First facts and the user's own rules, then the rule sets; after that, their number makes a better estimate.
     for sentence in (*study.look_first().sentences(), *study.judge_own_rules().sentences()):
         remark(escape(sentence))
     study.generalise()
     rate, rule_sets = _measure(study), len(study.rule_sets)
     if seconds is not None:
         fit_to_minutes(study, rate, started + seconds - time.monotonic(), rule_sets)
-    left = estimate(setup, study.settings, study.engine, rule_sets, rate=rate).without(*steps_left_out)
-    _expect(left)
-    if left.seconds > MIN_ANNOUNCED_SECONDS:
-        raced = study.settings.evaluation.most_raced
-        which = f"the {raced} that change most" if 0 < raced < rule_sets else "them"
-        searching = " and searching for better ones" if left.episodes.get("search") else ""
+    rest = estimate(setup, study.settings, study.engine, rule_sets, rate=rate).without(*steps_left_out)
+    _expect(rest)
+    if rest.seconds > MIN_ANNOUNCED_SECONDS:
+        most_raced = study.settings.evaluation.most_raced
+        which = f"the {most_raced} that change most" if 0 < most_raced < rule_sets else "them"
+        searching = " and searching for better ones" if rest.episodes.get("search") else ""
         habits = counted(rule_sets, "habit")
-        remark(f"Found {habits} of the policy. Testing {which}{searching}: about {duration(left.seconds)}.")
+        remark(f"Found {habits} of the policy. Testing {which}{searching}: about {duration(rest.seconds)}.")
 
 
 def _measure(study: Study) -> Rate:

@@ -62,6 +62,8 @@ def show(
     as_json: bool,
 ) -> None:
     """Print the results of a study: the verdict, or one section in full."""
+    # `html` (its file), `replay` (seeds) and `other` (policies to compare with) are options of the section "report",
+    # which is written and not printed.
     if section != "report":
         for option, value in {"--html": html, "--replay": replay, "--other": other}.items():
             if value:
@@ -103,7 +105,7 @@ def identify(study: Study) -> dict[str, Any]:
 
 
 def _print_verdict(study: Study) -> None:
-    """Print the verdict of a finished study on one screen."""
+    """Print the verdict of a finished study on one screen: conclusion, weaknesses, figures, next steps and files."""
     console, conclusion, improvement = out(), study.conclusion, study.improvement
     if study.has("own rules") and study.own_rules.rules:
         console.print("[bold]Your rules[/]:")
@@ -113,11 +115,12 @@ def _print_verdict(study: Study) -> None:
     tell(f"[bold]{escape(conclusion.headline)}[/]", markup=True)
     for sentence in conclusion.sentences:
         tell(sentence)
-    confirmed = [e for e in study.explanations if e.verdict.is_confirmed]
+    # Weaknesses: the rule as advice, and the gain of following it. Only the strongest have explanations.
+    confirmed = [explanation for explanation in study.explanations if explanation.verdict.is_confirmed]
     if confirmed:
         count = sum(group.is_confirmed for group in study.weaknesses)
-        shown = f" (the first {len(confirmed)} of {count})" if count > len(confirmed) else ""
-        console.print(f"\n[bold]Weaknesses{shown}[/]: following the rule changes the mean return by")
+        how_many = f" (the first {len(confirmed)} of {count})" if count > len(confirmed) else ""
+        console.print(f"\n[bold]Weaknesses{how_many}[/]: following the rule changes the mean return by")
         grid = Table.grid(padding=(0, 2))
         grid.add_column(justify="right", no_wrap=True)
         grid.add_column()
@@ -139,6 +142,7 @@ def _print_verdict(study: Study) -> None:
     sections = "weaknesses|rules|mistakes|failures|composition|seeds"
     console.print(f"Details: legible show {study.folder} {sections}", soft_wrap=True, markup=False)
     if len(improvement.composition):
+        # A policy that is no network cannot be saved with its rules; then there is only the file of the rules.
         saved = study.folder / "guided.safetensors"
         file = saved if saved.exists() else study.folder / "composition.json"
         console.print(f"Guided policy{_doubt(study)}: {file}", soft_wrap=True, markup=False)
@@ -198,7 +202,10 @@ def _print_endings(study: Study) -> None:
 
 
 def _verdict_data(study: Study) -> dict[str, Any]:
-    """Return the verdict of a study and its figures as plain data."""
+    """Return what ``--json`` prints of a finished study: verdict, weaknesses, figures and next steps as plain data.
+
+    Names of entries are those of the Python objects; steps that were not done have no entry.
+    """
     from legible.study.sources import source_rows  # noqa: PLC0415
 
     conclusion, evaluation = study.conclusion, study.evaluation
@@ -233,46 +240,54 @@ def _verdict_data(study: Study) -> dict[str, Any]:
 
 
 def _print_weaknesses(study: Study) -> None:
-    """Print every rule set that looked like a weakness, and the explanations of the strongest."""
+    """Print every rule set that looked like a weakness, with its tests, and the explanations of the strongest.
+
+    A rule set is a rule with its related forms. It looks like a weakness if the policy did better in the first test
+    when it was guided by it; it is confirmed if that holds on held-out seeds.
+    """
     console, evaluation, base = out(), study.evaluation, study.evaluation.base
     console.print(
         f"Unguided: mean return {with_error(base.mean, base.error)} over {base.episodes} episodes "
         f"({study.settings.play.words}).",
         soft_wrap=True,
     )
-    suspected = sorted((v for v in evaluation.weaknesses if not v.is_confirmed), key=lambda v: v.p)
-    rows, shown = [], set()
+    # Confirmed ones first, then the others by p-value.
+    suspected = sorted((verdict for verdict in evaluation.weaknesses if not verdict.is_confirmed), key=lambda v: v.p)
+    rows, shown_advice = [], set()
     n_actions = len(study.space.actions) if study.space.is_discrete else 0
     for verdict in (*evaluation.confirmed, *suspected):
-        key = verdict.rule_set.advice_key(n_actions)
-        if key in shown:  # rule sets that give the same advice are listed once
+        advice_key = verdict.rule_set.advice_key(n_actions)
+        if advice_key in shown_advice:  # rule sets that give the same advice are listed once
             continue
-        shown.add(key)
+        shown_advice.add(advice_key)
+        # The effect and the p-value of the first test; after a confirmation its effect, and its corrected q-value.
         confirmation = verdict.confirmation
         if confirmation is None:
             effect, tests = signed(verdict.difference), p_value(verdict.p, "p")
         else:
-            found = confirmation.effect
-            effect = f"{signed(found.mean)}\n({signed(found.low)} to {signed(found.high)})"
+            confirmed_effect = confirmation.effect
+            low, high = signed(confirmed_effect.low), signed(confirmed_effect.high)
+            effect = f"{signed(confirmed_effect.mean)}\n({low} to {high})"
             tests = f"{p_value(verdict.p, 'p')}\n{p_value(confirmation.q, 'q')}"
-        rare = confirmation is not None and confirmation.is_too_rare
+        is_rare = confirmation is not None and confirmation.is_too_rare
         rejection = "negligible" if evaluation.relevance(verdict) == "negligible" else "no"
-        confirmed = "yes" if verdict.is_confirmed else "too few changed episodes" if rare else rejection
+        confirmed = "yes" if verdict.is_confirmed else "too few changed episodes" if is_rare else rejection
         rows.append((_advice(study, verdict.rule_set), effect, tests, confirmed))
     if rows:
         columns = ("Guided by", "Effect (95 % CI)", "Tests", "Confirmed")
         console.print(table(columns, rows, right=columns[1:-1]))
     else:
         console.print("No rule set looked like a weakness.")
+    # Explanations in numbered paragraphs; the first line is the weakness itself.
     if study.has("explanations"):
         for place, explanation in enumerate(study.explanations, start=1):
-            first, *more = explanation.text().splitlines()
+            first_line, *more_lines = explanation.text().splitlines()
             grid = Table.grid(padding=(0, 1))
-            grid.add_row(f" {place}.", f"[bold]{escape(first)}[/]")
-            for line in more:
+            grid.add_row(f" {place}.", f"[bold]{escape(first_line)}[/]")
+            for line in more_lines:
                 grid.add_row("", escape(line.strip()))
-            if behind := study.discovered_behind(explanation.verdict.rule_set):
-                grid.add_row("", escape(f"Its related forms follow from a relation: {', '.join(behind)}."))
+            if relations := study.discovered_behind(explanation.verdict.rule_set):
+                grid.add_row("", escape(f"Its related forms follow from a relation: {', '.join(relations)}."))
             console.print(grid)
     if study.has("improvement") and study.has("references"):
         _print_sources(study)
@@ -293,7 +308,7 @@ def _print_sources(study: Study) -> None:
 
 
 def _remark_on_rules(study: Study) -> None:
-    """Say what would find more: rules where there are none, relations where there are none."""
+    """Print how to find more: rules where there are none, relations where there are none."""
     mining = study.mining
     if not mining.rules:
         actions = study.experiences.actions
@@ -333,21 +348,24 @@ def _weaknesses_data(study: Study) -> dict[str, Any]:
 
 
 def _print_rules(study: Study) -> None:
-    """Print the mined rules and, where they have been generalised, how many related forms each has."""
+    """Print the mined rules, which describe habits of the policy, with the number of related forms of each.
+
+    Related forms are the rules that symmetries of the task make from a rule; they are known once rules are generalised.
+    """
     from legible.rules import describe_rule  # noqa: PLC0415
 
     console, mining = out(), study.mining
-    forms = [len(g.rule_set) for g in study.generalisations] if study.has("generalisations") else None
+    forms = [len(related.rule_set) for related in study.generalisations] if study.has("generalisations") else None
+    # "Agrees": share of the covered states in which the policy follows the rule; "Covers": share of states in which its
+    # conditions hold.
     columns = ["The policy …", "Agrees", "Covers", *(["Related forms"] if forms else [])]
-    rows = [
-        (
-            capitalise(describe_rule(mined.rule, study.space)),
-            percent(row["agreement"]),
-            percent(row["coverage"]),
-            *([number(forms[place])] if forms else []),
-        )
-        for place, (row, mined) in enumerate(zip(mining.to_rows(), mining.rules, strict=True))
-    ]
+    rows = []
+    for place, (figures, mined) in enumerate(zip(mining.to_rows(), mining.rules, strict=True)):
+        words = capitalise(describe_rule(mined.rule, study.space))
+        cells = [words, percent(figures["agreement"]), percent(figures["coverage"])]
+        if forms:
+            cells.append(number(forms[place]))
+        rows.append(cells)
     console.print(table(columns, rows, right=columns[1:]))
     dropped = ", ".join(f"{count} {reason}" for reason, count in mining.dropped.items() if count)
     learned = f" ({mining.learned} learned; dropped: {dropped})" if dropped else ""
@@ -359,7 +377,10 @@ def _print_rules(study: Study) -> None:
 
 
 def _rules_data(study: Study) -> dict[str, Any]:
-    """Return the mined rules with their related forms as plain data."""
+    """Return what ``--json`` prints of the mined rules: each with its figures and in words, and the rule sets.
+
+    A rule set is a mined rule with its related forms, the rules that symmetries of the task make from it.
+    """
     from legible.rules import describe_rule  # noqa: PLC0415
 
     mining, space = study.mining, study.space
@@ -373,11 +394,11 @@ def _rules_data(study: Study) -> dict[str, Any]:
         data["relations"] = len(study.relations)
         data["rule_sets"] = [
             {
-                "rule": g.rule_set.short_text(space),
-                "rules": [rule.text(space) for rule in g.rule_set.rules],
-                "tested": not g.is_empty,
+                "rule": related.rule_set.short_text(space),
+                "rules": [rule.text(space) for rule in related.rule_set.rules],
+                "tested": not related.is_empty,
             }
-            for g in study.generalisations
+            for related in study.generalisations
         ]
     return data
 
@@ -386,8 +407,9 @@ def _rules_data(study: Study) -> dict[str, Any]:
 
 
 def _print_composition(study: Study) -> None:
-    """Print the steps and rules of the composition, its figures, and what could be gained with fewer changes."""
+    """Print the composition, the rules to deploy together: how it was selected, its figures, and alternatives."""
     console, improvement = out(), study.improvement
+    # Rule sets in the order in which they were tried.
     steps = [
         (
             _advice(study, step.rule_set),
@@ -398,7 +420,8 @@ def _print_composition(study: Study) -> None:
     ]
     if steps:
         console.print(table(("Tried", "Mean return with it", "Kept"), steps, right=("Mean return with it",)))
-    rows = [
+    # The Pareto front: compositions that no other one beats in both gain and share of changed actions.
+    front = [
         (
             percent(row["changed"]),
             number(len(row["rules"])),
@@ -407,9 +430,10 @@ def _print_composition(study: Study) -> None:
         )
         for row in improvement.front_rows(study.space)
     ]
-    if len(rows) > 1:
+    if len(front) > 1:
         columns = ("Actions changed", "Rules", "Gain (95 % CI)", "Chosen")
-        console.print(table(columns, rows, right=columns[:-1]))
+        console.print(table(columns, front, right=columns[:-1]))
+    # Reasons why there may be no composition, or why not to deploy it.
     check = improvement.check
     if check is not None and not check.is_passed:
         why = "too few episodes change" if check.is_too_rare else "the gain may be chance"
@@ -434,11 +458,22 @@ def _print_composition(study: Study) -> None:
 
 
 def _composition_data(study: Study) -> dict[str, Any]:
-    """Return the composition, its check and its figures as plain data."""
+    """Return what ``--json`` prints of the composition (the rules to deploy together): rules, check and figures."""
     from legible.explanation import imitated_reference, is_repair  # noqa: PLC0415
 
     improvement, space = study.improvement, study.space
+    # The check on held-out seeds; the paper's method has none.
     check = improvement.check
+    check_data = None
+    if check is not None:
+        check_data = {
+            "rules": [rule.text(space) for rule in check.composition.rules],
+            "effect": check.effect,
+            "changed": check.changed,
+            "too_rare": check.is_too_rare,
+            "constraints": check.constraints,
+            "passed": check.is_passed,
+        }
     data: dict[str, Any] = {
         "base": improvement.base,
         "guided": improvement.guided,
@@ -447,27 +482,19 @@ def _composition_data(study: Study) -> dict[str, Any]:
         "changed": improvement.guided.changed,
         "changes_too_much": improvement.changes_too_much,
         "front": improvement.front_rows(space),
-        "check": None
-        if check is None
-        else {
-            "rules": [rule.text(space) for rule in check.composition.rules],
-            "effect": check.effect,
-            "changed": check.changed,
-            "too_rare": check.is_too_rare,
-            "constraints": check.constraints,
-            "passed": check.is_passed,
-        },
+        "check": check_data,
         "environment_steps": improvement.environment_steps,
         "steps": len(improvement.steps),
         "accepted": len(improvement.rule_sets),
         "objective": improvement.evaluation_settings.objective,
         "constraints": improvement.constraints(),
     }
+    # With the baselines: a gain that only imitates one of them, or only repairs the policy, is reported as such.
     if study.has("references"):
         references = study.references
         imitated = imitated_reference(improvement, references)
         data |= {
-            "figures": study.summary.figure_rows([entry.name for entry in references.quoted]),
+            "figures": study.summary.figure_rows([baseline.name for baseline in references.quoted]),
             "repair": is_repair(improvement, references),
             "imitates": imitated.name if imitated is not None else None,
         }

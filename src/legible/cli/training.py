@@ -127,21 +127,29 @@ def train(
     from legible.training import train as train_policy  # noqa: PLC0415
     from legible.training.rules import RuleSettings  # noqa: PLC0415
 
-    begin = None if start is None else read_start(start, algo, normalisation)
+    # The options: `start` (--from) is a policy to begin with, `rules` guide exploration and fade out over the share
+    # `rules_fade` of the training; with `margin` a loss holds them, too, weighted by `margin_weight`. `long` takes the
+    # longer training of the preset; `arg` and `wrap` are arguments and wrappers of the environment.
+    # The policy to begin with, and the environment, which its file may name.
+    start_policy = None if start is None else read_start(start, algo, normalisation)
     if env is not None:
         spec = environment_spec(env, arg, wrap)
-    elif begin is not None:
-        spec = environment_of_start(begin)
+    elif start_policy is not None:
+        spec = environment_of_start(start_policy)
         spec = environment_spec(spec.name, arg, wrap) if arg or wrap else spec
     else:
-        raise LegibleError("which environment? Name it (ENV), or begin with a policy that says it (--from POLICY).")
+        raise LegibleError(
+            "which environment? Name it (ENV), or begin with a policy whose file names it (--from POLICY)."
+        )
+    # Rules that guide exploration, the algorithm, and its hyperparameters.
     rule_settings = RuleSettings(rules_fade, margin, margin_weight)
-    guiding = None if rules is None else read_rules(rules, spec, names)
-    algo, continuous = choose_algorithm(spec, begin.algorithm if begin is not None else algo)
-    settings = _exploring(preset(spec.name, algo, continuous=continuous).settings, exploration)
+    guiding_rules = None if rules is None else read_rules(rules, spec, names)
+    algo, is_continuous = choose_algorithm(spec, start_policy.algorithm if start_policy is not None else algo)
+    settings = _exploring(preset(spec.name, algo, continuous=is_continuous).settings, exploration)
+    # The files of the trained policy, without suffix.
     ending = "-rules" if rules is not None else "-extended" if start is not None else ""
-    plain = spec.name.rsplit("/", maxsplit=1)[-1].replace(":", "-")
-    target = out or Path("policies") / f"{plain}-{algo}-{seed}{ending}"
+    plain_name = spec.name.rsplit("/", maxsplit=1)[-1].replace(":", "-")
+    target = out or Path("policies") / f"{plain_name}-{algo}-{seed}{ending}"
     with _TrainingProgress(f"{algo} on {spec.name}") as progress:
         trained = train_policy(
             spec,
@@ -149,18 +157,18 @@ def train(
             steps,
             seed,
             out=target,
-            start=begin,
-            rules=guiding,
+            start=start_policy,
+            rules=guiding_rules,
             rule_settings=rule_settings,
             settings=settings,
             long=long,
             on_progress=progress,
         )
+    # The result, and that of the policy to begin with.
     console = Console()
-    played = trained.evaluation
-    before = trained.before
+    after, before = trained.evaluation, trained.before
     console.print(
-        f"Mean return {with_error(played.mean_return, played.standard_error)} over {played.episodes} greedy episodes"
+        f"Mean return {with_error(after.mean_return, after.standard_error)} over {after.episodes} greedy episodes"
         + (f"; before, {with_error(before.mean_return, before.standard_error)}." if before is not None else ".")
     )
     files = [str(file) for file in (trained.zip, trained.safetensors, trained.normalisation) if file is not None]
@@ -168,7 +176,7 @@ def train(
 
 
 class _TrainingProgress:
-    """How far a training is: a bar in a terminal; elsewhere a line for every tenth, so that nobody waits in silence."""
+    """Progress of a training: a bar in a terminal; elsewhere a line for every tenth."""
 
     def __init__(self, what: str) -> None:
         self._what, console = what, Console(stderr=True)
@@ -200,7 +208,7 @@ def _exploring(settings: AnySettings, exploration: float | None) -> AnySettings:
     if exploration is None:
         return settings
     if not isinstance(settings, DqnSettings):
-        raise LegibleError("--exploration is for dqn: the others explore by what they have learnt.")
+        raise LegibleError("--exploration is only for dqn; leave it out for other algorithms.")
     final = min(exploration, settings.exploration_final_eps)
     return replace(settings, exploration_initial_eps=exploration, exploration_final_eps=final)
 

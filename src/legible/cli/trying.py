@@ -91,6 +91,9 @@ def try_command(
 
     Only episodes that a rule changes are played, in pairs with the same seeds, until the verdict is clear.
     """
+    # `words` are an environment, a policy and rules, or a study and rules. `relevant` is the smallest effect of
+    # interest, `alone` leaves out the related forms of rules, `save` is a study to add the rules to. `choice` has the
+    # options for playing.
     is_study = Path(words[0], "study.json").is_file()
     needed = 2 if is_study else 3
     if len(words) < needed:
@@ -119,7 +122,7 @@ def try_command(
                 "cache": not choice.no_cache,
                 "policy_options": options_of_policy(vars(choice)),
             }
-        found = try_rule(
+        tried = try_rule(
             where,
             policy,
             *rules,
@@ -136,20 +139,21 @@ def try_command(
             **options,
         )
     if choice.as_json:
-        print_json(found.to_dict())
+        print_json(tried.to_dict())
         return
+    # For every rule the verdict in a sentence, the override rate, and examples of changed decisions.
     console = out()
-    for result in found.rules:
+    for result in tried.rules:
         related = f", with its {len(result.rule_set)} related forms" if result.form != "alone" else ""
-        console.print(f"[bold]{escape(result.rule_set.short_text(found.space))}[/]{related}", soft_wrap=True)
+        console.print(f"[bold]{escape(result.rule_set.short_text(tried.space))}[/]{related}", soft_wrap=True)
         console.print(Padding(escape(result.sentence()), (0, 0, 0, 2)))
         if result.changed:
             rates = f"It changes {percent(result.override_rate)} of the steps."
             console.print(Padding(rates, (0, 0, 0, 2)))
         for example in result.examples if result.form == "alone" else ():
             console.print(Padding(f"• {escape(example.text())}", (0, 0, 0, 2)))
-    tell(f"Smallest effect of interest: ±{number(found.relevant)}. {found.level_sentence()}")
-    tell(f"Seeds: {found.seeds_sentence()}. {duration(found.seconds).capitalize()}.")
+    tell(f"Smallest effect of interest: ±{number(tried.relevant)}. {tried.level_sentence()}")
+    tell(f"Seeds: {tried.seeds_sentence()}. {duration(tried.seconds).capitalize()}.")
     if save is not None:
         say(f"The rules are in {save}; 'legible run {save}' tests them with all others.")
 

@@ -68,6 +68,9 @@ def verify(
     """
     from legible.files import write_text  # noqa: PLC0415
 
+    # `checks` is a file of claims about the new policy, `margin` the largest loss that is allowed; `junit` and
+    # `markdown` are files to write. Scripts read the exit code, so every failure that is not the user's input becomes a
+    # `_VerifyError` with code 4.
     options: dict[str, Any] = {"policy_options": options_of_policy(of_policy)}
     try:
         with Bars(quiet=as_json) as bars:
@@ -76,7 +79,7 @@ def verify(
 
             look_here_for_policy(policy)
             opened = open_study(study, trust=trust)
-            found = verify_study(
+            verification = verify_study(
                 opened,
                 policy,
                 checks=checks,
@@ -88,11 +91,11 @@ def verify(
                 **options,
             )
         if junit is not None:
-            write_text(junit, found.junit())
+            write_text(junit, verification.junit())
         if markdown is not None:
-            write_text(markdown, found.markdown())
+            write_text(markdown, verification.markdown())
     except LegibleError as error:
-        if error.exit_code == 2:
+        if error.exit_code == 2:  # wrong input
             raise
         raise _VerifyError(str(error)) from error
     except (click.ClickException, click.Abort):
@@ -100,13 +103,14 @@ def verify(
     except Exception as error:
         raise _VerifyError(f"{type(error).__name__}: {error}") from error
     if as_json:
-        print_json(found.to_dict())
-        return found.exit_code
-    tell(f"[bold]{escape(found.headline())}[/]", markup=True)
+        print_json(verification.to_dict())
+        return verification.exit_code
+    # The verdict, the claims one by one, and the situations in which the new policy does worse or better.
+    tell(f"[bold]{escape(verification.headline())}[/]", markup=True)
     console = out()
-    for check in found.checks:
+    for check in verification.checks:
         console.print(Padding(f"• {escape(check.sentence())}", (0, 0, 0, 2)))
-    for sentence in found.situation_sentences():
+    for sentence in verification.situation_sentences():
         console.print(Padding(f"• {escape(sentence)}", (0, 0, 0, 2)))
-    tell(found.level_sentence())
-    return found.exit_code
+    tell(verification.level_sentence())
+    return verification.exit_code

@@ -37,34 +37,38 @@ from legible.rules.wording import describe_rule
 
 
 def make_watchable(spec: EnvironmentSpec, *, window: bool, drawn: bool) -> gymnasium.Env[Any, Any]:
-    """Make an environment in the best render mode that works here, or without one if none works.
+    """Return the environment in the best render mode that works here, or without one if none works.
 
     Parameters
     ----------
     spec
-        The environment.
+        The environment: its id, arguments and wrappers.
     window
-        Whether a window is required; raises an error if the environment has none.
+        Whether to draw in a window; an environment that cannot is refused.
     drawn
-        Whether pictures can be shown while the episode is played.
+        Whether pictures can be shown while the episode is played: whether the output is a terminal.
     """
-    plain = spec.make()
-    modes = list(plain.metadata.get("render_modes") or ())
+    without_drawing = spec.make()
+    modes = list(without_drawing.metadata.get("render_modes") or ())
     if window:
-        plain.close()
+        without_drawing.close()
         if "human" not in modes:
-            raise UnfitEnvironmentError(f"environment {spec.name!r} cannot be watched in a window.")
+            raise UnfitEnvironmentError(
+                f"environment {spec.name!r} cannot be watched in a window; leave --window out to watch it in the "
+                "terminal."
+            )
         return _drawing(spec, "human")
+    # Text is best in a terminal; pictures are shown there as characters.
     for mode in ("ansi", "rgb_array") if drawn else ("ansi",):
         if mode in modes:
             try:
-                made = _drawing(spec, mode)
+                with_drawing = _drawing(spec, mode)
             except CannotDrawError as error:
                 say(f"{escape(str(error))} The episode is played without pictures.")
                 continue
-            plain.close()
-            return made
-    return plain
+            without_drawing.close()
+            return with_drawing
+    return without_drawing
 
 
 def _drawing(spec: EnvironmentSpec, mode: str) -> gymnasium.Env[Any, Any]:
@@ -87,7 +91,7 @@ def watch(
     pause: float,
     log_file: Path | None,
 ) -> None:
-    """Play one episode and draw it; at its end, print the outcome.
+    """Play one episode, draw every step where the output is a terminal, and print the outcome at its end.
 
     Parameters
     ----------
@@ -102,16 +106,18 @@ def watch(
     pause
         Seconds between two drawn steps.
     log_file
-        A file to which the interventions of rules are appended as JSON lines.
+        A file to which the interventions of rules (steps in which they trigger) are appended as JSON lines.
     """
+    # Slots step several environments together; here is one, with number 0.
     slots, slot = SpaceSlots([env]), np.zeros(1, np.int64)
     choose = RandomChooser(slots, seed) if player is None else ActingChooser(player, slots, [seed])
     log = None if log_file is None else AuditLog(log_file)
     slots.start(slot, [seed])
-    total, steps, triggered, changed, over = 0.0, 0, 0, 0, False
-    outside_bounds: str | None = None
-    while not over:
+    total_return, steps, triggered, changed, has_ended = 0.0, 0, 0, 0, False
+    outside_bounds: str | None = None  # which values of an observation lay outside of their declared range
+    while not has_ended:
         actions, _ = choose(slots.observations, slot, slot + steps)
+        # A guided policy also says what its rules did in this step.
         intervention = _explain(player, slots, actions[0]) if isinstance(player, GuidedPolicy) else None
         if intervention is not None:
             actions = np.array([intervention.action])
@@ -120,21 +126,23 @@ def watch(
             if log is not None:
                 log.record(intervention, step=steps, seed=seed)
         slots.step(actions, np.ones(1, np.bool_))
-        total += float(slots.rewards[0])
+        total_return += float(slots.rewards[0])
         steps += 1
-        over = bool(slots.terminated[0] or slots.truncated[0])
-        if outside_bounds is None and isinstance(slots.observations, np.ndarray) and slots.observations.dtype != object:
+        has_ended = bool(slots.terminated[0] or slots.truncated[0])
+        is_array = isinstance(slots.observations, np.ndarray) and slots.observations.dtype != object
+        if outside_bounds is None and is_array:
             outside_bounds = explain_outside(slots.observation_space, slots.observations.reshape(1, -1))
         if console.is_terminal:
-            status = f"step {steps}, return {total:g}, {action_words(env, actions[0])}"
+            status = f"step {steps}, return {total_return:g}, {action_words(env, actions[0])}"
             _draw(env, console, intervention, status, pause)
     if log is not None:
         log.close()
+    # Where nothing was drawn, print the last state. Success is NaN if the environment does not report it.
     if not console.is_terminal and env.render_mode == "ansi":
         console.print(env.render(), markup=False)
     success = slots.success[0]
     outcome = "over" if np.isnan(success) else "won" if success else "not won"
-    console.print(f"The episode is {outcome}; return {total:g} in {steps} steps.")
+    console.print(f"The episode is {outcome}; return {total_return:g} in {steps} steps.")
     if outside_bounds is not None:
         say(f"Warning: {escape(outside_bounds)}.")
     if isinstance(player, GuidedPolicy):

@@ -116,7 +116,7 @@ def distil_policy(
     progress: Progress = _ignore,
     on_round: Callable[[RoundCheck], None] = _ignore,
 ) -> Distillation:
-    """Train a network without rules to act like a guided policy.
+    """Return a network without rules that was trained to act like a guided policy, with its figures on held-out seeds.
 
     It has the architecture of the guided policy's network and starts from its weights. The same arguments give the same
     network to the bit on the same machine, with any engine.
@@ -124,7 +124,7 @@ def distil_policy(
     Parameters
     ----------
     guided
-        The guided policy.
+        The guided policy, a network with rules that change some of its actions; the teacher.
     environment
         Its environment.
     seed
@@ -132,9 +132,9 @@ def distil_policy(
     settings
         Settings of learning.
     play
-        Settings of episodes; precedence and enforcement are those of the guided policy.
+        Settings of episodes. How rules act (their precedence and enforcement) is taken from the guided policy.
     engine, time_limit
-        Where episodes run, this process by default, and the seconds after which a unit is abandoned.
+        Where episodes run, this process by default, and the seconds after which a batch of episodes is abandoned.
     checkpoint
         A folder from which a stopped distillation resumes; the caller removes it.
     force
@@ -146,6 +146,7 @@ def distil_policy(
     play = replace(play or PlaySettings(), precedence=guided.precedence, enforce=guided.enforce)
     with one_thread(), engine or InProcess() as running:  # labels must not depend on the number of threads
         check_distillable(guided, environment)
+        # Learn in rounds: the student plays, the teacher labels its states, and the student learns the labels (DAgger).
         teacher = Teacher(guided)
         saved = DistillationCheckpoint(checkpoint, _key(teacher, environment, seed, settings, play), force=force)
         player = Player(guided, environment, play, partial(run_units, engine=running, time_limit=time_limit))
@@ -154,6 +155,8 @@ def distil_policy(
         chosen = best_round(rounds)
         learner.student.load(rounds[chosen].weights)
         network = learner.student.policy()
+        # Play the unguided policy, the guided one (None) and the network on held-out seeds. A stopped distillation
+        # has some of these results in its checkpoint.
         seeds = stage_seeds(seed, "distilled", 0, settings.final_episodes)
         results: dict[str, UnitResult] = {}
         players: dict[str, Policy | None] = {"base": teacher.network, "guided": None, "distilled": network}
@@ -165,7 +168,9 @@ def distil_policy(
             results[name] = result
             progress("distilled", len(results) * len(seeds), len(players) * len(seeds))
         comparison = DistillationComparison(**results)
+        # How often the network does not follow each rule in the states that it visits.
         broken = broken_rules(teacher, player.record(network, seeds[:_RULE_EPISODES]))
+    # The metadata of the policy file that the network is saved to.
     sample = Sample.of(comparison.distilled)
     metadata = {
         **{name: value for name, value in network.metadata.items() if not name.startswith("legible.")},
@@ -176,7 +181,7 @@ def distil_policy(
     return Distillation(
         policy=replace(network, metadata=metadata, env_id=network.env_id or environment.name),
         comparison=comparison,
-        rounds=tuple(RoundCheck.of(place, one) for place, one in enumerate(rounds, start=1)),
+        rounds=tuple(RoundCheck.of(number, snapshot) for number, snapshot in enumerate(rounds, start=1)),
         chosen=chosen + 1,
         rules=len(guided.rules),
         broken=broken,

@@ -35,10 +35,15 @@ class KeptShare(NamedTuple):
 
 
 def kept_share(base: NDArray[np.float64], guided: NDArray[np.float64], distilled: NDArray[np.float64]) -> KeptShare:
-    """Return the share of a gain that is kept, from episode returns on the same seeds.
+    """Return the share of the guided policy's gain that a distilled network keeps, with a 95 % confidence interval.
 
-    The confidence interval is a bootstrap over seeds. No interval is given if the confidence interval of the guided
-    policy's gain includes 0.
+    The share is None if the guided policy has no gain. There is no interval if that of the gain includes 0.
+
+    Parameters
+    ----------
+    base, guided, distilled
+        Episode returns of the unguided policy, the guided policy and the network, ``float64[seeds]`` each, on the same
+        seeds; NaN for episodes that failed.
 
     >>> base, guided = np.array([0.0, 1.0, 0.0, 1.0]), np.array([10.0, 11.0, 10.0, 11.0])
     >>> kept_share(base, guided, base + 9.0)
@@ -49,17 +54,19 @@ def kept_share(base: NDArray[np.float64], guided: NDArray[np.float64], distilled
     finite = np.isfinite(base) & np.isfinite(guided) & np.isfinite(distilled)
     if not finite.any():
         return KeptShare(None)
+    # Row 0: gains of the network; row 1: gains of the guided policy; one column per seed.
     gains = np.stack([distilled[finite] - base[finite], guided[finite] - base[finite]])
-    kept, gain = gains.mean(axis=1)
-    if gain <= 0.0:
+    network_gain, guided_gain = gains.mean(axis=1)
+    if guided_gain <= 0.0:
         return KeptShare(None)
+    # Bootstrap over seeds: both mean gains in every resample, ``float64[resamples, 2]``.
     rng = np.random.default_rng(0)
     n = gains.shape[1]
-    drawn = np.stack([gains[:, rng.integers(0, n, n)].mean(axis=1) for _ in range(_RESAMPLES)])
-    if np.quantile(drawn[:, 1], 0.025) <= 0.0:
-        return KeptShare(float(kept / gain))
-    low, high = np.quantile(drawn[:, 0] / drawn[:, 1], [0.025, 0.975])
-    return KeptShare(float(kept / gain), float(low), float(high))
+    resampled = np.stack([gains[:, rng.integers(0, n, n)].mean(axis=1) for _ in range(_RESAMPLES)])
+    if np.quantile(resampled[:, 1], 0.025) <= 0.0:  # a ratio to a gain that may be zero means nothing
+        return KeptShare(float(network_gain / guided_gain))
+    low, high = np.quantile(resampled[:, 0] / resampled[:, 1], [0.025, 0.975])
+    return KeptShare(float(network_gain / guided_gain), float(low), float(high))
 
 
 @dataclass(frozen=True)

@@ -35,37 +35,45 @@ def margin_of(values: torch.Tensor) -> float:
 
 
 def values_loss(
-    outputs: torch.Tensor, own: torch.Tensor, choices: torch.Tensor, changed: torch.Tensor, margin: float
+    outputs: torch.Tensor, unguided: torch.Tensor, choices: torch.Tensor, changed: torch.Tensor, margin: float
 ) -> torch.Tensor:
-    """Return the loss of Q-values.
+    """Return the loss of a network of Q-values that learns to act like a guided policy.
+
+    It has two parts: Q-values should stay as they are where rules change nothing, and the choice of the guided policy
+    should have the highest Q-value by a margin (a hinge loss).
 
     Parameters
     ----------
     outputs
-        ``float32[n, actions]``, the network's.
-    own
-        ``float32[n, actions]``, the scores of the unguided policy; masked actions, which do not count, are `MASKED`.
+        Q-values of the network, ``float32[n, actions]``.
+    unguided
+        Q-values of the unguided policy, ``float32[n, actions]``; actions that the environment forbids, which do not
+        count, are `MASKED`.
     choices
-        ``int64[n]``, the guided policy's.
+        Actions of the guided policy, ``int64[n]``.
     changed
-        ``bool[n]``, where they differ from the unguided policy's.
+        Where they differ from those of the unguided policy, ``bool[n]``.
     margin
-        The lead of the guided policy's choice where rules decide; elsewhere its lead before, at most this.
+        How far the choice of the guided policy should lead over the second-best action where rules decide. Elsewhere
+        its lead in the unguided policy is enough, if that is smaller.
     """
-    masked = own == MASKED
+    # Squared distance from the unguided Q-values, only where rules change nothing.
+    masked = unguided == MASKED
     if bool(masked.any()):
-        distances = torch.where(masked, 0.0, outputs - torch.where(masked, 0.0, own)) / margin
-        kept = distances.square().sum(dim=1) / (~masked).sum(dim=1) * ~changed
-        own, outputs = (torch.where(masked, -torch.inf, part) for part in (own, outputs))
+        distances = torch.where(masked, 0.0, outputs - torch.where(masked, 0.0, unguided)) / margin
+        drift = distances.square().sum(dim=1) / (~masked).sum(dim=1) * ~changed
+        # From here on, masked actions are never the best.
+        unguided, outputs = (torch.where(masked, -torch.inf, values) for values in (unguided, outputs))
     else:
-        kept = ((outputs - own) / margin).square().mean(dim=1) * ~changed
+        drift = ((outputs - unguided) / margin).square().mean(dim=1) * ~changed
+    # The wanted lead of the choice over every other action, and how much of it is missing.
     chosen = choices[:, None]
-    others = own.scatter(1, chosen, -torch.inf).max(dim=1).values
-    before = own.gather(1, chosen)[:, 0] - others
-    wanted = torch.where(changed, margin, before.clamp(0.0, margin))
-    lead = wanted[:, None].expand_as(outputs).scatter(1, chosen, 0.0)
-    missing = (outputs + lead).max(dim=1).values - outputs.gather(1, chosen)[:, 0]
-    return (_KEEP_WEIGHT * kept + missing / margin).mean()
+    best_other = unguided.scatter(1, chosen, -torch.inf).max(dim=1).values
+    unguided_lead = unguided.gather(1, chosen)[:, 0] - best_other
+    wanted_lead = torch.where(changed, margin, unguided_lead.clamp(0.0, margin))
+    lead_over_others = wanted_lead[:, None].expand_as(outputs).scatter(1, chosen, 0.0)  # 0 for the choice itself
+    missing_lead = (outputs + lead_over_others).max(dim=1).values - outputs.gather(1, chosen)[:, 0]
+    return (_KEEP_WEIGHT * drift + missing_lead / margin).mean()
 
 
 def log_probabilities_loss(

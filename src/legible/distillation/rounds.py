@@ -206,30 +206,47 @@ def learn_in_rounds(
     progress: Progress,
     on_round: Callable[[RoundCheck], None],
 ) -> list[SavedRound]:
-    """Let a network learn until it stops improving, and return its snapshot after every round.
+    """Return snapshots of a network, one per round of learning; rounds end when it stops improving.
 
-    Rounds of the checkpoint are not learnt again, but their episodes are played again, because later rounds also learn
-    from their observations. `progress` is called with the gradient steps taken, and `on_round` with the evaluation of
-    each round.
+    In each round (DAgger) the network and the teacher play, the guided policy labels the states, and the network learns
+    the labels of all rounds so far. Then it is evaluated on held-out seeds.
+
+    Parameters
+    ----------
+    learner
+        The network that learns, with its optimiser, its data and its teacher, the guided policy.
+    player
+        Plays and records episodes of a policy.
+    checkpoint
+        Finished rounds of a distillation that was stopped. They are not learnt again, but their episodes are played
+        again, because later rounds also learn from their observations.
+    settings, seed
+        Numbers of rounds, episodes and gradient steps; seed of the distillation.
+    progress
+        Called with the name of the work, the gradient steps taken, and their total.
+    on_round
+        Called with the evaluation of each round.
     """
     rounds: list[SavedRound] = []
-    known = checkpoint.rounds()
-    total = settings.rounds * settings.steps
+    saved_rounds = checkpoint.rounds()
+    total_steps = settings.rounds * settings.steps
     held_out = stage_seeds(seed, "distillation check", 0, settings.check_episodes)
     while len(rounds) < settings.rounds and not has_settled(rounds, settings.patience):
         number = len(rounds) + 1
         env_steps = _collect_episodes(learner, player, settings, seed, number)
-        if number <= len(known):
-            saved = known[number - 1]
-            learner.restore(saved, number)
+        if number <= len(saved_rounds):
+            snapshot = saved_rounds[number - 1]
+            learner.restore(snapshot, number)
         else:
-            learner.learn(number, lambda step: progress("distillation", step, total))
+            learner.learn(number, lambda step: progress("distillation", step, total_steps))
             recorded = player.record(learner.student.policy(), held_out)
+            # Environment steps are counted over all rounds.
             env_steps += int(recorded.result.lengths.sum()) + (rounds[-1].steps if rounds else 0)
-            saved = learner.saved(recorded.result.returns, agreement(learner.teacher, recorded), env_steps)
-            checkpoint.save_round(number, saved)
-        rounds.append(saved)
-        on_round(RoundCheck.of(number, saved))
+            snapshot = learner.saved(recorded.result.returns, agreement(learner.teacher, recorded), env_steps)
+            checkpoint.save_round(number, snapshot)
+        rounds.append(snapshot)
+        on_round(RoundCheck.of(number, snapshot))
+    # If learning ended early, the progress is complete all the same.
     progress("distillation", len(rounds) * settings.steps, len(rounds) * settings.steps)
     return rounds
 

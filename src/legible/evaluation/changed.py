@@ -219,7 +219,8 @@ def mcnemar_test(
         low=low,
         high=high,
         p=_p_above(relevant, binomial_p, mean, n, seeds) if gained else 1.0,
-        # Under the hypothesis of no effect, every pair that differs is a gain or a loss with equal probability.
+        # Under the hypothesis of no effect, every pair that differs is a gain or a loss with equal probability, so the
+        # standard error of the mean is sqrt(n) / seeds.
         detectable=relevant + (float(-ndtri(alpha)) + float(ndtri(POWER))) * math.sqrt(n) / seeds,
         changed=sample.size,
         seeds=seeds,

@@ -67,6 +67,7 @@ def first_changes(
     keys = policy_keys(seeds)[episodes]
     # The guidance of the recorded episodes, if any, gets the last number.
     all_treatments = setup.treatments if played is None else (*setup.treatments, played)
+    # A chooser without episodes of its own, which is only asked what it would choose.
     chooser = replace(setup, treatments=all_treatments).chooser(np.empty(0, np.int64), ())
 
     def choose(treatment: int) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
@@ -83,7 +84,7 @@ def first_changes(
         chooser.first_changes(
             recorded.observations, recorded.scores, keys, steps, unguided_choices, recorded_choices, starts, changes
         )
-    else:
+    else:  # other guidance: one treatment after the other; its row in each of the three arrays is filled in place
         for treatment, results_of_treatment in enumerate(zip(*changes, strict=True)):
             choices, fired, changed = choose(treatment)
             differs = (choices != recorded_choices).any(axis=1)

@@ -129,7 +129,7 @@ def confirm(
     numbers = [play.add(candidate) for candidate in candidates]
     goals = [changes_to_confirm(expectation, settings) for expectation in expected]
     play.play_changes({number: goal for number, goal in zip(numbers, goals, strict=True) if goal})
-    played_anyway = record.extend(FIRST_LOOK)
+    played_anyway = record.extend(FIRST_LOOK)  # the number of seeds that the unguided policy plays in any case
     min_seeds = min(least_episodes(settings), settings.confirmation_seeds)
     seed_counts = [
         max(min_seeds, play.seeds_for(number, goal)) if goal else played_anyway
@@ -155,6 +155,7 @@ def confirm(
         of_rule = of_generalisation = None
         if rule is not None:
             rule_pairs = play.pairs(rule, mined_seed_counts[place])
+            # The effect of the mined rule alone, and that of the candidate compared with the mined rule.
             of_rule = judge.effect(rule_pairs)
             of_generalisation = judge.effect(play.pairs(numbers[place], mined_seed_counts[place]).beyond(rule_pairs))
         confirmations.append(

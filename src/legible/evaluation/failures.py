@@ -38,7 +38,9 @@ class WorstCase:
         """The worst and the best episode of the stage."""
         played = type(self._results[0]).concatenate([result.played for result in self._results])
         if not len(played):
-            raise TooManyFailuresError("every episode failed, so that there is nothing to compare.")
+            raise TooManyFailuresError(
+                "every episode failed, so there is nothing to compare. 'legible check ENV POLICY' says why."
+            )
         values = np.array([self._value(played[i : i + 1]) for i in range(len(played))])
         low, high = int(np.argmin(values)), int(np.argmax(values))
         return played[low : low + 1], played[high : high + 1]

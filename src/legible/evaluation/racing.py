@@ -366,7 +366,7 @@ def race(
     run_sources(sources or {}, measure, make_explore(setup, seed, settings, run, on_episodes), add_loss)
     current, repetition = open_race_once()
     current.record.extend(1)  # the unguided policy is measured even if there is nothing to compare it with
-    repetition = current.counted(repetition)
+    repetition = current.counted(repetition)  # with the episodes that were compared with their recording in the race
     worst.add([-current.worst_loss(entry) for entry in current.entries])
     # Candidates are the places of the rule sets that passed the race and are worth the seeds of a confirmation.
     candidates = _find_candidates(current, settings)
@@ -383,6 +383,7 @@ def race(
         return evaluation
     if on_candidates is not None:
         on_candidates([verdicts[i] for i in candidates])
+    # For every candidate the share of episodes that it changes, and how many of them the confirmation should have.
     expected = _expectations(current, candidates, worst, settings)
     # Play enough seeds to exclude, for every candidate, losses that are too rare to have been seen but large enough to
     # cancel its gain. Such seeds can be very many, so their number has a limit.

@@ -28,7 +28,7 @@ LARGE_SHARE = 0.25
 
 @dataclass(frozen=True)
 class RareLosses:
-    """What rare losses would do to a gain.
+    """The effect that rare losses would have on a gain.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class RareLosses:
 
     @property
     def is_excluded(self) -> bool:
-        """Whether the sample excludes that rare losses cancel the gain."""
+        """True if the sample excludes that rare losses cancel the gain."""
         return self.excluded < self.break_even
 
     @property
@@ -68,7 +68,7 @@ class RareLosses:
         return math.ceil(math.log(1.0 - LEVEL) / float(log1p(-self.break_even)))
 
     def sentence(self) -> str:
-        """Say what would cancel the gain, and what the sample excludes."""
+        """Return, in words, the losses that would cancel the gain, and those that the sample excludes."""
         if not self.size or not self.break_even:
             return ""
         worst = "the worst possible one" if self.is_known else "the worst seen in this study"

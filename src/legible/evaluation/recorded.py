@@ -288,7 +288,12 @@ class EpisodeRecord:
         first: int = 0,
         repeated: int = 0,
     ) -> None:
-        """Prepare a record of up to `most` episodes; nothing is played yet. The class describes the parameters."""
+        """Prepare a record of up to `most` episodes of the policy, one per seed; nothing is played yet.
+
+        The episodes are unguided, or all have the guidance `treatment`. Their seeds are those of a stage of the study
+        with this `seed`, without the `first` ones. `run` plays lists of episodes, and `on_episodes` is called with the
+        number that have finished.
+        """
         self.treatment = treatment
         self._setup = replace(setup, treatments=() if treatment is None else (treatment,))
         self.stage, self._run, self._on_episodes = stage, run, on_episodes
@@ -307,7 +312,7 @@ class EpisodeRecord:
 
     @property
     def setup(self) -> Setup:
-        """What its units share."""
+        """Everything that its units share."""
         return self._setup
 
     @property

@@ -201,7 +201,7 @@ def _confirm(
     alone = [RuleSet((rule,), rule) for rule in mined_rules if rule is not None]
     seeds = stage_seeds(seed, "confirmation", 0, settings.confirmation_episodes)
     blocks = play_on_same_seeds(replace(setup, treatments=(*treatments, *alone)), seeds, run, on_episodes)
-    base, guided = blocks.base, [blocks.guided(k) for k in range(len(treatments))]
+    base, guided = blocks.base, [blocks.guided(number) for number in range(len(treatments))]
     # The results are those of the unguided policy, of the candidates, and then of the mined rules.
     mined_results = iter(blocks.results[len(treatments) + 1 :])
     objective = find_objective(settings.objective)
@@ -214,19 +214,19 @@ def _confirm(
 
     effects = [compare(result, base) for result in guided]
     q = benjamini_hochberg([effect.p for effect in effects])
-    for k, i in enumerate(candidates):
-        mined = next(mined_results) if mined_rules[k] is not None else None
+    for number, i in enumerate(candidates):
+        mined = next(mined_results) if mined_rules[number] is not None else None
         confirmation = Confirmation(
-            effect=effects[k],
-            q=float(q[k]),
+            effect=effects[number],
+            q=float(q[number]),
             of_rule=None if mined is None else compare(mined, base),
             # What the related forms of the mined rule add to it.
-            of_generalisation=None if mined is None else compare(guided[k], mined),
-            failed=int(guided[k].failed.sum()),
+            of_generalisation=None if mined is None else compare(guided[number], mined),
+            failed=int(guided[number].failed.sum()),
             failed_unguided=int(base.failed.sum()),
-            constraints=check_constraints(settings, blocks.results, guided[k], base),
+            constraints=check_constraints(settings, blocks.results, guided[number], base),
         )
-        new_results = [guided[k]] if mined is None else [guided[k], mined]
+        new_results = [guided[number]] if mined is None else [guided[number], mined]
         steps = verdicts[i].steps + sum(int(result.lengths.sum()) for result in new_results)
         is_confirmed = confirmation.is_passed(settings.alpha)
         verdicts[i] = replace(verdicts[i], confirmation=confirmation, is_confirmed=is_confirmed, steps=steps)

@@ -531,7 +531,7 @@ def run_units(
     time_limit
         Seconds after which a unit, or an episode that is played alone, is given up.
     stage
-        Name of the stage that the units belong to.
+        Name of the stage that the units belong to, for error messages.
     failures
         Limits the number of failed episodes; by default for these units alone.
     on_episodes
@@ -548,8 +548,8 @@ def run_units(
     report(sum(len(unit) for unit in units) - sum(len(units[i]) for i in missing))
     broken = [i for i in missing if keys[i] + _BROKEN in store]
     untried = [i for i in missing if i not in broken]
-    # Play them, and store each as soon as it finishes. An exception in an episode marks the unit as broken; any other
-    # error, such as a lost worker, ends the run once the remaining units are stored.
+    # Play them, and store each as soon as it finishes. A failure of an episode marks the unit as broken; an error that
+    # concerns all episodes, such as a policy that does not fit, ends the run once the remaining units are stored.
     errors: list[Failed] = []
     for outcome in engine.run(kept.play, setup, [units[i] for i in untried], time_limit=time_limit):
         i = untried[outcome.index]

@@ -339,12 +339,14 @@ def _make_row(verdict: Verdict, space: FeatureSpace) -> dict[str, Any]:
         "episodes": verdict.sample.episodes,
         "mean": verdict.sample.mean,
         "error": verdict.sample.error,
+        # Guided minus unguided mean return in the first test, its p-value, and p-values corrected for all tests.
         "difference": verdict.difference,
         "p": verdict.p,
         "q": verdict.q,
         "q_harm": verdict.q_harm,
         "success": verdict.sample.success,
         "cost": verdict.sample.cost,
+        # Shares of the steps in which the rules triggered, and in which they changed the action.
         "fired": verdict.sample.fired,
         "changed": verdict.sample.changed,
         "steps": verdict.steps,  # environment steps that were played for this rule set

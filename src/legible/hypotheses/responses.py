@@ -91,30 +91,55 @@ def _respond(
     digests: NDArray[np.uint64],
     losses: NDArray[np.float64],
 ) -> None:
-    """Fill, for each rule set, the states that it changes, a digest of the new choices, and the mean loss of scores."""
-    guided = np.empty(scores.shape[1], scores.dtype)
+    """Compute what every rule set would change in recorded states; the results are written into the last three arrays.
+
+    Parameters
+    ----------
+    rules
+        The compiled rule sets.
+    known
+        For every condition of the rules a bit per state: whether it holds there.
+    scores
+        The policy's scores of the choices in every state, ``float32[states, choices]``.
+    starts
+        First choice of every group of choices, and the number of choices. A discrete action has one group; an action of
+        several parts has one per part.
+    negative_first
+        Whether rules that block a choice take precedence over rules that enforce it.
+    changed
+        Output, ``bool[rule sets, states]``: where the choice changes.
+    digests
+        Output, ``uint64[rule sets]``: a hash of the changed states and new choices; equal for equal behaviour.
+    losses
+        Output, ``float64[rule sets]``: how much lower, on average, the policy scores the new choices; NaN if none
+        changes.
+    """
+    # Work space: the guided scores of one state; which choices are enforced and blocked there; and as bits of states,
+    # where each rule of a set triggers and where any of them does.
+    guided_scores = np.empty(scores.shape[1], scores.dtype)
     marks = np.empty((2, scores.shape[1]), np.bool_)
-    of_rules = np.empty((known.most_rules, known.words.shape[1]), np.uint64)
-    active = np.empty(known.words.shape[1], np.uint64)
-    for s in range(changed.shape[0]):
+    rule_bits = np.empty((known.most_rules, known.words.shape[1]), np.uint64)
+    any_rule_bits = np.empty(known.words.shape[1], np.uint64)
+    for rule_set in range(changed.shape[0]):
         digest, loss, count = mix(GOLDEN), 0.0, 0
-        trigger_bits(rules, known, s, of_rules, active)
-        for i in range(scores.shape[0]):
-            if not holds_in(active, i):
+        trigger_bits(rules, known, rule_set, rule_bits, any_rule_bits)
+        for state in range(scores.shape[0]):
+            if not holds_in(any_rule_bits, state):
                 continue
-            guided[:] = scores[i]
-            mark_by_bits(rules, s, of_rules, i, marks)
-            guide_groups(marks, negative_first, guided, starts)
-            for g in range(starts.size - 1):
-                first, last = starts[g], starts[g + 1]
-                wanted = first + np.argmax(scores[i, first:last])
-                chosen = first + np.argmax(guided[first:last])
-                if chosen != wanted or guided[chosen] == -np.inf:
-                    changed[s, i] = True
-                    # If everything is blocked, any choice may be made; this counts as a change.
-                    number = np.uint64(i) * np.uint64(65536) + np.uint64(chosen)
-                    digest = mix(digest ^ mix(number))
-                    loss += np.float64(scores[i, wanted]) - np.float64(scores[i, chosen])
+            guided_scores[:] = scores[state]
+            mark_by_bits(rules, rule_set, rule_bits, state, marks)
+            guide_groups(marks, negative_first, guided_scores, starts)
+            # Compare the best choice of every group with and without the rules.
+            for group in range(starts.size - 1):
+                first, last = starts[group], starts[group + 1]
+                wanted = first + np.argmax(scores[state, first:last])
+                chosen = first + np.argmax(guided_scores[first:last])
+                # If everything is blocked, any choice may be made; this counts as a change.
+                if chosen != wanted or guided_scores[chosen] == -np.inf:
+                    changed[rule_set, state] = True
+                    state_and_choice = np.uint64(state) * np.uint64(65536) + np.uint64(chosen)
+                    digest = mix(digest ^ mix(state_and_choice))
+                    loss += np.float64(scores[state, wanted]) - np.float64(scores[state, chosen])
                     count += 1
-        digests[s] = digest
-        losses[s] = loss / count if count > 0 else np.nan
+        digests[rule_set] = digest
+        losses[rule_set] = loss / count if count > 0 else np.nan

@@ -204,29 +204,51 @@ class Search:
 
 
 def searched(known: SourceInput) -> Hypotheses:
-    """Yield rule sets from a beam search over bodies of conditions, within a budget of environment steps."""
+    """Yield trials of rule sets and finally the best ones as a proposal: a beam search for rules that gain return.
+
+    The generator is sent the effects of every trial. Candidates begin with rules that have no condition or one;
+    conditions of the best are then added, removed and moved. A candidate climbs rungs: on each it is tried on four
+    times as many changed episodes as on the one below, and only promising ones climb.
+
+    Parameters
+    ----------
+    known
+        What the study knows: recorded episodes, mined rules, relations, settings, and the budget of environment steps.
+    """
     search = Search(known)
     ladder = Ladder(float(known.experiences.returns.std()), known.most_changed)
-    rounds = BUDGET_AFTER_ROUND[: known.search.most_conditions]
     climb = _Climb(ladder, rungs_for(known), float(known.experiences.lengths.mean()))
-    begun, left, further = 0.0, list[SearchCandidate](), [search.together, search.again, search.drawn]
-    for allowed in (share / rounds[-1] for share in rounds):
-        budget = [known.budget * (begun + share * (allowed - begun)) for share in BUDGET_AFTER_RUNG]
-        if begun == 0.0:
-            left = yield from climb.try_all(search.first(climb.looked_at(budget[0])), budget[0])
+    # If no short rule gains: rules about several choices, rules that differ only outside the recorded states, and
+    # random longer ones, in this order.
+    fallbacks = [search.together, search.again, search.drawn]
+    untried: list[SearchCandidate] = []
+    # One round for every number of conditions that a rule may have. Each has a share of the budget, of which every rung
+    # has a share, so that no rung uses up the steps of the next.
+    rounds = BUDGET_AFTER_ROUND[: known.search.most_conditions]
+    share_before = 0.0
+    for share_after in (share / rounds[-1] for share in rounds):
+        budget_after_rung = [
+            known.budget * (share_before + share * (share_after - share_before)) for share in BUDGET_AFTER_RUNG
+        ]
+        first_budget = budget_after_rung[0]
+        if share_before == 0.0:  # the first round
+            untried = yield from climb.try_all(search.first(climb.candidates_for(first_budget)), first_budget)
         elif ladder.has_gain:
-            yield from climb.refine(search, known.search.beam, budget[0])
+            yield from climb.refine(search, known.search.beam, first_budget)
         else:
-            left = yield from climb.try_all(left, budget[0])
-            while further and not left and not ladder.has_gain:
-                left = yield from climb.try_all(further.pop(0)(FALLBACK_CANDIDATES), budget[0])
+            untried = yield from climb.try_all(untried, first_budget)
+            while fallbacks and not untried and not ladder.has_gain:
+                make_candidates = fallbacks.pop(0)
+                untried = yield from climb.try_all(make_candidates(FALLBACK_CANDIDATES), first_budget)
         for rung in range(1, len(RUNGS)):
-            yield from climb.to(rung, budget[rung])
-        begun = allowed
+            yield from climb.to(rung, budget_after_rung[rung])
+        share_before = share_after
+    # Steps that are left over: try all candidates that are not known to lose on higher rungs.
     for rung in range(1, len(RUNGS)):
         yield from climb.to(rung, known.budget, is_spare=True)
+    # Propose the best distinct ones, of the second rung or above if any got there.
     best = ladder.best(known.search.proposed, rung=1) or ladder.best(known.search.proposed)
-    yield Proposal([found.candidate.rule_set for found in best], [found.effect for found in best])
+    yield Proposal([tested.candidate.rule_set for tested in best], [tested.effect for tested in best])
 
 
 def rungs_for(known: SourceInput) -> tuple[LadderRung, ...]:
@@ -258,7 +280,7 @@ class _Climb:
         """Return the number of candidates that the allowed steps are enough for on a rung."""
         return int((allowed - self._spent) / (self._rungs[rung].changes * self._length))
 
-    def looked_at(self, allowed: float) -> int:
+    def candidates_for(self, allowed: float) -> int:
         """Return the number of candidates to make for the allowed steps on the first rung."""
         return MADE_PER_TRIED * max(LEAST_LOT, self._affordable(0, allowed))
 
@@ -282,7 +304,8 @@ class _Climb:
         for start in range(0, len(parents), beam):
             if self._spent >= allowed:
                 break
-            yield from self.try_all(search.around(parents[start : start + beam], self.looked_at(allowed)), allowed)
+            neighbours = search.around(parents[start : start + beam], self.candidates_for(allowed))
+            yield from self.try_all(neighbours, allowed)
 
     def to(self, rung: int, allowed: float, *, is_spare: bool = False) -> Trials:
         """Try candidates on a rung, the most promising ones first, until the allowed steps are spent."""

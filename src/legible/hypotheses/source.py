@@ -239,36 +239,51 @@ def run_sources(
     explore: Callable[[Trial], Sequence[MeasuredEffect]] | None = None,
     on_loss: Callable[[float], None] = lambda _: None,
 ) -> list[tuple[str, RuleSet]]:
-    """Run sources until all have ended; return every rule set with the name of its source.
+    """Return every rule set that sources propose, with the name of its source, in the order of the tests.
 
-    In each round all sources yield rule sets, `measure` is called once with all of them, and each source is sent the
-    effects of its own rule sets. Trials are run by `explore` at once, and their worst losses are passed to `on_loss`.
+    Sources run in rounds: each yields rule sets, all of them are tested together, and each source is sent the effects
+    of its own, until all sources have ended.
+
+    Parameters
+    ----------
+    sources
+        By name, generators that yield rule sets to test, or trials: quick measurements for a search, which do not count
+        as tests.
+    measure
+        Tests the rule sets of all sources in a round, and returns their effects in the same order.
+    explore
+        Runs a trial at once, and returns the effects of its rule sets; None where trials are not supported.
+    on_loss
+        Called with the worst loss of an episode in every trial and proposal.
     """
     tested: list[tuple[str, RuleSet]] = []
-    waiting: dict[str, Sequence[MeasuredEffect] | None] = dict.fromkeys(sources)
-    while waiting:
-        yielded: dict[str, list[Named]] = {}
-        for name, effects in waiting.items():
+    # For every source that has not ended, the effects to send it; None before its first rule sets.
+    effects_to_send: dict[str, Sequence[MeasuredEffect] | None] = dict.fromkeys(sources)
+    while effects_to_send:
+        proposed: dict[str, list[Named]] = {}
+        for name, effects in effects_to_send.items():
+            # Run the source up to its next rule sets; trials on the way are answered at once.
             try:
-                found = next(sources[name]) if effects is None else sources[name].send(effects)
-                while isinstance(found, Trial):
+                yielded = next(sources[name]) if effects is None else sources[name].send(effects)
+                while isinstance(yielded, Trial):
                     if explore is None:
                         raise LegibleError(f"the source {name!r} yields trials, which are not supported here.")
-                    tried = explore(found)
-                    on_loss(max((effect.worst_loss for effect in tried), default=0.0))
-                    found = sources[name].send(tried)
+                    trial_effects = explore(yielded)
+                    on_loss(max((effect.worst_loss for effect in trial_effects), default=0.0))
+                    yielded = sources[name].send(trial_effects)
             except StopIteration:
                 continue
-            if isinstance(found, Proposal):
-                on_loss(found.worst_loss)
-                yielded[name] = [Named(name, *pair) for pair in zip(found.rule_sets, found.shown, strict=True)]
+            if isinstance(yielded, Proposal):  # rule sets of a search, with their effects in its trials
+                on_loss(yielded.worst_loss)
+                proposed[name] = [Named(name, *pair) for pair in zip(yielded.rule_sets, yielded.shown, strict=True)]
             else:
-                yielded[name] = [Named(name, rule_set) for rule_set in found]
-        together = [named for found in yielded.values() for named in found]
+                proposed[name] = [Named(name, rule_set) for rule_set in yielded]
+        # Test the rule sets of all sources together, then sort the effects by source.
+        together = [named for of_source in proposed.values() for named in of_source]
         measured = list(measure(together)) if together else []
         tested += [(named.source, named.rule_set) for named in together]
-        waiting = {
+        effects_to_send = {
             name: [effect for named, effect in zip(together, measured, strict=True) if named.source == name]
-            for name in yielded
+            for name in proposed
         }
     return tested

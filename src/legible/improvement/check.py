@@ -55,7 +55,7 @@ def check_composition(how: Play, composition: RuleSet, others: Sequence[RuleSet]
     min_seeds = max(episodes, least_episodes(settings))
     max_seeds = max(min_seeds, settings.confirmation_seeds)
     # `play` pairs guided with unguided episodes on the same seeds. The composition decides the number of seeds; the
-    # others then play as many.
+    # others then play as many. `seeds_for` says how many seeds hold a number of changed episodes.
     play = how.against("composition check", max_seeds)
     numbers = [play.add(rules) for rules in (composition, *others)]
     play.play_seeds({numbers[0]: min_seeds})
@@ -76,6 +76,7 @@ def check_composition(how: Play, composition: RuleSet, others: Sequence[RuleSet]
         constraints=constraints,
         is_passed=not is_too_rare and effects[0].p <= settings.alpha and all(one.is_kept for one in constraints),
     )
+    # Gain and override rate of every composition; those that no other one beats in both are the Pareto front.
     points = [
         FrontPoint(rules, effect, share_changed(one.guided), is_chosen=rules is composition)
         for rules, effect, one in zip((composition, *others), effects, pairs, strict=True)

@@ -105,7 +105,7 @@ class Improvement(Displayed):
 
     @property
     def rare_losses(self) -> RareLosses | None:
-        """What rare losses would do to the gain on the final seeds; None for objectives that are no means."""
+        """The effect of rare losses on the gain on the final seeds; None for objectives that are no means."""
         objective = find_objective(self.evaluation_settings.objective)
         if objective.ranks is not None or objective.is_binary or not len(self.composition):
             return None
@@ -215,10 +215,10 @@ def improve(
     settings = settings or ImprovementSettings()
     # Select the rules, on seeds of their own.
     compose = compose_by_selection if evaluation.settings.method == "racing" else compose_as_in_paper
-    found = compose(setup, evaluation, seed=seed, settings=settings, veto=veto, run=run, on_episodes=on_episodes)
+    composed = compose(setup, evaluation, seed=seed, settings=settings, veto=veto, run=run, on_episodes=on_episodes)
     # Play the policy with and without them on the final seeds, which selected nothing. If no rules were found, the
     # unguided policy plays alone.
-    treatments = (found.composition,) if len(found.composition) else ()
+    treatments = (composed.composition,) if len(composed.composition) else ()
     final_setup = replace(setup, treatments=treatments, count_choices=True)
     final_seeds = stage_seeds(seed, "final", 0, settings.final_episodes)
     blocks = play_on_same_seeds(final_setup, final_seeds, run, on_episodes)
@@ -229,17 +229,17 @@ def improve(
     blocks = replace(blocks, results=tuple(result.without_course for result in blocks.results))
     objective, method = find_objective(evaluation.settings.objective), evaluation.settings.method
     return Improvement(
-        rule_sets=found.rule_sets,
-        composition=found.composition,
-        steps=found.steps,
-        chosen=found.chosen,
+        rule_sets=composed.rule_sets,
+        composition=composed.composition,
+        steps=composed.steps,
+        chosen=composed.chosen,
         effect=effect_by(objective, blocks.results, blocks.results[-1], blocks.base, method),
         final_blocks=blocks,
         settings=settings,
         evaluation_settings=evaluation.settings,
         worst_loss=evaluation.worst_loss,
         gain_by_time=gain_by_time,
-        front=found.front,
-        check=found.check,
-        environment_steps=found.environment_steps + final_steps,
+        front=composed.front,
+        check=composed.check,
+        environment_steps=composed.environment_steps + final_steps,
     )

@@ -77,7 +77,7 @@ def compose_by_selection(
         selected = replace(selected, steps=(*selected.steps, *best.refused()))
     else:
         selected = Selected((), judge.base, tuple(empty_path.refused()))
-    found = Composed(
+    composed = Composed(
         rule_sets=selected.rule_sets,
         composition=selected.composition,
         steps=selected.steps,
@@ -85,17 +85,17 @@ def compose_by_selection(
         environment_steps=judge.environment_steps,
     )
     if not selected.rule_sets:
-        return found
+        return composed
     # Check: a composition that is not significantly better on held-out seeds is given up.
-    others = front_candidates(judge.looked_at, judge.base, found.composition, evaluation.settings)
-    checked = check_composition(play, found.composition, others, settings.episodes)
-    found = replace(
-        found,
+    others = front_candidates(judge.looked_at, judge.base, composed.composition, evaluation.settings)
+    checked = check_composition(play, composed.composition, others, settings.episodes)
+    composed = replace(
+        composed,
         front=checked.front,
         check=checked.check,
-        environment_steps=found.environment_steps + checked.environment_steps,
+        environment_steps=composed.environment_steps + checked.environment_steps,
     )
-    return found if checked.check.is_passed else replace(found, rule_sets=(), composition=RuleSet(()))
+    return composed if checked.check.is_passed else replace(composed, rule_sets=(), composition=RuleSet(()))
 
 
 def _best_of(judge: CompositionJudge, paths: Sequence[Path]) -> Path:

@@ -291,7 +291,9 @@ class EvaluationSettings:
         return self.rung_changes * 2 ** (self.rungs - 1)
 
     def __post_init__(self) -> None:
+        """Refuse settings with which no valid test is possible; each error names the setting and its limit."""
         check_word(self, "method")
+        # Numbers that have a lower limit: "changes" are changed episodes, of which a test needs several.
         check_least(self, rung_changes=FEWEST_RUNG_CHANGES, rungs=1, race_seeds=2, confirmation_seeds=2)
         check_least(self, most_excluding_seeds=2)
         if self.rungs > MOST_RUNGS:
@@ -301,6 +303,7 @@ class EvaluationSettings:
                 f"confirmation_changes must be 0 or at least {FEWEST_CHANGES}, got {self.confirmation_changes}: with "
                 "fewer changed episodes rare large losses are missed."
             )
+        # 0 switches some limits off.
         if self.most_confirmed < 0:
             raise SettingsError(f"most_confirmed cannot be negative, got {self.most_confirmed}.")
         if not 0.0 <= self.worst_loss < float("inf"):

@@ -182,7 +182,7 @@ PRESETS = {"paper": StudySettings.paper, "quick": StudySettings.quick}
 
 
 def read_settings_file(path: str | Path) -> dict[str, Any]:
-    """Return what a settings file says, as plain data that nobody has checked."""
+    """Return the content of a settings file as plain data, unchecked."""
     from legible.files import read_toml  # noqa: PLC0415 (it needs numpy, which settings do not)
 
     return read_toml(path, SettingsError)

@@ -40,18 +40,31 @@ CONTINUATION_SHARE = 0.6
 
 
 def scaled(settings: StudySettings, factor: float, search_steps: int) -> StudySettings:
-    """Return settings with all budgets multiplied by a factor, but no smaller than what the tests need.
+    """Return settings with all numbers of episodes and steps multiplied by a factor, within limits.
 
-    `search_steps` is the budget of the search at factor 1, because the setting may leave it open.
+    Parameters
+    ----------
+    settings
+        The settings at factor 1.
+    factor
+        The factor; below `SHORT_BELOW` fewer rule sets are raced, and below `NO_SEARCH_BELOW` nothing is searched.
+    search_steps
+        Environment steps of the search for rules at factor 1; the setting may leave them open.
     """
 
     def at_least(least: int, value: int) -> int:
+        """Return the scaled value, but no less than what the tests need; a smaller unscaled value stays as it is."""
         return max(min(least, value), round(factor * value))
 
     evaluation, improvement = settings.evaluation, settings.improvement
+    # Very small budgets: race only the most promising mined rule sets, and leave out the sources of rule sets that need
+    # many episodes. "alone" tests mined rules without their related forms.
     is_short = factor < SHORT_BELOW
+    most_raced = max(FEWEST_RACED, round(factor / SHORT_BELOW * MOST_RACED)) if is_short else evaluation.most_raced
     left_out = {SEARCHED, "alone"} if factor < NO_SEARCH_BELOW else set()
     sources = [name for name in source_names(settings.sources) if name not in left_out]
+    # The confirmation never asks for more changed episodes than the settings: the test is as strict at any speed.
+    confirmation_changes = max(FEWEST_CHANGES, round(min(1.0, factor) * evaluation.confirmation_changes))
     return replace(
         settings,
         sources=",".join(sources),
@@ -60,10 +73,8 @@ def scaled(settings: StudySettings, factor: float, search_steps: int) -> StudySe
             evaluation,
             race_seeds=at_least(64, evaluation.race_seeds),
             rung_changes=at_least(FEWEST_RUNG_CHANGES, evaluation.rung_changes),
-            most_raced=max(FEWEST_RACED, round(factor / SHORT_BELOW * MOST_RACED))
-            if is_short
-            else evaluation.most_raced,
-            confirmation_changes=max(FEWEST_CHANGES, round(min(1.0, factor) * evaluation.confirmation_changes)),
+            most_raced=most_raced,
+            confirmation_changes=confirmation_changes,
             confirmation_seeds=at_least(FEWEST_CHANGES, evaluation.confirmation_seeds),
             most_confirmed=at_least(2, evaluation.most_confirmed),
             episodes=at_least(25, evaluation.episodes),
@@ -104,14 +115,16 @@ def fit_to_ladder(study: Study, rate: Rate, target_seconds: float) -> int:
 
 
 def fit_to_minutes(study: Study, rate: Rate, seconds: float, rule_sets: int | None = None) -> float:
-    """Choose the budgets of the remaining stages of a study for the seconds that are left; return their factor.
+    """Give the remaining steps of a study the budgets for which the time suffices; return their factor.
+
+    The factor multiplies all numbers of episodes and steps of the study's settings.
 
     Parameters
     ----------
     study
-        The study.
+        The study; its budgets are changed.
     rate
-        Its measured speed.
+        Its measured speed, in episodes and environment steps per second.
     seconds
         The time that is left.
     rule_sets
@@ -121,11 +134,14 @@ def fit_to_minutes(study: Study, rate: Rate, seconds: float, rule_sets: int | No
     search_steps = _search_steps(study, rate, rule_sets)
 
     def excess_seconds(factor: float) -> float:
+        """Return how much longer the steps would take than there is time, if budgets had this factor."""
         settings = scaled(nominal, factor, search_steps)
+        # The estimate counts episodes; the search for single mistakes has a budget in environment steps instead.
         environment_steps = settings.mistakes.steps if study.looks_for_mistakes() else 0
         mistake_seconds = environment_steps / (rate.steps * (study.engine.workers or 1))
         return estimate(setup, settings, study.engine, rule_sets, rate=rate).seconds + mistake_seconds - seconds
 
+    # The excess grows with the factor, so the right factor is its root, unless even the limits are too long or short.
     factor = SMALLEST
     if excess_seconds(SMALLEST) < 0.0:
         is_ample = excess_seconds(LARGEST) < 0.0

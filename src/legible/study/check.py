@@ -83,7 +83,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class _Walk:
-    """One episode of random actions: what was seen and earned, and whether it came to its end."""
+    """One episode of random actions: observations, rewards, and whether it ended by itself."""
 
     observations: NDArray[np.float32]
     rewards: NDArray[np.float64]
@@ -100,22 +100,23 @@ def check_env(
     time_limit: float | None = None,
     on_features: Callable[[FeatureSpace], None] | None = None,
 ) -> list[Finding]:
-    """Find out whether an environment, and a policy if one is given, are fit for a study.
+    """Return findings on whether an environment, and a policy if one is given, are fit for a study.
 
-    What the policy's files say about wrappers and arguments is done to the environment first.
+    Each finding is a question ("observations", "action masks", …) with an answer: "yes", "no", or "mind" for something
+    to know. The environment has the wrappers and arguments that the policy's files name.
 
     Parameters
     ----------
     spec
-        The environment.
+        The environment: its id, arguments and wrappers.
     policy
         A policy, or its path.
     names
         Names of features and actions, or a TOML file with them.
     features
-        What rules see, if that is not the observation: see `legible.study.Study`.
+        What rules see, if that is not the observation: "entries:NAME,…", "info:NAME,…" or "module:function".
     seed
-        Of the episodes that are tried.
+        Seed of the first episode that is tried.
     time_limit
         Seconds after which an episode is given up, for environments that hang. With a limit, episodes are played in
         another process.
@@ -123,13 +124,13 @@ def check_env(
         Called with the features and actions, as far as they are known; kinds that are not given are guessed.
     """
     spec.make().close()  # what cannot be made is an error, not a finding
-    found: list[Finding] = []
+    findings: list[Finding] = []
     try:
         for finding in _ask(spec, policy, names, features, seed, time_limit, on_features or (lambda _: None)):
-            found.append(finding)  # noqa: PERF402 (what was found before an error counts)
+            findings.append(finding)  # noqa: PERF402 (findings before an error are kept)
     except (UnfitEnvironmentError, UnitFailedError) as error:
-        found.append(Finding("fit for a study", "no", str(error)))
-    return found
+        findings.append(Finding("fit for a study", "no", str(error)))
+    return findings
 
 
 def _ask(
@@ -141,15 +142,31 @@ def _ask(
     time_limit: float | None,
     on_features: Callable[[FeatureSpace], None],
 ) -> Iterator[Finding]:
+    """Yield the findings on an environment and a policy one by one, the cheapest first.
+
+    Parameters
+    ----------
+    spec
+        The environment: its id, arguments and wrappers.
+    source
+        A policy, or its path; None checks the environment alone.
+    names, features
+        Names of features and actions (or their file), and what rules see if that is not the observation.
+    seed, time_limit
+        Seed of the first episode, and the seconds after which an episode is given up (in another process).
+    on_features
+        Called with the features and actions.
+    """
     policy = None if source is None else load_policy_for(spec, source, features=features)
-    spec = environment_for(policy, spec)
+    spec = environment_for(policy, spec)  # with the wrappers that the policy was trained with
     if spec.wrappers:
         yield Finding("wrappers", "yes", ", ".join(spec.wrappers))
+    # Questions that an environment answers without being played: spaces, features, actions, masks.
     env = spec.make()
     try:
-        not_yet = _not_yet(env, policy, features)
-        if not_yet is not None:
-            yield not_yet
+        unsupported = _find_unsupported(env, policy, features)
+        if unsupported is not None:
+            yield unsupported
             return
         mapped = map_features(env, names, features)
         space, relations = mapped.space, resolve_relations(env, mapped.space)
@@ -170,40 +187,38 @@ def _ask(
             problem = explain_not_flat(policy)  # pictures and dictionaries need features that are not their numbers
         if policy is not None and problem is None:
             check_can_be_studied(policy, env, None if find_feature_map(env) is not None else mapped)
-        spec, read = with_features(spec, mapped), env.observation_space
+        # From here on the environment shows the features of rules. Without a policy, an untrained one is timed.
+        spec, observation_space = with_features(spec, mapped), env.observation_space
         untrained = _Untrained(flat_width(env.observation_space), env.action_space)
         player = adapt_policy(policy or untrained, spec, cut_choices(space))
     finally:
         env.close()
-    walks, again = _play_walks(spec, seed, time_limit)
-    yield _same_again(walks[0], again, seed)
+    # Questions that episodes of random actions answer; the first one is played again, to see whether it is the same.
+    walks, repeated_walks = _play_walks(spec, seed, time_limit)
+    yield _same_again(walks[0], repeated_walks, seed)
     yield _branching(spec, seed, time_limit)
     yield _seeds_matter(walks, spec, seed, time_limit)
-    yield _inside(read, mapped, walks)
+    yield _inside(observation_space, mapped, walks)
     yield _ends(walks)
     is_named = mapped.names.is_named
     on_features(space if is_named else space.guess_kinds(_features_seen(space, walks)))
     yield _kinds(space, walks, is_named=is_named)
     yield from _what_to_improve(mapped, walks)
     yield _relations(relations)
+    # The policy: whether it can be studied, what it reads, and how long a study would take.
     if problem is not None:
         yield Finding("policy", "no", problem, about="policy")
         return
     if policy is not None:
-        among = (
-            f"chooses among {len(space.actions)} actions"
-            if space.is_discrete
-            else f"acts in {acting(policy).action_space}"
-        )
-        reads = "its own observations" if features or not mapped.reader.holds_observation else f"{space.n_own} features"
-        yield Finding("policy", "yes", f"reads {reads}, {among}")
+        reads_own = bool(features) or not mapped.reader.holds_observation
+        yield _describe_policy(policy, space, reads_own=reads_own)
         yield _kind_of(policy, player, mapped)
-    played = "" if policy is not None else ", played by an untrained policy; give POLICY for a better guess"
-    yield from _times(spec, player, played, time_limit)
+    remark = "" if policy is not None else ", played by an untrained policy; give POLICY for a better guess"
+    yield from _times(spec, player, remark, time_limit)
 
 
 def _kind_of(policy: Policy, player: Policy, mapped: FeatureMap) -> Finding:
-    """Say what kind of policy it is, and what a study does otherwise for it."""
+    """Return the finding on the kind of policy, with everything that a study does differently for it."""
     words = [f"{'Q-values' if policy.kind == 'values' else policy.kind} of all actions"]
     traits = traits_of(policy)
     if traits.actions_only:
@@ -248,7 +263,7 @@ def _features_seen(space: FeatureSpace, walks: list[_Walk]) -> NDArray[np.float3
 
 
 def _what_to_improve(mapped: FeatureMap, walks: list[_Walk]) -> Iterator[Finding]:
-    """Say what would make rules easier to read, or to find."""
+    """Yield a finding on everything that would make rules easier to read, or to find."""
     wanting, space = [], mapped.space
     if not any(feature.words or feature.values for feature in space.features):
         lacking = "words for people" if mapped.reader.text or mapped.names.is_named else "names"
@@ -313,8 +328,18 @@ def _walks(spec: EnvironmentSpec, seeds: Sequence[int], actions: int | None = No
         env.close()
 
 
-def _not_yet(env: Env, policy: Policy | None, features: str | None) -> Finding | None:
-    """Say what keeps a study from an environment that can be played; raise when not even that works."""
+def _describe_policy(policy: Policy, space: FeatureSpace, *, reads_own: bool) -> Finding:
+    """Return the finding that says what a policy reads, observations or features of rules, and how it acts."""
+    reads = "its own observations" if reads_own else f"{space.n_own} features"
+    if space.is_discrete:
+        acts = f"chooses among {len(space.actions)} actions"
+    else:
+        acts = f"acts in {acting(policy).action_space}"
+    return Finding("policy", "yes", f"reads {reads}, {acts}")
+
+
+def _find_unsupported(env: Env, policy: Policy | None, features: str | None) -> Finding | None:
+    """Return the reason why an environment cannot be studied, or None; raise if it cannot even be played."""
     read, taken = env.observation_space, env.action_space
     problem = None
     try:
@@ -340,29 +365,42 @@ def _is_playable(observation_space: spaces.Space[Any], action_space: spaces.Spac
 
 
 def _walk(env: Env, encoder: ObservationEncoder, seed: int, action_seed: int | None = None) -> _Walk:
-    """Play an episode of random actions, drawn with `action_seed`; by default the environment's `seed`."""
+    """Play an episode of random actions and return its observations and rewards, and whether it ended by itself.
+
+    Parameters
+    ----------
+    env, encoder
+        The environment, and what makes rows of numbers of its observations.
+    seed
+        Seed of the episode.
+    action_seed
+        Seed of the random actions; by default that of the episode.
+    """
     action_seed = seed if action_seed is None else action_seed
     rng = np.random.default_rng(action_seed)
     env.action_space.seed(action_seed)
     observation, _ = reset_environment(env, seed)
-    seen, over, started = [deepcopy(observation)], False, time.monotonic()
+    # Observations are copied, because some environments change theirs in place.
+    raw_observations, has_ended, started = [deepcopy(observation)], False, time.monotonic()
     rewards: list[float] = []
-    while not over and len(rewards) < MOST_STEPS and time.monotonic() - started < MOST_SECONDS:
+    while not has_ended and len(rewards) < MOST_STEPS and time.monotonic() - started < MOST_SECONDS:
         action = allowed_action(env, observation, rng)
-        if action is None:
+        if action is None:  # the environment has no action mask: any action
             space = env.action_space
-            discrete = isinstance(space, spaces.Discrete)
-            action = np.int64(first_action(space) + rng.integers(count_actions(space))) if discrete else space.sample()
+            if isinstance(space, spaces.Discrete):
+                action = np.int64(first_action(space) + rng.integers(count_actions(space)))
+            else:
+                action = space.sample()
         observation, reward, terminated, truncated, _ = step_environment(env, action, seed, len(rewards))
-        seen.append(deepcopy(observation))
+        raw_observations.append(deepcopy(observation))
         rewards.append(reward)
-        over = bool(terminated or truncated)
-    observations = encoder.encode(seen)
+        has_ended = bool(terminated or truncated)
+    observations = encoder.encode(raw_observations)
     check_finite(observations, seed)
-    return _Walk(observations, np.array(rewards), over)
+    return _Walk(observations, np.array(rewards), has_ended)
 
 
-def _agree(one: _Walk, two: _Walk) -> int | None:
+def _first_difference(one: _Walk, two: _Walk) -> int | None:
     """Return the first step in which two walks differ, or None; walks may have been cut at different steps."""
     steps = min(len(one.rewards), len(two.rewards))
     if one.over and two.over and len(one.rewards) != len(two.rewards):
@@ -375,7 +413,7 @@ def _agree(one: _Walk, two: _Walk) -> int | None:
 def _same_again(before: _Walk, again: dict[str, _Walk], seed: int) -> Finding:
     question = "same seed, same episode"
     for where, walk in again.items():
-        step = _agree(before, walk)
+        step = _first_difference(before, walk)
         if step is not None:
             return Finding(
                 question,
@@ -387,7 +425,7 @@ def _same_again(before: _Walk, again: dict[str, _Walk], seed: int) -> Finding:
 
 
 def _branching(spec: EnvironmentSpec, seed: int, time_limit: float | None) -> Finding:
-    """Say how the environment is brought into a state that was visited."""
+    """Return the finding on how the environment is brought back to a visited state."""
     found = find_branching_method(spec, seed=seed, time_limit=time_limit)
     if found.way is None:
         return Finding("branching", "mind", f"not possible, so nothing is played from a state on: {found.problem}")
@@ -395,37 +433,50 @@ def _branching(spec: EnvironmentSpec, seed: int, time_limit: float | None) -> Fi
 
 
 def _seeds_matter(walks: list[_Walk], spec: EnvironmentSpec, seed: int, time_limit: float | None) -> Finding:
-    """Say whether other seeds of the environment give other episodes."""
+    """Return the finding whether other seeds of the environment give other episodes.
+
+    Parameters
+    ----------
+    walks
+        Episodes of random actions with different seeds, the first with `seed`.
+    spec
+        The environment.
+    seed, time_limit
+        Seed of the first episode, and the seconds after which an episode is given up; None: no limit.
+    """
     question = "seeds make a difference"
-    starts = {walk.observations[0].tobytes() for walk in walks}
-    if len(starts) > 1:
+    start_states = {walk.observations[0].tobytes() for walk in walks}
+    if len(start_states) > 1:
         return Finding(question, "yes", "episodes start in different states")
-    # The random actions of the first walk, with other seeds of the environment.
-    seeds = [seed + i for i in range(1, EPISODES)]
+    # All start in the same state: play the actions of the first walk again with other seeds of the environment.
+    other_seeds = [seed + i for i in range(1, EPISODES)]
     if time_limit is None:
-        others = _walks(spec, seeds, seed)
+        other_walks = _walks(spec, other_seeds, seed)
     else:
         with LocalProcesses(1) as engine:
-            what = f"random actions in the episodes with seeds {seeds[0]} to {seeds[-1]}"
-            walk = partial(_walks, actions=seed)
-            others = run_within_limit(engine, walk, spec, seeds, len(seeds) * time_limit, what)
-    differing_steps = [step for step in (_agree(walks[0], other) for other in others) if step is not None]
+            what = f"random actions in the episodes with seeds {other_seeds[0]} to {other_seeds[-1]}"
+            same_actions = partial(_walks, actions=seed)
+            limit = len(other_seeds) * time_limit
+            other_walks = run_within_limit(engine, same_actions, spec, other_seeds, limit, what)
+    # The first step in which each differs from the first walk; None where it never does.
+    first_differences = [_first_difference(walks[0], other) for other in other_walks]
+    differing_steps = [step for step in first_differences if step is not None]
     if differing_steps:
         return Finding(
             question,
             "yes",
-            f"episodes start in the same state and go different ways from step {min(differing_steps)} on",
+            f"episodes start in the same state and differ from step {min(differing_steps)} on",
         )
     return Finding(
         question,
         "mind",
-        "all episodes start in the same state, and with the same actions they went the same way; a policy without "
-        "randomness plays one and the same episode, and there is nothing to test (try --set play.epsilon=0.05)",
+        "episodes with different seeds were the same when their actions were: a policy without randomness plays one "
+        "episode again and again, so there is nothing to test. Let it explore: --set play.epsilon=0.05",
     )
 
 
 def _inside(read: spaces.Space[Any], mapped: FeatureMap, walks: list[_Walk]) -> Finding:
-    """Say whether observations stay in their space; observations that are not finite have been refused."""
+    """Return the finding on observations outside of their space; those that are not finite have been refused."""
     seen = np.concatenate([walk.observations for walk in walks])
     outside = explain_outside(read, seen) if is_flat(mapped) else None
     if outside is not None:

@@ -26,43 +26,50 @@ def collect_in_units(
     seeds_of: str = "",
     folder: Path | None = None,
 ) -> Experiences:
-    """Play one episode for every seed and return what was seen and done.
+    """Return recorded episodes of the unguided policy: every observation, action and score, one episode per seed.
 
-    A unit that fails is played again episode by episode; episodes that fail are left out, if they are few.
+    Episodes are played in units (lists of seeds that one worker plays together), and each unit is kept in a file until
+    all are there, so that a stopped run continues. A unit that fails is played again episode by episode; episodes that
+    fail are left out, if they are few.
 
     Parameters
     ----------
     study
         The study whose engine, limits and folder are used.
     setup
-        Policy, environment, and how it is played.
+        Policy, environment, and settings of play.
     stage
-        The name of the stage, for progress and failures.
+        Name of the stage, for progress and failures.
     episodes
-        How many; by default as many as the settings of the study say.
+        Number of episodes; by default that of the study's settings.
     seeds_of
-        The stage whose seeds are played; by default the same.
+        Name of the stage whose seeds are played; by default `stage`.
     folder
-        Where units are kept until all are there; by default a folder of the study with the name of the stage.
+        Folder of the unit files; by default one in the study's folder with the name of the stage.
     """
     settings, key, unit_episodes = study.settings, study.key, study.settings.play.unit_episodes
     seeds = stage_seeds(study.seed, seeds_of or stage, 0, episodes or settings.episodes)
     folder = folder or study.folder / stage
     units = [tuple(seeds[i : i + unit_episodes]) for i in range(0, len(seeds), unit_episodes)]
-    parts = [folder / f"{i:04}.npz" for i in range(len(units))]
-    space, guess = describe_features(setup.environment, study.names)
+    unit_files = [folder / f"{i:04}.npz" for i in range(len(units))]
+    space, guesses_kinds = describe_features(setup.environment, study.names)
     folder.mkdir(exist_ok=True)
-    missing = [i for i, part in enumerate(parts) if not part.exists()]
+    # Units that an earlier run has played: count their episodes, and those that failed then.
+    missing = [i for i, file in enumerate(unit_files) if not file.exists()]
     count = ProgressCount(study.progress, stage, len(seeds))
     count.add(len(seeds) - sum(len(units[i]) for i in missing))
     failures = FailureLimit(settings.most_failed, stage, len(seeds))
-    for i in sorted(set(range(len(parts))) - set(missing)):
-        left = set(Experiences.load(parts[i], key).seeds.tolist())
-        failures.add(*(FailedEpisode(guided=False, seed=s, error="failed before") for s in units[i] if s not in left))
+    for i in sorted(set(range(len(units))) - set(missing)):
+        recorded_seeds = set(Experiences.load(unit_files[i], key).seeds.tolist())
+        failed_seeds = [unit_seed for unit_seed in units[i] if unit_seed not in recorded_seeds]
+        failures.add(
+            *(FailedEpisode(guided=False, seed=failed_seed, error="failed before") for failed_seed in failed_seeds)
+        )
 
     def by_episode(unit: tuple[int, ...]) -> Pieces[ExperienceSetup, tuple[int, ...]]:
+        """Cut a failed unit into episodes; the policy still sees batches of the same size, for the same bits."""
         alone = replace(setup, policy=adapt_policy(setup.policy, rows=min(setup.batch, len(unit))))
-        return Pieces(alone, [(seed,) for seed in unit], unit)
+        return Pieces(alone, [(unit_seed,) for unit_seed in unit], unit)
 
     for number, results in run_units_or_pieces(
         collect_unit,
@@ -74,15 +81,17 @@ def collect_in_units(
         failures=failures,
         problem="experiences cannot be collected",
     ):
-        i, columns = missing[number], [one for one in results if one is not None]
-        if not columns:
+        i, recordings = missing[number], [result for result in results if result is not None]
+        if not recordings:
             raise UnitFailedError(
-                f"experiences cannot be collected: all {len(units[i])} episodes of a unit of work failed."
+                f"experiences cannot be collected: all {len(units[i])} episodes that were played together failed. "
+                "'legible check' says what is wrong with the environment."
             )
-        join_experiences(columns, space).save(parts[i], key)
+        join_experiences(recordings, space).save(unit_files[i], key)
         count.add(len(units[i]))
-    found = join_experiences([Experiences.load(part, key) for part in parts], space)
-    for part in parts:
-        part.unlink()
+    # All units are there: join them, and delete the files, because the caller keeps the whole.
+    experiences = join_experiences([Experiences.load(file, key) for file in unit_files], space)
+    for file in unit_files:
+        file.unlink()
     folder.rmdir()
-    return found.with_guessed_kinds() if guess else found
+    return experiences.with_guessed_kinds() if guesses_kinds else experiences

@@ -1,6 +1,6 @@
 """From a study, or the file of a guided policy, to a network without rules.
 
-- `distil`: `legible.distil`; `distillation_settings_for`: how a network learns when nobody says.
+- `distil`: `legible.distil`; `distillation_settings_for`: default settings of learning.
 """
 
 from __future__ import annotations
@@ -48,10 +48,11 @@ def distil(
     progress: Progress = ignore_progress,
     on_round: Callable[[RoundCheck], None] | None = None,
 ) -> Distillation:
-    """Make a network without rules that does what a guided policy does: same architecture, started from its weights.
+    """Return a network without rules that acts like a guided policy (a policy with rules that change some actions).
 
-    Stopped at any time, it goes on after its last whole round when it is called again with the same arguments: rounds
-    are kept in a folder next to the output until the output is written.
+    The network has the architecture of the policy's and starts from its weights. A run that was stopped continues after
+    its last complete round when it is called again with the same arguments: rounds are kept in a folder next to the
+    output until the output is written.
 
     Parameters
     ----------
@@ -59,21 +60,22 @@ def distil(
         A study or its folder, whose steps up to the guided policy are done if they are missing; or a guided policy or
         its file.
     out
-        Where the network goes: ``.zip`` for Stable-Baselines3, or ``.safetensors``. Without, nothing is written.
+        File of the network: ``.zip`` for Stable-Baselines3, or ``.safetensors``. None: nothing is written.
     environment
-        Where a guided policy plays, by default the environment that its file names; a study has its own.
+        The environment of a guided policy; by default the one that its file names. A study has its own.
     seed
-        Decides everything that is random; by default the study's, or 0.
+        Seed of all random numbers; by default the study's, or 0.
     settings
-        How it learns; by default fewer episodes in environments without a vector form.
+        Settings of learning; by default with fewer episodes in environments without a vector form.
     engine
-        Where episodes run; by default the study's, or this process. The result does not depend on it.
+        Where episodes run; by default the study's engine, or this process. The result does not depend on it.
     trust
-        Whether to import what a study's folder, or the file of a guided policy, names.
+        Whether to import code that a study's folder, or the file of a guided policy, names.
     force
-        Whether a file that is there is overwritten.
+        Whether to overwrite an existing file.
     progress, on_round
-        Called with the progress.
+        Called with the name, the finished and the total number of the current work, and with the evaluation of each
+        round of learning.
 
     Examples
     --------
@@ -85,22 +87,23 @@ def distil(
     target = None if out is None else Path(out)
     if target is not None:
         check_file_name(target)
-    found, its_engine = _source_of(source, environment, trust=trust, engine=engine, progress=progress)
+    to_distil, its_engine = _source_of(source, environment, trust=trust, engine=engine, progress=progress)
+    # Refuse what cannot be distilled or written before hours of learning.
     checkpoint = None if target is None else target.with_name(f"{target.name}.distil")
-    check_distillable(found.guided, found.environment)
+    check_distillable(to_distil.guided, to_distil.environment)
     if target is not None and checkpoint is not None:
-        check_output(target, found.guided.network)
+        check_output(target, to_distil.guided.network)
         if target.exists() and not force and not checkpoint.exists():
-            raise LegibleError(f"{target}: is there already; use another name, or --force to overwrite it.")
+            raise LegibleError(f"{target}: exists already; use another name, or --force to overwrite it.")
         target.parent.mkdir(parents=True, exist_ok=True)
     distilled = distil_policy(
-        found.guided,
-        found.environment,
-        seed=found.seed if seed is None else seed,
-        settings=distillation_settings_for(settings, found.environment),
-        play=found.play,
+        to_distil.guided,
+        to_distil.environment,
+        seed=to_distil.seed if seed is None else seed,
+        settings=distillation_settings_for(settings, to_distil.environment),
+        play=to_distil.play,
         engine=its_engine,
-        time_limit=found.time_limit,
+        time_limit=to_distil.time_limit,
         checkpoint=checkpoint,
         force=force,
         progress=progress,
@@ -123,23 +126,39 @@ def distillation_settings_for(
 def _source_of(
     source: Any, environment: str | EnvironmentSpec | None, *, trust: bool, engine: Engine | None, progress: Progress
 ) -> tuple[_Source, Engine | None]:
-    """Return the guided policy and its setting from a study, a file or an object, and the engine to use."""
+    """Return the guided policy to distil with its environment, settings and seed, and the engine to play on.
+
+    Parameters
+    ----------
+    source
+        A study or its folder, or a guided policy (a policy with rules) or its file.
+    environment
+        The environment of a guided policy; by default the one that its file names. A study has its own.
+    trust
+        Whether to import code that the folder or the file names.
+    engine, progress
+        Where episodes run and what is called with the progress, for a study that has to be opened.
+    """
+    # A study: play until its rules are known.
     if isinstance(source, str | Path) and Path(source).is_dir():
         source = Study.open(source, trust=trust, engine=engine, progress=progress)
     if isinstance(source, Study):
         if environment is not None:
-            raise LegibleError(f"the study in {source.folder} has its environment already.")
+            raise LegibleError(f"the study in {source.folder} has its own environment; leave the environment out.")
         if not len(source.improve().composition):
             raise LegibleError(
-                f"{source.folder}: no rules helped the policy, so there is nothing to distil ('legible run "
+                f"{source.folder}: no rules helped the policy, so there is nothing to distil ('legible show "
                 f"{source.folder}' says more)."
             )
         play, limit = source.settings.play, source.settings.time_limit or None
         return _Source(source.guided_policy(), source.environment, play, source.seed, limit), engine or source.engine
+    # A guided policy, or its file.
     guided = load_policy(source) if isinstance(source, str | Path) else source
     if not isinstance(guided, GuidedPolicy):
         name = source if isinstance(source, str | Path) else type(source).__name__
-        raise LegibleError(f"{name}: is no guided policy and no folder of a study: it has no rules to distil.")
+        raise LegibleError(
+            f"{name}: has no rules to distil, because it is neither a guided policy nor the folder of a study."
+        )
     if trust:
         guided = guided.trusting()
     where = str(source) if isinstance(source, str | Path) else "the file of this guided policy"

@@ -46,7 +46,7 @@ NATIVE_SEARCH_STEPS = 15_000_000
 # Seconds that an episode takes in addition to being played: it is sent, recorded, read and judged, and slots run empty
 # when small units end. It matters where a thousand episodes are played a second.
 OVERHEAD_SECONDS = 0.0005
-# A lot whose rate differs by more than this factor from the one before is played again, at most so often.
+# A batch whose rate differs by more than this factor from the one before is played again, at most this many times.
 DIFFERENT, MOST_REPLAYS = 3.0, 2
 # Environments that step in whole batches are measured in larger lots, even if that takes a few times longer: of few
 # episodes each takes many times as long there.
@@ -109,86 +109,91 @@ def measure_rate(
     engine: Engine | None = None,
     time_limit: float | None = None,
 ) -> Rate:
-    """Play unguided episodes for about some seconds and return how many a second there were.
+    """Return how many episodes and environment steps of the unguided policy one process plays per second.
 
-    Ever larger lots are played, up to the batch that units have, and the last one counts: the first ones pay for what
-    is only done once, and episodes side by side are faster than one by one. The first never counts, and a lot that is
-    much faster or slower than what was played before it is played again: something may have been compiled, or the
-    machine was busy. When a lot fails, the one before counts: whether episodes that fail are too many is not for an
-    estimate to say.
+    Batches of 1, 4, 16, … episodes are played until one takes long enough, and the last one counts: episodes side by
+    side are faster than one by one, and the first batches may include compilation. A batch whose speed differs much
+    from the one before is played again, because something may have been compiled or the machine was busy. If a batch
+    fails, the one before counts.
 
     Parameters
     ----------
     setup
-        What is played.
+        Policy, environment and settings of play.
     seconds, seed
         How long to play, and the seed of the study.
     engine, time_limit
-        With a time limit the episodes are played on an engine (by default another process), and a lot is given up
+        With a time limit the episodes are played on an engine (by default another process), and a batch is given up
         after this many seconds.
     """
     if time_limit is not None and engine is None:
         engine = LocalProcesses(1)
-    count, rate, again, measured = 1, 0.0, 0, Rate(0.0, 0.0)
+    episodes, rate, replays, measured = 1, 0.0, 0, Rate(0.0, 0.0)
     longest = seconds * (PATIENCE if is_native(setup.environment) else 1.0)
     with engine if engine is not None and time_limit is not None else nullcontext():
-        for lot in itertools.count():
-            unit = Unit((UNGUIDED,) * count, tuple(stage_seeds(seed, "experiences", 0, count)))
+        for batch in itertools.count():
+            unit = Unit((UNGUIDED,) * episodes, tuple(stage_seeds(seed, "experiences", 0, episodes)))
             try:
                 took, played = _seconds_for(setup, unit, engine, time_limit)
             except (UnfitEnvironmentError, UnitFailedError):
                 if measured.played:
                     return measured
                 raise
-            before, rate = rate, count / took
+            rate_before, rate = rate, episodes / took
             measured = Rate(
-                rate,
-                float(played.lengths.sum()) / took,
-                count == 1 or float(np.ptp(played.returns)) > 0.0,
-                float(played.returns.mean()),
-                count,
-                float(played.truncated.mean()),
+                episodes=rate,
+                steps=float(played.lengths.sum()) / took,
+                is_varied=episodes == 1 or float(np.ptp(played.returns)) > 0.0,
+                mean=float(played.returns.mean()),
+                played=episodes,
+                truncated=float(played.truncated.mean()),
             )
-            # The first lot never counts: it may have been compiling.
-            if lot > 0 and again < MOST_REPLAYS and not 1 / DIFFERENT <= rate / before <= DIFFERENT:
-                again += 1
+            # The first batch never counts: it may have been compiling.
+            is_first = batch == 0
+            is_steady = is_first or 1 / DIFFERENT <= rate / rate_before <= DIFFERENT
+            if not is_steady and replays < MOST_REPLAYS:
+                replays += 1
                 continue
-            again = 0
-            if lot > 0 and (took >= longest or (count >= setup.play.batch and took >= seconds / 4)):
+            replays = 0
+            is_full_batch = episodes >= setup.play.batch and took >= seconds / 4
+            if not is_first and (took >= longest or is_full_batch):
                 break
-            if lot > 0 or took < longest:
-                count *= 4
+            if not is_first or took < longest:
+                episodes *= 4
     return measured
 
 
 def describe_endless(setup: Setup, *, seed: int = 0, seconds: float = 10.0) -> str:
-    """Play one episode for some seconds at most; return a warning if it does not end or is cut off, otherwise "".
+    """Return a warning if the first episode does not end, or only at the step limit; "" otherwise.
 
     Parameters
     ----------
     setup
-        What is played.
+        Policy, environment and settings of play, with the step limit.
     seed, seconds
-        The seed of the study, and how long to wait.
+        Seed of the study, and the maximum number of seconds to play.
     """
-    limit, end, steps = setup.play.step_limit, time.monotonic() + seconds, 0
+    step_limit, end_time, steps = setup.play.step_limit, time.monotonic() + seconds, 0
 
-    def count(_: StepRecord) -> None:
+    def count_step(_: StepRecord) -> None:
+        """Count a step, and stop the episode when the time is up."""
         nonlocal steps
         steps += 1
-        if time.monotonic() > end:
+        if time.monotonic() > end_time:
             raise _StillPlayingError
 
+    # Play the first episode of the study; the exception ends it from within.
+    first_episode = Unit((UNGUIDED,), tuple(stage_seeds(seed, "experiences", 0, 1)))
     try:
-        played = play_unit(setup, Unit((UNGUIDED,), tuple(stage_seeds(seed, "experiences", 0, 1))), count)
-        if int(played.lengths[0]) < limit or not played.truncated[0]:
+        played = play_unit(setup, first_episode, count_step)
+        if int(played.lengths[0]) < step_limit or not played.truncated[0]:
             return ""
-        seen = f"The first episode was cut off after {number(limit)} steps"
+        problem = f"The first episode was cut off after {number(step_limit)} steps"
     except _StillPlayingError:
-        seen = f"The first episode has not ended after {number(steps)} steps ({seconds:.0f} s)"
+        problem = f"The first episode has not ended after {number(steps)} steps ({seconds:.0f} s)"
     return (
-        f"{seen}. A study plays thousands of episodes, each up to {number(limit)} steps. If episodes never end, cut "
-        "them off earlier: --set play.step_limit=1000, for example."
+        f"{problem}. A study plays thousands of episodes, each up to {number(step_limit)} steps. If episodes never "
+        "end, cut them off earlier: --set play.step_limit=1000, for example."
     )
 
 
@@ -250,31 +255,48 @@ def expected_episodes(settings: StudySettings, known: Known) -> dict[str, tuple[
 def estimate(
     setup: Setup, settings: StudySettings, engine: Engine, rule_sets: int | None = None, *, rate: Rate | None = None
 ) -> Estimate:
-    """Estimate the cost of a study or, with the number of its `rule_sets`, of the steps after mining.
+    """Return an estimate of the episodes and the time that a study takes, or the rest of it after mining.
 
-    The number of findings is a guess. If all episodes have the same return, none are expected: usually this return is
-    the maximum.
+    How many rule sets will look like weaknesses is a guess. If all episodes have the same return, none are expected:
+    usually that return is the maximum.
+
+    Parameters
+    ----------
+    setup
+        Policy, environment and settings of play.
+    settings
+        Settings of the study.
+    engine
+        Where episodes run; its number of workers divides the time.
+    rule_sets
+        Number of mined rule sets if they are known; then the steps up to mining are left out.
+    rate
+        Measured speed; by default it is measured now.
     """
     rate = rate or measure_rate(setup, engine=engine, time_limit=settings.time_limit or None)
-    known = rule_sets if rule_sets is not None else RULES_PER_ACTION * setup.policy.n_actions
     evaluation = settings.evaluation
-    most = evaluation.most_confirmed or known
+    # Rule sets to test: mined ones, of which the settings may race only some, and those that the search proposes.
+    mined = rule_sets if rule_sets is not None else RULES_PER_ACTION * setup.policy.n_actions
+    most_confirmed = evaluation.most_confirmed or mined
     if evaluation.most_raced:
-        known = min(known, evaluation.most_raced)
-    references = 1 + min(setup.policy.n_actions, settings.references.most_constants)
-    searched = round(search_budget(settings, setup.environment, known, rate.length) / rate.length)
+        mined = min(mined, evaluation.most_raced)
     proposed = settings.search.proposed if "searched" in settings.sources else 0
+    # Baselines: random play and constant actions. The search has a budget in steps.
+    references = 1 + min(setup.policy.n_actions, settings.references.most_constants)
+    searched_episodes = round(search_budget(settings, setup.environment, mined, rate.length) / rate.length)
     if rate.is_varied:
-        mined = SHARE_OF_CANDIDATES * known
-        candidates = round(
-            (min(mined, most) if evaluation.most_raced else mined) + min(SHARE_OF_PROPOSED * proposed, most)
-        )
-        guess = Known(known + proposed, candidates, EXPLAINED_RULES, references, searched)
+        # Candidates pass the first test and are confirmed; their number may be limited.
+        mined_candidates = SHARE_OF_CANDIDATES * mined
+        if evaluation.most_raced:
+            mined_candidates = min(mined_candidates, most_confirmed)
+        candidates = round(mined_candidates + min(SHARE_OF_PROPOSED * proposed, most_confirmed))
+        guess = Known(mined + proposed, candidates, EXPLAINED_RULES, references, searched_episodes)
     else:
-        guess = Known(known, 0, 0, references, searched)
+        guess = Known(mined, 0, 0, references, searched_episodes)
+    # In a race most rule sets are dropped early, so fewer episodes are played than are planned for.
     planned = planned_episodes(settings, guess, collected=rule_sets is not None)
-    played = USUALLY_PLAYED if evaluation.method == "racing" else {}
-    episodes = {name: round(played.get(name, 1.0) * n) for name, n in planned.items()}
+    usual_shares = USUALLY_PLAYED if evaluation.method == "racing" else {}
+    episodes = {stage: round(usual_shares.get(stage, 1.0) * count) for stage, count in planned.items()}
     return Estimate(rate.episodes, episodes, engine.workers or 1)
 
 

@@ -37,24 +37,33 @@ STEP_SHARE = 0.06
 FEWEST_EXAMINED, MOST_FAILURES, FAILURE_ROLLOUTS = 5, 12, 6
 MOST_DECISIONS, UNUSUAL_DECISIONS, DECISION_ROLLOUTS = 1200, 0.3, 2
 FUTURES = 2 * FAILURE_ROLLOUTS
-MOST_SUBJECTS = 4
+MOST_COMPARED = 4
 SURVIVED = 20
 """Steps that an episode must go on after its failure, at least, to count as saved."""
 UNIT_DECISIONS = 32
 
 
 def explain_failures(study: Study) -> Failures:
-    """Learn failure modes, find out until when failures can be avoided, and diagnose the causes of mistakes."""
+    """Return why a policy fails: what predicts failure, until when it can be avoided, and causes of mistakes.
+
+    The study must have recorded episodes, tested rule sets and composed rules. This step may play `STEP_SHARE` of the
+    environment steps that those took.
+    """
+    # Record episodes on held-out seeds, on which the predictions are tested. Actions are recorded as in the
+    # experiences, then continuous ones are cut into the same regions.
     play, recorded = study.settings.play, study.experiences
-    # Recorded like the experiences, before continuous actions were cut by them; the policy plays the same.
     uncut = adapt_policy(study.policy, study.environment, cut_choices(study.given_space))
     setup = ExperienceSetup.of(uncut, study.environment, play)
     held_out = collect_in_units(study, setup, "failures", episodes=study.settings.references.episodes)
     held_out = held_out.with_choices(recorded.space)
-    method = study.branching_method()
-    steps = round(STEP_SHARE * (study.improvement.environment_steps + sum(v.steps for v in study.evaluation.verdicts)))
+    # `tries` plays other actions from visited states, which needs an environment that can be brought back to a state.
+    branching = study.branching_method()
+    tested_steps = sum(verdict.steps for verdict in study.evaluation.verdicts)
+    step_budget = round(STEP_SHARE * (study.improvement.environment_steps + tested_steps))
     is_paired = study.settings.evaluation.method != "unpaired"
-    tries = None if method.way is None or not is_paired else _Tries(study, rollout_setup(study), method.futures, steps)
+    tries = None
+    if branching.way is not None and is_paired:
+        tries = _Tries(study, rollout_setup(study), branching.futures, step_budget)
     modes = find_modes(
         recorded,
         held_out,
@@ -66,7 +75,7 @@ def explain_failures(study: Study) -> Failures:
     problem = ""
     diagnoses: tuple[Diagnosis, ...] = ()
     if tries is None:
-        reason = method.problem or "the same seed does not give the same episode."
+        reason = branching.problem or "the same seed does not give the same episode."
         problem = f"Causes were not looked for: {reason}"
     elif not reads_features(study.player()):
         problem = "Causes were not looked for: the policy does not read the features of the rules."
@@ -96,18 +105,33 @@ class _Tries:
         self.is_exact = futures == "cannot be reseeded" or (futures == "nothing random" and greedy)
 
     def avoid(self, held_out: Experiences, rows: NDArray[np.int64], within: int) -> Avoidable | None:
-        """Return until when failures could be avoided; None where too few can be examined."""
+        """Return how long before a failure another action still avoids it; None if too few failures can be examined.
+
+        Other actions are played from states of failed episodes at several distances from the end.
+
+        Parameters
+        ----------
+        held_out
+            Recorded episodes.
+        rows
+            Rows of `held_out`, one in each failed episode to examine: where a failure mode first holds.
+        within
+            Number of steps before a failure that a failure mode refers to. A rollout that goes on for at least as many
+            steps beyond the original end counts as saved.
+        """
         rollouts, extra_steps = (1 if self.is_exact else FAILURE_ROLLOUTS), max(SURVIVED, within)
-        space, starts = held_out.space, np.cumsum(held_out.lengths) - held_out.lengths
+        space, first_rows = held_out.space, np.cumsum(held_out.lengths) - held_out.lengths
+        # Choose the episodes, and the steps to go back to, as long as there are environment steps for their rollouts;
+        # this question may use a third of them.
         steps_left = self._steps / 3
         chances: list[Chance] = []
         for episode in held_out.episode_ids[rows].tolist():
             length = int(held_out.lengths[episode])
             steps = np.array([length - back for back in STEPS_BACK if back <= length], np.int64)
-            decision_rows = starts[episode] + steps
+            decision_rows = first_rows[episode] + steps
             choices = other_choices(space, held_out.actions[decision_rows], held_out.scores[decision_rows])
             cost = float((length - steps + extra_steps).sum()) * choices.shape[1] * rollouts
-            if self._setup.way == "replay":
+            if self._setup.way == "replay":  # states are reached by playing the episode again up to them
                 cost += float(steps.sum()) * choices.shape[1] * rollouts
             steps_left -= cost
             if len(chances) == MOST_FAILURES or steps_left < 0:
@@ -117,20 +141,26 @@ class _Tries:
             return None
 
         def try_choices(tried: Sequence[Chance], first: int, count: int) -> list[NDArray[np.str_]]:
+            """Play the choices in futures `first` to `first + count`; return how each ended, per step and choice.
+
+            A future is a seed of everything random that follows the state.
+            """
             units = []
             for chance in tried:
-                points = points_of(held_out, starts[chance.episode] + chance.steps)
+                points = points_of(held_out, first_rows[chance.episode] + chance.steps)
                 length = int(held_out.lengths[chance.episode])
-                numbers = [
-                    chance.episode * len(STEPS_BACK) + STEPS_BACK.index(length - s) for s in chance.steps.tolist()
+                # Every state has a number of its own, which decides the seeds of its futures.
+                state_numbers = [
+                    chance.episode * len(STEPS_BACK) + STEPS_BACK.index(length - step) for step in chance.steps.tolist()
                 ]
-                futures = [self._futures("failures rollouts", number, first, count) for number in numbers]
-                limit = length + extra_steps
-                units.append(_LimitedUnit(RolloutUnit(points, chance.choices, np.array(futures, np.int64)), limit))
+                futures = [self._futures("failures rollouts", number, first, count) for number in state_numbers]
+                step_limit = length + extra_steps
+                unit = RolloutUnit(points, chance.choices, np.array(futures, np.int64))
+                units.append(_LimitedUnit(unit, step_limit))
             # Futures that raise an error save nothing.
-            lost = [np.full((*one.unit.choices.shape, count), "failure") for one in units]
+            all_lost = [np.full((*limited.unit.choices.shape, count), "failure") for limited in units]
             played = self._run(_play_limited, units)
-            return [nothing if found is None else found for found, nothing in zip(played, lost, strict=True)]
+            return [lost if endings is None else endings for endings, lost in zip(played, all_lost, strict=True)]
 
         lengths = [int(held_out.lengths[chance.episode]) for chance in chances]
         return find_last_chance(chances, lengths, try_choices, rollouts=rollouts, seed=self._study.seed)
@@ -187,30 +217,43 @@ class _Tries:
 
 
 def _diagnose(study: Study, tries: _Tries) -> tuple[Diagnosis, ...]:
-    """Return the causes of mistakes among all choices, and among the choices of weaknesses and of mistakes."""
+    """Return why the policy chooses wrongly: one diagnosis for every set of choices that it confuses.
+
+    Parameters
+    ----------
+    study
+        The study; its weaknesses and mistakes say which choices to compare.
+    tries
+        Plays other choices from recorded states and returns how much better they are.
+    """
+    # Draw recorded decisions (rows of the experiences) and play their other choices: ``[decisions, other choices]``.
     recorded, policy = study.experiences, study.player()
     rng = np.random.default_rng([study.seed, 27])
     rows = tries.decisions(recorded, rng)
     if not len(rows):
         return ()
-    choices, gains = tries.gains(recorded, rows)
+    alternatives, gains = tries.gains(recorded, rows)
     is_complete = ~np.isnan(gains).any(axis=1)
-    rows, choices, gains = rows[is_complete], choices[is_complete], gains[is_complete]
+    rows, alternatives, gains = rows[is_complete], alternatives[is_complete], gains[is_complete]
+    # Features are examined in groups: their columns by the name of the group, and the words of a group or feature.
     space = recorded.space
-    columns = {name: [space.feature_index(one) for one in names] for name, names in feature_groups(space).items()}
+    columns = {group: [space.feature_index(name) for name in names] for group, names in feature_groups(space).items()}
     words = {feature.name: feature.question for feature in space.features} | {
         name: f"the group {name}" for name, members in columns.items() if len(members) > 1
     }
-    found = []
-    for compared in _subjects(study):
-        group = space.groups[space.group_of(compared[0])]
-        first = space.group_of(compared[0])
-        taken = recorded.actions[rows] if space.is_discrete else recorded.actions[rows, first]
+    diagnoses = []
+    for compared in _choices_to_compare(study):
+        # The gain of each compared choice over the one that was taken, ``float64[decisions, compared]``; NaN where it
+        # was not tried.
+        group_number = space.group_of(compared[0])
+        taken = recorded.actions[rows] if space.is_discrete else recorded.actions[rows, group_number]
         gain_table = np.full((len(rows), len(compared)), np.nan)
-        for place, choice in enumerate(compared):
-            is_tried = choices == choice
-            gain_table[:, place] = np.where(is_tried.any(axis=1), np.where(is_tried, gains, 0.0).sum(axis=1), np.nan)
-            gain_table[taken == choice, place] = 0.0
+        for column, choice in enumerate(compared):
+            is_tried = alternatives == choice
+            gain_of_choice = np.where(is_tried, gains, 0.0).sum(axis=1)
+            gain_table[:, column] = np.where(is_tried.any(axis=1), gain_of_choice, np.nan)
+            gain_table[taken == choice, column] = 0.0
+        # Decisions in which one of the compared choices was taken, and all others were tried.
         is_usable = np.isin(taken, compared) & ~np.isnan(gain_table).any(axis=1)
         tried = TriedDecisions(
             recorded.observations[rows[is_usable]],
@@ -221,42 +264,49 @@ def _diagnose(study: Study, tries: _Tries) -> tuple[Diagnosis, ...]:
         )
 
         def preference(observations: NDArray[np.float32], compared: tuple[int, ...] = compared) -> NDArray[Any]:
+            """Return the policy's scores of the compared choices."""
             return np.asarray(policy.scores(observations))[:, list(compared)]
 
         cause = find_cause(tried, preference, recorded.observations, columns, space.names, seed=study.seed)
         misranked = _misranked(tried, recorded.scores[rows[is_usable]][:, list(compared)])
-        compares_all = len(compared) == group.count
+        compares_all = len(compared) == space.groups[group_number].count
         kind = str(study.policy.kind) if space.is_discrete else "none"  # regions of continuous actions have no values
-        found.append(Diagnosis(compared, compares_all, cause, words.get(cause.group, ""), misranked, kind))
-    return tuple(found)
+        diagnoses.append(Diagnosis(compared, compares_all, cause, words.get(cause.group, ""), misranked, kind))
+    return tuple(diagnoses)
 
 
-def _subjects(study: Study) -> list[tuple[int, ...]]:
-    """Return sets of choices to diagnose: all of each group, and the pairs of weaknesses and of mistakes."""
+def _choices_to_compare(study: Study) -> list[tuple[int, ...]]:
+    """Return sets of choices that the policy may confuse, each a tuple of choice numbers in ascending order.
+
+    The first ones are all choices of a group (a discrete action is one group, each part of an action of several parts
+    is another); then follow pairs: of each weakness the choice of its rule and the one that it replaces, and of the
+    largest mistakes the choice taken and the better one.
+    """
     recorded, space = study.experiences, study.experiences.space
-    subjects = [tuple(range(group.first, group.first + group.count)) for group in space.groups if group.count > 1]
+    choice_sets = [tuple(range(group.first, group.first + group.count)) for group in space.groups if group.count > 1]
     pairs = []
     for weakness in study.explanations:
-        changed = changed_states(weakness.rule_set, recorded)
+        changed = changed_states(weakness.rule_set, recorded)  # the recorded states in which the rules act
         for rule in weakness.rule_set.rules[:1]:
-            number = space.group_of(rule.action)
-            done = recorded.actions[changed] if space.is_discrete else recorded.actions[changed, number]
-            if rule.polarity == "+":
-                others = done[done != rule.action]
-            else:
-                group = space.groups[number]
+            group_number = space.group_of(rule.action)
+            taken = recorded.actions[changed] if space.is_discrete else recorded.actions[changed, group_number]
+            if rule.polarity == "+":  # the rule enforces its choice instead of those that were taken
+                others = taken[taken != rule.action]
+            else:  # the rule blocks its choice: the policy's best other one is taken instead
+                group = space.groups[group_number]
                 scores = recorded.scores[changed][:, group.choices].copy()
                 scores[:, rule.action - group.first] = -np.inf
                 others = group.first + scores.argmax(axis=1)
             if len(others):
-                pairs.append((rule.action, int(np.bincount(others).argmax())))
+                most_frequent = int(np.bincount(others).argmax())
+                pairs.append((rule.action, most_frequent))
     if study.has("mistakes"):
-        pairs += [(one.action, one.better) for one in study.mistakes.listed[:3]]
+        pairs += [(mistake.action, mistake.better) for mistake in study.mistakes.listed[:3]]  # the largest three
     for pair in pairs:
         ordered = tuple(sorted(pair))
-        if ordered not in subjects:
-            subjects.append(ordered)
-    return subjects[:MOST_SUBJECTS]
+        if ordered not in choice_sets:
+            choice_sets.append(ordered)
+    return choice_sets[:MOST_COMPARED]
 
 
 def _misranked(tried: TriedDecisions, scores: NDArray[Any]) -> float:

@@ -47,21 +47,26 @@ def fingerprint_of(
 ) -> str:
     """Return a short text that changes when policy or environment behave differently.
 
+    It is made from some random steps in the environment, and the outputs of the policy for the observations there. It
+    holds a hash, and a few numbers by which results that differ only by rounding (on another processor, for instance)
+    are recognised as equal.
+
     Parameters
     ----------
     policy, environment
-        What is looked at.
+        The policy, and its environment.
     engine, time_limit
-        As in `walk_randomly`.
+        With a time limit the steps are made on the engine (by default another process), and given up after this many
+        seconds.
     walked
-        What `walk_randomly` returned, if it was called before.
+        Observations and rewards of the random steps, if they were made before.
     """
     observations, rewards = walked or walk_randomly(environment, engine=engine, time_limit=time_limit)
-    answers = np.asarray(_answers(policy, observations), np.float32)
+    outputs = np.asarray(_outputs(policy, observations), np.float32)
     digest = hashlib.sha256(observations.tobytes())
     digest.update(rewards.tobytes())
-    digest.update(answers.tobytes())
-    numbers = [number for part in (observations, rewards, answers) for number in _measure(part)]
+    digest.update(outputs.tobytes())
+    numbers = [number for values in (observations, rewards, outputs) for number in _measure(values)]
     return " ".join([digest.hexdigest()[:32], *(f"{number:.8g}" for number in numbers)])
 
 
@@ -99,7 +104,7 @@ def _measure(values: NDArray[Any]) -> NDArray[np.float64]:
     return np.array([np.linalg.norm(flat), *(directions @ flat)])
 
 
-def _answers(policy: Policy, observations: Observations) -> NDArray[Any]:
+def _outputs(policy: Policy, observations: Observations) -> NDArray[Any]:
     with naming_errors():
         if policy.kind != "none":
             return np.asarray(policy.scores(observations))
@@ -108,23 +113,27 @@ def _answers(policy: Policy, observations: Observations) -> NDArray[Any]:
 
 
 def _walk(environment: EnvironmentSpec | Env, seed: int) -> tuple[Observations, NDArray[np.float64]]:
-    """Take some random steps; return the observations and rewards."""
+    """Take up to `PROBE_STEPS` random steps of one episode; return its observations and rewards.
+
+    `seed` is that of the episode; the actions are always the same. An environment that is the caller's own object stays
+    open.
+    """
     env = environment.make() if isinstance(environment, EnvironmentSpec) else environment
     encoder = ObservationEncoder.of(env.observation_space)
     env.action_space.seed(0)
     rng = np.random.default_rng(0)
     observation, _ = reset_environment(env, seed)
-    seen, rewards = [observation], []
+    raw_observations, rewards = [observation], []
     for step in range(PROBE_STEPS):
-        allowed = allowed_action(env, observation, rng)
+        allowed = allowed_action(env, observation, rng)  # None: the environment has no action mask
         action = env.action_space.sample() if allowed is None else allowed
         observation, reward, terminated, truncated, _ = step_environment(env, action, seed, step)
-        seen.append(observation)
+        raw_observations.append(observation)
         rewards.append(reward)
         if terminated or truncated:
             break
     if isinstance(environment, EnvironmentSpec):
         env.close()
-    observations = encoder.encode(seen)
+    observations = encoder.encode(raw_observations)
     check_finite(observations, seed)
     return observations, np.asarray(rewards, np.float64)

@@ -92,10 +92,14 @@ class FirstFacts(Displayed):
 
 
 def gather_first_facts(study: Study) -> FirstFacts:
-    """Play the policy and simple baselines, and refuse an environment whose seeds are not reproducible."""
+    """Return the first figures of a study: the policy and simple baselines on a few seeds.
+
+    An environment in which the same seed does not give the same episode is refused, unless the study compares
+    independent episodes.
+    """
     settings, run = study.settings, study.runner("first look")
     if settings.evaluation.method != "unpaired":
-        # The episodes are the first of the race, which finds them in the store.
+        # These episodes are the first ones of the race, which reads them from the folder later.
         repetition = find_repetition(study.setup(), study.seed, "racing", run, progress_name="first look")
         if not repetition.holds:
             raise UnfitEnvironmentError(
@@ -104,6 +108,7 @@ def gather_first_facts(study: Study) -> FirstFacts:
                 "'legible check' says where it does not. Or compare independent episodes, which takes many more of "
                 "them: --unpaired."
             )
+    # Play the policy (number -1), random play and constant actions, and compute the objective of each.
     references, _ = plain_references(study)
     played = play_references(
         study.setup(),
@@ -114,19 +119,19 @@ def gather_first_facts(study: Study) -> FirstFacts:
         run=run,
     )
     objective = find_objective(settings.evaluation.objective)
-    values = {place: objective.value(block.played) for place, block in played.items()}
-    base = played[UNGUIDED].played
+    values = {number: objective.value(result.played) for number, result in played.items()}
+    base = played[UNGUIDED].played  # without failed episodes
     baselines = tuple(
-        BaselineScore(references[place].words, references[place].kind, value)
-        for place, value in values.items()
-        if place != UNGUIDED
+        BaselineScore(references[number].words, references[number].kind, value)
+        for number, value in values.items()
+        if number != UNGUIDED
     )
-    by_chance = next((one.value for one in baselines if one.kind == "random"), float("nan"))
+    random_play = next((baseline.value for baseline in baselines if baseline.kind == "random"), float("nan"))
     return FirstFacts(
-        Sample.of(played[UNGUIDED]),
-        values[UNGUIDED],
-        float(base.truncated.mean()),
-        baselines,
-        relevant_effect(objective.values(base), by_chance, settings.evaluation.relevant),
-        describe_endings(share_endings(base)),
+        base=Sample.of(played[UNGUIDED]),
+        value=values[UNGUIDED],
+        truncated=float(base.truncated.mean()),
+        baselines=baselines,
+        relevant=relevant_effect(objective.values(base), random_play, settings.evaluation.relevant),
+        ending=describe_endings(share_endings(base)),
     )

@@ -119,7 +119,7 @@ class StudyFolder:
 
     @property
     def holds_study(self) -> bool:
-        """Whether there is a study in the folder."""
+        """True if there is a study in the folder."""
         return (self.path / "study.json").is_file()
 
     @contextmanager
@@ -129,7 +129,7 @@ class StudyFolder:
         try:
             self._file_lock.acquire(timeout=wait_seconds)
         except Timeout:
-            raise LegibleError(f"{self.path}: another process is working on this study.") from None
+            raise LegibleError(f"{self.path}: another process is working on this study; wait until it ends.") from None
         except OSError as error:
             raise LegibleError(f"{self.path / 'lock'}: cannot be written ({error.strerror}).") from error
         try:
@@ -141,40 +141,45 @@ class StudyFolder:
             self._file_lock.release()
 
     def read(self) -> dict[str, Any]:
-        """Return what ``study.json`` says."""
+        """Return the content of ``study.json``: inputs and settings of the study; refuse a damaged or older file."""
         path = self.path / "study.json"
         try:
-            kept = read_json(path, advice="use another folder")
+            content = read_json(path, advice="use another folder")
         except FileNotFoundError:
-            known = "" if self.path.is_dir() else " (there is no such folder)"
+            reason = "" if self.path.is_dir() else " (there is no such folder)"
             raise LegibleError(
-                f"{self.path}: holds no study{known}; 'legible run ENV POLICY --out {self.path}' makes one."
+                f"{self.path}: holds no study{reason}; 'legible run ENV POLICY --out {self.path}' makes one."
             ) from None
-        schema = kept.get("schema", 1)
+        # The schema is the version of the folder's layout.
+        schema = content.get("schema", 1)
         if schema != SCHEMA:
             raise LegibleError(
                 f"{path}: was written by another version of legible (schema {schema!r}, this one reads {SCHEMA}); make "
                 "the study again in another folder."
             )
-        _check_entries(kept, _KEPT, path)
-        _check_entries(kept["about"], _ABOUT, path)
-        entries = kept[RULES_FROM]
-        if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-            raise LegibleError(f"{path}: is damaged ({RULES_FROM!r} is {str(entries)[:80]!r}); use another folder.")
-        kept["settings"] = StudySettings.from_dict(kept["settings"], str(path)).to_dict()
-        return kept
+        # Check the type of every entry: the file may come from somebody else.
+        _check_entries(content, _KEPT, path)
+        _check_entries(content["about"], _ABOUT, path)
+        rule_sources = content[RULES_FROM]
+        if not isinstance(rule_sources, list) or not all(isinstance(source, dict) for source in rule_sources):
+            excerpt = str(rule_sources)[:80]
+            raise LegibleError(f"{path}: is damaged ({RULES_FROM!r} is {excerpt!r}); use another folder.")
+        # Settings that are newer than the file get their defaults.
+        content["settings"] = StudySettings.from_dict(content["settings"], str(path)).to_dict()
+        return content
 
     def claim(
         self, identity: Mapping[str, Any], about: Mapping[str, Any], write_files: Callable[[Path], Sequence[Path]]
     ) -> dict[str, Any]:
-        """Make the folder of a study, or check that it belongs to this one; return the content of ``study.json``.
+        """Make the folder of a study, or check that it belongs to this study; return the content of ``study.json``.
 
         Parameters
         ----------
         identity
-            Plain data that defines the study; results of studies with different data are never mixed.
+            Plain data that defines the study, such as policy, environment and settings. If the folder holds a study
+            with other data, an error says what differs, so that results are never mixed.
         about
-            Further facts about the study.
+            Further facts about the study, such as versions of packages.
         write_files
             Writes the files that the study is made from, and returns their paths. ``study.json`` is written last, so
             all files are there if it exists.
@@ -189,9 +194,9 @@ class StudyFolder:
             if self.holds_study:  # another process was faster
                 return self._compare(identity)
             checksums = {str(path.relative_to(self.path)): sha256_of(path) for path in write_files(self.path)}
-            plain = json.dumps(identity, sort_keys=True)
-            more = {"id": hashlib.sha256(plain.encode()).hexdigest(), "files": checksums}
-            document = {"schema": SCHEMA, **identity, "about": {**about, **more}}
+            # The id marks every result file of this study; checksums show later whether an input was exchanged.
+            study_id = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+            document = {"schema": SCHEMA, **identity, "about": {**about, "id": study_id, "files": checksums}}
             write_json(self.path / "study.json", document)
             return document
 
@@ -252,8 +257,8 @@ def environment_of(kept: Mapping[str, Any], folder: Path, *, trust: bool) -> Env
     lost = kept["about"]["lost arguments"]
     if lost:
         raise LegibleError(
-            f"{folder}: the environment's argument {lost[0]!r} is nothing that a file can hold; make the study again, "
-            "with the same arguments."
+            f"{folder}: the environment's argument {lost[0]!r} cannot be kept in a file; make the study again, with "
+            "the same arguments, to continue it."
         )
     spec = EnvironmentSpec(kept["environment"], kept["arguments"], tuple(kept["wrappers"]))
     refuse_named_code(spec, str(folder), trust=trust)
@@ -280,7 +285,7 @@ def survives_json(value: Any) -> bool:
 
 
 def _differences(before: Any, now: Any, where: str = "") -> list[str]:
-    """Say what differs between two pieces of plain data, leaf by leaf."""
+    """Return the differences of two pieces of plain data in words, leaf by leaf."""
     if isinstance(before, dict) and isinstance(now, dict):
         keys = sorted(set(before) | set(now))
         return [d for key in keys for d in _differences(before.get(key), now.get(key), f"{where}.{key}".lstrip("."))]
@@ -288,7 +293,7 @@ def _differences(before: Any, now: Any, where: str = "") -> list[str]:
         return []
     if where == BEHAVIOUR:
         same = is_same_behaviour(str(before), str(now))
-        return [] if same else ["the policy or the environment acts otherwise than before"]
+        return [] if same else ["the policy or the environment behaves differently than before"]
     if where in {"relations", "names"}:
         return [f"the {where} are others"]
     return [f"{where} was {before!r}, is now {now!r}"]

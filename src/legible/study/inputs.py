@@ -4,7 +4,7 @@
 - `check_fallback`: whether rules may block actions of the policy.
 - `names_to_keep`: the names that a folder has to keep.
 - `inspect_environment`: makes the environment once, checks the policy, decides on features, names and relations, and
-  takes the fingerprint; returns a `Look`.
+  takes the fingerprint; returns an `EnvironmentInfo`.
 - `found_again`: a file by its whole path.
 - `StudyInputs`: the inputs; `StudyInputs.identity`, `StudyInputs.about` and `StudyInputs.write` put them into a folder.
 - `read_inputs`: from a folder to the arguments that its study was made with.
@@ -74,30 +74,28 @@ def load_policy_for(
     options: Mapping[str, str] | None = None,
     features: str | None = None,
 ) -> Policy:
-    """Load a policy; what a function does not say about its observations, the environment does.
+    """Return a policy from a file, an address, a function or an object, with the spaces of its environment if needed.
 
     Parameters
     ----------
     environment
-        The environment that it is for.
+        The environment that it is for. It answers what a file or function leaves open, such as the number of actions.
     source
-        Its path or address, see `legible.load_policy`, or a function or an object with ``predict``; a policy is
-        returned as it is.
+        Its path or address, a function or an object with ``predict``. A `Policy` is returned as it is.
     allow_code
-        Whether a person named it, and no file did. Only then it may be ``module:function``.
+        Whether the source may be the name of code, ``module:function``: true if the user named it, false if a file did.
     trust
-        Whether it may be a TorchScript program.
+        Whether it may be a TorchScript program, which runs code when it is loaded.
     options
         Further arguments of `legible.load_policy`; ``fallback`` may be the name of an action.
     features
-        What rules see, as a person says it: a function that is named here may be imported where the file of a guided
-        policy names it, too.
+        What rules see, if the user chose it. If that is the name of a function, a guided policy whose file names the
+        same function may import it.
     """
-    loaded = (
-        source
-        if isinstance(source, Policy)
-        else _loaded(environment, source, allow_code=allow_code, trust=trust, options=dict(options or {}))
-    )
+    if isinstance(source, Policy):
+        loaded = source
+    else:
+        loaded = _loaded(environment, source, allow_code=allow_code, trust=trust, options=dict(options or {}))
     from legible.guidance import GuidedPolicy  # noqa: PLC0415 (it needs PyTorch)
 
     if features is not None and is_named_code(features) and isinstance(loaded, GuidedPolicy):
@@ -108,12 +106,26 @@ def load_policy_for(
 def _loaded(
     environment: EnvironmentSpec, source: Any, *, allow_code: bool, trust: bool, options: dict[str, Any]
 ) -> Policy:
-    """Load a policy; if its file leaves something open, the spaces of the environment answer it."""
+    """Return the policy of a source; what the source leaves open is taken from the spaces of the environment.
+
+    Parameters
+    ----------
+    environment
+        The environment that the policy is for.
+    source
+        A path, an address, a function or an object with ``predict``.
+    allow_code, trust
+        Whether the source may be ``module:function``, and whether it may be a TorchScript program.
+    options
+        Further arguments of `legible.load_policy`; "fallback" may be the name of an action. They are changed in place.
+    """
     from legible.policies import load_policy  # noqa: PLC0415 (it needs PyTorch)
     from legible.policies.torch_file import is_torchscript  # noqa: PLC0415 (it needs PyTorch)
 
     # A trusted zip would be read by another loader; other files are data and need no trust.
     options["trust"] = trust and isinstance(source, str | Path) and is_torchscript(Path(source))
+    # First without the environment, which takes long to make; a fallback (the action taken where rules block the
+    # policy's own) is a name that only the environment can translate.
     fallback = options.pop("fallback", None)
     if fallback is None:
         try:
@@ -121,6 +133,7 @@ def _loaded(
         except UnclearPolicyError as error:
             if error.argument not in _IN_ENVIRONMENT:
                 raise
+    # Then with its spaces.
     with closing(cast("EnvironmentSpec", without_features(environment)).make()) as env:
         options |= {"observation_space": env.observation_space, "action_space": env.action_space}
         is_dict = isinstance(env.observation_space, spaces.Dict)
@@ -207,8 +220,8 @@ class StudyInputs:
         names = source_names(self.settings.sources)
         if self.rules_from and OTHERS not in names:
             raise LegibleError(
-                f"--rules-from: the sources of rule sets are {self.settings.sources}; --set sources=… must name "
-                f"{OTHERS!r}, too, for rules of others to be tested."
+                f"--rules-from has no effect, because {OTHERS!r} is not among the sources of rule sets: --set "
+                f"sources={self.settings.sources},{OTHERS} adds it."
             )
 
     def identity(self) -> dict[str, Any]:
@@ -251,7 +264,10 @@ class StudyInputs:
         return [name for name, value in self.environment.arguments.items() if not survives_json(value)]
 
     def write(self, folder: Path) -> list[Path]:
-        """Put policy, relations and names into the folder; returns the files."""
+        """Write policy, relations and names into the folder of a study, and return the paths of the files.
+
+        A policy that is no network, such as a function, cannot be written; the folder then only has its name.
+        """
         from legible.guidance import GuidedPolicy  # noqa: PLC0415 (it needs PyTorch)
         from legible.policies.policy_file import save_policy, why_not_saved  # noqa: PLC0415
 
@@ -264,9 +280,9 @@ class StudyInputs:
             written.append(save_policy(policy, file))
         if self.relations:
             (folder / "relations").mkdir(exist_ok=True)
-        for i, entry in enumerate(self.relations):
-            written.append(folder / "relations" / f"{i:02}-{entry.name}.toml")
-            write_text(written[-1], entry.text)
+        for i, relations_text in enumerate(self.relations):  # numbered, to keep their order
+            written.append(folder / "relations" / f"{i:02}-{relations_text.name}.toml")
+            write_text(written[-1], relations_text.text)
         if self.names is not None:
             written.append(folder / "names.json")
             write_text(written[-1], names_text(self.names))
@@ -276,8 +292,20 @@ class StudyInputs:
 def read_inputs(
     place: StudyFolder, *, policy: Policy | None, trust: bool, most_failed: float | None
 ) -> tuple[str, dict[str, Any]]:
-    """Return the name of the policy in a study's folder, and the arguments of `Study` to open it; see `Study.open`."""
-    kept = place.read()
+    """Return the name of the policy of a study, and the arguments with which its folder is opened as a `Study`.
+
+    Parameters
+    ----------
+    place
+        The folder.
+    policy
+        The policy, for studies of a policy that was an object in memory; None: the one in the folder.
+    trust
+        Whether to run code that the folder names. Without, a folder that names code is refused.
+    most_failed
+        Share of episodes that may fail; None leaves it as it was.
+    """
+    kept = place.read()  # the content of study.json
     about = kept["about"]
     environment = environment_of(kept, place.path, trust=trust)
     place.check_files(kept)
@@ -285,13 +313,15 @@ def read_inputs(
     source: Any = policy or (kept_policy if kept_policy.exists() else about["policy file"])
     if source is None:
         raise LegibleError(
-            f"{place.path}: its policy was an object in memory, which the folder cannot hold; only a program that "
-            "has it can open the study."
+            f"{place.path}: its policy was an object in memory, which the folder cannot hold. Open the study "
+            "in a program that passes the object."
         )
     features = kept.get("features")
     if features is not None and not isinstance(features, str):
         raise DamagedFileError(f"{place / 'study.json'}: is damaged (features {features!r}); use another folder.")
-    if features is not None and is_named_code(features):  # it needs trust, as an environment's code does
+    # Names of code in the folder are refused unless the user trusts it: the features of rules, and the functions that
+    # name endings and reward terms.
+    if features is not None and is_named_code(features):
         refuse_named_code(EnvironmentSpec(features), str(place.path), trust=trust)
     play = kept["settings"].get("play", {})
     for function in filter(None, (play.get("endings"), play.get("terms"))):
@@ -327,7 +357,7 @@ def found_again(name: str) -> str:
     return str(Path(name).resolve()) if Path(name).exists() else name
 
 
-class Look(NamedTuple):
+class EnvironmentInfo(NamedTuple):
     """Facts about an environment that a study needs before anything else.
 
     Parameters
@@ -365,27 +395,50 @@ def inspect_environment(
     time_limit: float | None,
     masks: bool = True,
     seed: int = 0,
-) -> Look:
-    """Make the environment once, and find out all that a study needs to know; see `legible.study.Study`."""
+) -> EnvironmentInfo:
+    """Return what a study needs to know about its environment: features, actions, relations and a fingerprint.
+
+    Parameters
+    ----------
+    environment, policy
+        The environment, which is made once here, and the policy to study.
+    names
+        Names of features and actions, or the file that has them; None: the environment's own.
+    features
+        What rules see, if that is not the observation; None: the observation.
+    relations
+        Symmetries of the task, or where they come from: a file, "discover", or None for those of the environment.
+    engine, time_limit
+        With a time limit, first steps are made on the engine, and given up after this many seconds.
+    masks
+        Whether to use the action masks of the environment.
+    seed
+        Seed of the study, for the discovery of relations.
+    """
     env = environment.make()
     try:
         if time_limit is not None and not isinstance(env.observation_space, spaces.Dict | spaces.Tuple):
-            # Looking for masks resets the environment here; one that hangs is noticed within the limit before.
+            # The search for masks below resets the environment in this process, where no time limit holds. So notice
+            # one that hangs before.
             walk_randomly(environment, engine=engine, time_limit=time_limit)
         mapped = map_features(env, names, features, masks=masks)
         check_can_be_studied(policy, env, None if find_feature_map(env) is not None else mapped)
-        shown = with_features(environment, mapped)
+        # The environment as the study plays it, with the features that rules see. A flat observation is the features.
+        with_rule_features = with_features(environment, mapped)
 
         def discover() -> str:
+            """Return the text of a file of relations that are found by playing the environment."""
             from legible.relations.discovery import discover_relations  # noqa: PLC0415 (it takes half a second)
 
-            return discover_relations(environment if is_flat(mapped) else shown, mapped.space, seed=seed).text
+            played = environment if is_flat(mapped) else with_rule_features
+            return discover_relations(played, mapped.space, seed=seed).text
 
         chosen = resolve_relations(env, mapped.space, relations, discover)
-        walked = env if time_limit is None and is_flat(mapped) else shown
+        # Some random steps: for the fingerprint, and to see whether observations lie outside their declared range.
+        walked = env if time_limit is None and is_flat(mapped) else with_rule_features
         steps = walk_randomly(walked, engine=engine, time_limit=time_limit)
         outside = explain_outside(env.observation_space, steps[0]) if is_flat(mapped) else None
-        fingerprint = fingerprint_of(adapt_policy(policy, shown), walked, walked=steps)
+        fingerprint = fingerprint_of(adapt_policy(policy, with_rule_features), walked, walked=steps)
     finally:
         env.close()
-    return Look(shown, mapped.space, names_to_keep(mapped, names), chosen, fingerprint, outside)
+    return EnvironmentInfo(with_rule_features, mapped.space, names_to_keep(mapped, names), chosen, fingerprint, outside)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,13 +34,16 @@ _NO_REWARDS = np.zeros(0)
 
 
 def split_weaknesses(study: Study) -> tuple[Ledger | None, ...]:
-    """Return where the gains of the weaknesses come from, in their order; None where they were not played.
+    """Return a ledger for every weakness: its gain split by ending, reward term and time; None if it was not confirmed.
 
-    Seeds on which nothing changes add nothing, so only the others are played again, of the strongest weaknesses first.
+    The split by time needs the rewards of single steps, which were not kept. So episodes that the rules changed are
+    played again, of the strongest weaknesses first, as long as there are environment steps for them; unchanged episodes
+    add nothing to a gain. Without these rewards a ledger has no split by time.
     """
     evaluation = study.evaluation
-    left = round(STEP_SHARE * (evaluation.steps + study.improvement.environment_steps))
-    unguided: dict[int, NDArray[np.float64]] = {}  # rewards of the unguided episodes that were played again
+    steps_left = round(STEP_SHARE * (evaluation.steps + study.improvement.environment_steps))
+    # Rewards of the unguided episodes that were played again, by episode: weaknesses share them.
+    unguided_rewards: dict[int, NDArray[np.float64]] = {}
     ledgers: list[Ledger | None] = []
     for group in study.weaknesses:
         pair = evaluation.confirmation_pair(group.front)
@@ -49,66 +52,100 @@ def split_weaknesses(study: Study) -> tuple[Ledger | None, ...]:
             continue
         base, guided = pair
         changed = np.flatnonzero((guided.changed > 0) | (guided.returns != base.returns))
-        new = np.array([episode for episode in changed.tolist() if episode not in unguided], np.intp)
-        cost = int(base.lengths[new].sum() + guided.lengths[changed].sum())
+        new_unguided = np.array([episode for episode in changed.tolist() if episode not in unguided_rewards], np.intp)
+        cost = int(base.lengths[new_unguided].sum() + guided.lengths[changed].sum())
+        # For every seed: unguided rewards, guided rewards, and the first step that differs.
         courses: list[Courses] = []
-        if 0 < cost <= left and not (base.failed | guided.failed).any():
-            left -= cost
-            found = _play_again(study, group.front, new, changed, pair)
-            if found is not None:
-                unguided |= dict(zip(new.tolist(), found[0], strict=True))
+        if 0 < cost <= steps_left and not (base.failed | guided.failed).any():
+            steps_left -= cost
+            replayed = _play_again(study, group.front, new_unguided, changed, pair)
+            if replayed is not None:
+                unguided_rewards |= dict(zip(new_unguided.tolist(), replayed.unguided_rewards, strict=True))
                 courses = [(_NO_REWARDS, _NO_REWARDS, 0)] * len(base)
-                first = np.full(len(base), -1, np.int64)
-                for episode, rewards, step in zip(changed.tolist(), *found[1:], strict=True):
-                    first[episode] = step
-                    courses[episode] = (unguided[episode], rewards, step if step >= 0 else len(rewards))
-                guided = replace(guided, first_changed=first)
+                first_changed = np.full(len(base), -1, np.int64)
+                for episode, rewards, step in zip(
+                    changed.tolist(), replayed.guided_rewards, replayed.first_changed, strict=True
+                ):
+                    first_changed[episode] = step
+                    courses[episode] = (unguided_rewards[episode], rewards, step if step >= 0 else len(rewards))
+                guided = replace(guided, first_changed=first_changed)
         ledgers.append(split_gain(base, guided, study.experiences.observations, study.experiences.space, courses))
     return tuple(ledgers)
 
 
+class _Replayed(NamedTuple):
+    """Rewards of single steps of episodes that were played again, and the first steps that guidance changed.
+
+    `first_changed` belongs to the guided episodes; −1 if no action was changed.
+    """
+
+    unguided_rewards: list[NDArray[np.float64]]
+    guided_rewards: list[NDArray[np.float64]]
+    first_changed: list[int]
+
+
 def _play_again(
     study: Study, verdict: Verdict, new: NDArray[np.intp], changed: NDArray[np.intp], pair: Pair
-) -> tuple[list[NDArray[np.float64]], list[NDArray[np.float64]], list[int]] | None:
-    """Play `new` unguided and all `changed` guided episodes of a confirmation once more.
+) -> _Replayed | None:
+    """Return the rewards of single steps of episodes of a confirmation, which are played once more.
 
-    Return the rewards of both, and the first changed steps; None if rewards are too many to keep, or other than before.
+    None if rewards are too many to keep, or if returns differ from those before.
+
+    Parameters
+    ----------
+    study, verdict
+        The study, and the verdict on the rule set that guided the episodes.
+    new, changed
+        Numbers of the unguided and of the guided episodes to play.
+    pair
+        The unguided and the guided results of the confirmation.
     """
     blocks = study.evaluation.confirmation_blocks
     assert blocks is not None
+    # With counted choices, results also hold the reward of every step (`course`) and the first changed steps.
     setup = replace(blocks.setup, treatments=(verdict.treatment,), count_choices=True)
     seeds = [blocks.seeds[episode] for episode in (*new.tolist(), *changed.tolist())]
     units = cut_into_units([UNGUIDED] * len(new) + [0] * len(changed), seeds, setup.play.unit_episodes)
     played = study.runner("ledger", of=len(seeds), keep=False)(setup, units, stage="ledger")
-    known = np.concatenate([pair[0].returns[new], pair[1].returns[changed]])
-    if not played.course.size or not np.allclose(played.returns, known):
+    earlier_returns = np.concatenate([pair[0].returns[new], pair[1].returns[changed]])
+    if not played.course.size or not np.allclose(played.returns, earlier_returns):
         return None
     rewards = [row[:length] for row, length in zip(played.course, played.lengths.tolist(), strict=True)]
-    return rewards[: len(new)], rewards[len(new) :], played.first_changed[len(new) :].tolist()
+    return _Replayed(rewards[: len(new)], rewards[len(new) :], played.first_changed[len(new) :].tolist())
 
 
 def split_mistakes(study: Study) -> tuple[Ledger | None, ...]:
-    """Return where the gains of the largest mistakes come from, in the order of `Mistakes.listed`."""
-    found = study.mistakes
+    """Return a ledger for the largest mistakes, which are single decisions with a better choice, the largest first.
+
+    A ledger splits the gain of the better choice by ending, reward term and time. The rollouts of both choices (plays
+    from the state to the end) are repeated for that, in the same futures; a future is a seed of everything random after
+    the state. None where a rollout failed.
+    """
+    search_result = study.mistakes
     planned = plan_search(study)
-    if isinstance(planned, Mistakes) or not found.listed:
+    if isinstance(planned, Mistakes) or not search_result.listed:
         return ()
-    runner, seen = planned.runner, study.decisions
-    places = {int(row): place for place, row in enumerate(planned.search.decisions.rows)}
-    is_single = found.is_exact or planned.way.futures == "cannot be reseeded"
+    runner, recorded = planned.runner, study.decisions
+    place_of_row = {int(row): place for place, row in enumerate(planned.search.decisions.rows)}
+    # Where nothing is random, or the environment cannot be reseeded, there is one future. Otherwise the futures of the
+    # quoted figures are played again.
+    is_single = search_result.is_exact or planned.way.futures == "cannot be reseeded"
     first, count = (0, 1) if is_single else (SHOWN_FUTURES, study.settings.mistakes.final_rollouts)
-    mistakes = _within(found.listed[:MEASURED_AGAIN], seen, count, MISTAKE_SHARE * found.steps_played)
+    mistakes = _within(
+        search_result.listed[:MEASURED_AGAIN], recorded, count, MISTAKE_SHARE * search_result.steps_played
+    )
+    # One piece of work per mistake: its state, the choice taken and the better one, and the futures.
     units = [
         RolloutUnit(
-            points_of(seen, np.array([mistake.row])),
+            points_of(recorded, np.array([mistake.row])),
             np.array([[CHOICE_TAKEN, mistake.better]]),
-            np.array([runner.futures(places[mistake.row], first, count)]),
+            np.array([runner.futures(place_of_row[mistake.row], first, count)]),
         )
         for mistake in mistakes
     ]
     setup = rollout_setup(study)
     results: list[Ledger | None] = [None] * len(units)
-    for number, parts in run_units_or_pieces(
+    for number, outcomes in run_units_or_pieces(
         play_in_detail,
         setup,
         units,
@@ -118,11 +155,17 @@ def split_mistakes(study: Study) -> tuple[Ledger | None, ...]:
         failures=FailureLimit(study.settings.most_failed, "ledger", len(units)),
         problem="rollouts failed",
     ):
-        result = parts[0]
-        if result is not None:
-            taken, better = result[:count], result[count:]
-            courses = courses_of(taken, better)
-            results[number] = split_gain(taken, better, seen.observations, seen.space, courses, is_exact=is_single)
+        episodes = outcomes[0]
+        if episodes is not None:
+            taken, better = episodes[:count], episodes[count:]
+            results[number] = split_gain(
+                taken,
+                better,
+                recorded.observations,
+                recorded.space,
+                courses_of(taken, better),
+                is_exact=is_single,
+            )
     return tuple(results)
 
 

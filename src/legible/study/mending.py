@@ -89,12 +89,12 @@ class MendedRound:
 
     @property
     def helps(self) -> bool:
-        """Whether fresh seeds confirm a weakness, or that the rules together help."""
+        """True if fresh seeds confirm a weakness, or that the rules together help."""
         return bool(self.confirmed) or (self.rules > 0 and self.guided["low"] > 0.0)
 
     @property
     def is_better(self) -> bool:
-        """Whether its network is significantly better than the policy that the round began with."""
+        """True if its network is significantly better than the policy that the round began with."""
         return self.distilled is not None and self.distilled["differences"]["distilled"]["mean"]["low"] > 0.0
 
 
@@ -205,44 +205,48 @@ def mend(
     on_study: Callable[[Study], object] | None = None,
     **study: Any,
 ) -> Mending:
-    """Study a policy, distil the guided policy into its network, study that network, and so on.
+    """Mend a policy in rounds and return the result: study it, distil its rules into its network, study that network.
 
-    It ends after the last of `rounds`, when a round confirms neither a weakness nor that its rules together help, or
-    when a network is not better than the policy that its round began with. Everything is kept in the folder: a mending
-    that was stopped continues when `mend` is called again.
+    Distillation trains the network to act like the policy with rules. Mending ends after the last of `rounds`, when a
+    round confirms neither a weakness nor that its rules together help, or when a network is not better than the policy
+    that its round began with. Everything is kept in the folder: a mending that was stopped continues when `mend` is
+    called again.
 
     Parameters
     ----------
     folder
         Where everything is kept. A folder that holds something else is refused.
     environment, policy
-        As for `legible.Study`; without them, the mending in the folder is continued.
+        The environment (its id, for instance) and the policy (its file, for instance); without them, the mending in
+        the folder is continued.
     rounds
         Maximum number of rounds, by default 3; a mending that is continued keeps its own unless another is given.
     seed
         Random seed; the study of round k has seed + k - 1. Ignored if a mending is continued without `environment` and
         `policy`, which keeps its own seed.
     distillation
-        How networks learn.
+        Settings with which networks learn.
     engine
         Where episodes run; by default processes on all cores.
     trust
         Whether to run code that the folder of a mending names.
     progress, on_round, on_mended
-        Called with the progress.
+        Called with the progress of episodes, with every round of learning, and with every round of mending.
     on_study
-        Called with the study of each round, all its steps done: `legible.write_report`, for instance.
+        Called with the finished study of each round: `legible.write_report`, for instance.
     study
-        Everything else that `legible.Study` takes.
+        Further arguments of `legible.Study`, such as ``settings``.
     """
-    place = Path(folder)
+    root = Path(folder)
     if rounds is not None and rounds < 1:
         raise LegibleError(f"mending takes at least one round, got {rounds}.")
+    # Continue the mending in the folder with the arguments that it began with.
     if environment is None or policy is None:
-        begun = _begun(place, trust=trust)
-        environment, policy, seed = begun.pop("environment"), begun.pop("policy"), begun.pop("seed")
-        distillation = distillation or read_mending(place).distillation
-        study = {**begun, **study}
+        earlier = _earlier_arguments(root, trust=trust)
+        environment, policy, seed = earlier.pop("environment"), earlier.pop("policy"), earlier.pop("seed")
+        distillation = distillation or read_mending(root).distillation
+        study = {**earlier, **study}
+    # Refuse a policy that cannot be distilled before its first study.
     spec = EnvironmentSpec(environment) if isinstance(environment, str) else environment
     study = {**study, "trust": trust}
     options = {name: study[name] for name in ("allow_code", "trust", "features") if name in study}
@@ -250,25 +254,26 @@ def mend(
     problem = why_not_distilled(getattr(loaded, "network", loaded))
     if problem is not None:
         raise LegibleError(f"this policy cannot be mended: {problem}.")
-    with _locked(place), engine or LocalProcesses() as running:
-        rounds = _claim(place, seed, distillation, rounds)
-        work = _Work(place, spec, policy, seed, distillation, running, progress, on_round, on_study, study)
-        with _remove_files_if_refused(place):
+    with _locked(root), engine or LocalProcesses() as running:
+        rounds = _claim(root, seed, distillation, rounds)
+        work = _Work(root, spec, policy, seed, distillation, running, progress, on_round, on_study, study)
+        with _remove_files_if_refused(root):
             work.study(1)
-        found: list[MendedRound] = []
-        stopped = ""
-        while not stopped:
-            found.append(work.round(len(found) + 1))
+        # Do rounds until there is a reason to stop. Rounds that the folder holds are only read.
+        finished: list[MendedRound] = []
+        stop_reason = ""
+        while not stop_reason:
+            finished.append(work.round(len(finished) + 1))
             if on_mended is not None:
-                on_mended(found[-1])
-            stopped = _why_stopped(found, rounds)
-        return work.finish(loaded, tuple(found), stopped)
+                on_mended(finished[-1])
+            stop_reason = _why_stopped(finished, rounds)
+        return work.finish(loaded, tuple(finished), stop_reason)
 
 
-def _begun(place: Path, *, trust: bool) -> dict[str, Any]:
+def _earlier_arguments(place: Path, *, trust: bool) -> dict[str, Any]:
     """Return the arguments that a run in rounds began with."""
     if not (place / "mend.json").is_file() or not Study.is_in(place / "round-1"):
-        raise LegibleError(f"{place}: holds no mending that was begun; give ENV and POLICY.")
+        raise LegibleError(f"{place}: holds no earlier rounds; give ENV and POLICY to begin.")
     name, arguments = read_inputs(StudyFolder(place / "round-1"), policy=None, trust=trust, most_failed=None)
     kept_policy = place / "round-1" / "policy.safetensors"
     # The study keeps a copy of the policy; a name such as zoo:NAME says more about its origin.
@@ -320,7 +325,7 @@ def read_mending(place: Path) -> BegunMending:
 def _locked(place: Path) -> Iterator[None]:
     """Make the folder, refuse one with other content, and lock it against other processes."""
     if not (place / "mend.json").is_file() and place.exists() and any(one.name != "lock" for one in place.iterdir()):
-        raise LegibleError(f"{place}: is no folder of a mending, and not empty; use another folder.")
+        raise LegibleError(f"{place}: holds other files, not rounds of mending; use another folder.")
     try:
         place.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -329,7 +334,7 @@ def _locked(place: Path) -> Iterator[None]:
     try:
         lock.acquire()
     except Timeout:
-        raise LegibleError(f"{place}: another process is mending here.") from None
+        raise LegibleError(f"{place}: another process is mending here; wait until it ends.") from None
     try:
         yield
     finally:
@@ -397,7 +402,11 @@ class _Work:
         return self.place / f"network-{number}.safetensors"
 
     def round(self, number: int) -> MendedRound:
-        """Do one round, or read its results from the folder."""
+        """Return the results of a round, counted from 1; steps that the folder holds already are only read.
+
+        A round is a study of the current policy and, if its rules help, a network that is trained to act like the
+        policy with the rules.
+        """
         study = self.study(number)
         improvement = study.improve()
         if self.on_study is not None:
@@ -406,21 +415,23 @@ class _Work:
         evaluation = study.evaluation
         confirmed = self.confirmed[number] = [verdict.rule_set for verdict in evaluation.confirmed]
         effect = improvement.effect
-        earlier = [rule_set for one in range(1, number) for rule_set in self.confirmed[one]]
-        found = MendedRound(
+        confirmed_before = [rule_set for earlier in range(1, number) for rule_set in self.confirmed[earlier]]
+        came_back = [rule_set for rule_set in confirmed if _is_known(rule_set, confirmed_before)]
+        result = MendedRound(
             number=number,
             tested=len(evaluation.verdicts),
             rules=len(improvement.composition),
             confirmed=_words(confirmed, study.space),
-            came_back=_words([one for one in confirmed if _is_known(one, earlier)], study.space),
+            came_back=_words(came_back, study.space),
             guided={"mean": effect.mean, "low": effect.low, "high": effect.high},
             distilled=None,
             steps=study_steps(study),
         )
-        if not found.helps or not found.rules:
-            return found
+        # Nothing was confirmed, or there are no rules to distil: this is the last round.
+        if not result.helps or not result.rules:
+            return result
         distilled = self._distil(study, number)
-        return replace(found, distilled=distilled, steps=found.steps + distilled["steps"])
+        return replace(result, distilled=distilled, steps=result.steps + distilled["steps"])
 
     def _distil(self, study: Study, number: int) -> dict[str, Any]:
         file = self.network(number)
@@ -439,26 +450,41 @@ class _Work:
         write_json(saved, json.loads(json.dumps(found.to_dict())), sha256_of(file))
         return found.to_dict()
 
-    def finish(self, base: Policy, found: tuple[MendedRound, ...], stopped: str) -> Mending:
-        """Play the policy and all networks on common seeds, choose the best, and write the result."""
-        networks = [self.network(one.number) for one in found if one.distilled is not None]
+    def finish(self, base: Policy, finished: tuple[MendedRound, ...], stop_reason: str) -> Mending:
+        """Play the policy and all networks on common seeds, choose the best, and write and return the result.
+
+        Parameters
+        ----------
+        base
+            The policy that the mending began with.
+        finished
+            The results of all rounds.
+        stop_reason
+            Why no further round follows, as a sentence.
+        """
+        networks = [self.network(one.number) for one in finished if one.distilled is not None]
         policies: list[Policy] = [base, *(load_policy(file) for file in networks)]
         study = self.study(1)
+        # Episodes are kept by the fingerprint of the policy, so that a stopped run does not play them again.
         fingerprints = [study.fingerprint, *(sha256_of(file) for file in networks)]
-        episodes = distillation_settings_for(self.distillation, study.environment).final_episodes
-        blocks = [stage_seeds(self.seed, "rounds", half * episodes, episodes) for half in range(2)]
-        report_played = self._counting(2 * len(policies) * episodes)
-        pairs = list(zip(policies, fingerprints, strict=True))
+        players = list(zip(policies, fingerprints, strict=True))
         # Seeds of the first half choose the best network, seeds of the second give the reported figures.
-        halves = [[self._play(study, *pair, seeds, report_played) for pair in pairs] for seeds in blocks]
-        best = int(np.argmax([float(np.nanmean(result.returns)) for result in halves[0]]))
+        episodes = distillation_settings_for(self.distillation, study.environment).final_episodes
+        seeds_of_halves = [stage_seeds(self.seed, "rounds", half * episodes, episodes) for half in range(2)]
+        report_played = self._counting(2 * len(policies) * episodes)
+        choosing, reported = (
+            [self._play(study, policy, fingerprint, seeds, report_played) for policy, fingerprint in players]
+            for seeds in seeds_of_halves
+        )
+        best = int(np.argmax([float(np.nanmean(result.returns)) for result in choosing]))
+        # Copy the best network, complete or not at all; 0 is the policy itself, which needs no copy.
         if best:
             shutil.copyfile(networks[best - 1], unfinished := self.place / ".mended.part")
             unfinished.replace(self.place / "mended.safetensors")
         else:
             (self.place / "mended.safetensors").unlink(missing_ok=True)
         name = str(StudyFolder(study.folder).read()["about"]["policy"])  # as it was given first
-        mending = Mending(self.place, study.environment, name, self.seed, found, tuple(halves[1]), best, stopped)
+        mending = Mending(self.place, study.environment, name, self.seed, finished, tuple(reported), best, stop_reason)
         kept = read_mending(self.place).document
         identity = {name: kept[name] for name in ("seed", "distillation", "asked")}
         write_json(self.place / "mend.json", {**identity, **json.loads(json.dumps(mending.to_dict()))})

@@ -56,7 +56,7 @@ def rollout_setup(study: Study) -> RolloutSetup:
     """Return what all rollouts of a study share."""
     found = study.branching_method()
     if found.way is None:
-        raise LegibleError(f"single decisions cannot be looked at: {found.problem}")
+        raise LegibleError(f"single decisions cannot be examined: {found.problem}")
     future: Any = "same" if found.futures == "cannot be reseeded" else "new"
     return RolloutSetup(study.player(), study.environment, found.way, future, study.settings.play)
 
@@ -71,17 +71,23 @@ class _Search(NamedTuple):
 
 
 def plan_search(study: Study) -> _Search | Mistakes:
-    """Plan the search; where there is nothing to search, say why."""
-    found, settings = study.branching_method(), study.settings.mistakes
-    if found.way is None:
-        return Mistakes(problem=f"single decisions cannot be looked at: {found.problem}")
+    """Return a planned search for mistakes among recorded decisions, or a result that says why none is possible.
+
+    A mistake is a single decision in which another choice is better. To find it, states are visited again and other
+    choices are played from them (rollouts), in several futures: seeds of everything random after the state.
+    """
+    branching, settings = study.branching_method(), study.settings.mistakes
+    if branching.way is None:
+        return Mistakes(problem=f"single decisions cannot be examined: {branching.problem}")
     experiences, play = study.decisions, study.settings.play
-    greedy = not play.sample and play.epsilon == 0
-    exact = found.futures == "cannot be reseeded" or (found.futures == "nothing random" and greedy)
+    # Where nothing is random after a state, one rollout says everything.
+    is_greedy = not play.sample and play.epsilon == 0
+    is_exact = branching.futures == "cannot be reseeded" or (branching.futures == "nothing random" and is_greedy)
     choices = count_choices_in(experiences.space)
-    count, problem = plan_decisions(experiences, settings, choices, way=found.way, exact=exact)
+    count, problem = plan_decisions(experiences, settings, choices, way=branching.way, exact=is_exact)
     if problem:
-        return Mistakes(branching=found.way, problem=problem)
+        return Mistakes(branching=branching.way, problem=problem)
+    # Draw the decisions, and prepare a runner that keeps finished rollouts in the folder of the study.
     search = DecisionSearch.plan(experiences, count, seed=study.seed)
     progress = ProgressCount(study.progress, "mistakes rollouts", 0)
     runner = RolloutRunner(
@@ -96,7 +102,7 @@ def plan_search(study: Study) -> _Search | Mistakes:
         on_plan=progress.expect,
         on_rollouts=progress.add,
     )
-    return _Search(search, runner, found, greedy)
+    return _Search(search, runner, branching, is_greedy)
 
 
 def look_for_mistakes(study: Study) -> Mistakes:

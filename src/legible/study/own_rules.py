@@ -91,47 +91,57 @@ class OwnRules(Displayed):
 
 
 def judge_own_rules(study: Study) -> OwnRules:
-    """Play every rule of the user's, alone and with its related forms, until enough of its episodes were changed."""
+    """Return a verdict on every rule that the user gave: whether it helps, harms, or has no effect.
+
+    A rule is played alone and with its related forms, which are the rules that the symmetries of the task make from it.
+    Each plays more seeds until enough episodes were changed; the others carry no information.
+    """
     settings, space = study.settings.evaluation, study.space
-    forms: list[tuple[str, RuleSet, Form]] = []
+    # The rules to play: text of the user's rule, the rules that guide the policy, and whether related forms are in it.
+    played_rules: list[tuple[str, RuleSet, Form]] = []
     for rule in study.rules:
-        forms.append((rule.text(space), RuleSet((rule,), rule), "alone"))
+        played_rules.append((rule.text(space), RuleSet((rule,), rule), "alone"))
         related = generalise(rule, study.relations).rule_set
         if len(related) and set(related.rules) != {rule}:
-            forms.append((rule.text(space), related, "with related forms"))
-    if not forms:
+            played_rules.append((rule.text(space), related, "with related forms"))
+    if not played_rules:
         return OwnRules((), settings.objective)
+    # Play them and the unguided policy on the same seeds; `play` knows each by a number.
     run = study.runner("your rules")
     repetition = find_repetition(study.setup(), study.seed, "racing", run)
     setup = replace(study.setup(), rows=repetition.rows)
     record = EpisodeRecord(setup, study.seed, STAGE, settings.confirmation_seeds, run)
     play = PairedPlay(setup, repetition, record, run)
-    numbers = [play.add(rule_set) for _, rule_set, _ in forms]
+    numbers = [play.add(rule_set) for _, rule_set, _ in played_rules]
     play.play_changes(dict.fromkeys(numbers, settings.confirmation_changes or FEWEST_CHANGES))
-    seeds = {n: play.changes(n)[1] for n in numbers}
-    play.play_seeds(seeds)
-    pairs = [play.pairs(n, seeds[n]) for n in numbers]
+    seed_counts = {number: play.changes(number)[1] for number in numbers}  # how many seeds have been examined
+    play.play_seeds(seed_counts)
+    pairs = [play.pairs(number, seed_counts[number]) for number in numbers]
+    # Failed episodes count as the worst case, for the claim that a rule helps and for the claim that it harms.
     objective, smallest = find_objective(settings.objective), study.first_facts.relevant
     worst = WorstCase(play.results, objective.value)
-    alpha = settings.alpha / len(forms)
-    helping = [worst.of(one.guided, one.base) for one in pairs]
-    harming = [worst.of(one.base, one.guided) for one in pairs]
-    found = []
-    for k, (text, rule_set, form) in enumerate(forms):
-        ends = []
-        for sides, everyone in ((helping[k], helping), (harming[k], harming)):
-            loss = objective.invented_loss(everyone)
-            options = ComparisonOptions(
-                loss, resamples_for(len(forms), alpha), study.seed, alpha, confidence=1.0 - alpha
-            )
-            ends.append(objective.test(*sides, pairs[k].changed, options))
-        effect = replace(ends[0], high=-ends[1].low)
+    helping = [worst.of(pair.guided, pair.base) for pair in pairs]
+    harming = [worst.of(pair.base, pair.guided) for pair in pairs]
+    # The level is divided by the number of tests (Bonferroni), since every rule gets a verdict.
+    alpha = settings.alpha / len(played_rules)
+    resamples = resamples_for(len(played_rules), alpha)
+    results = []
+    for i, (text, rule_set, form) in enumerate(played_rules):
+        # The test guards against rare losses, so its lower end is reliable. The upper end comes from the same test with
+        # guided and unguided exchanged.
+        tests = []
+        for sides, all_sides in ((helping[i], helping), (harming[i], harming)):
+            loss = objective.invented_loss(all_sides)
+            options = ComparisonOptions(loss, resamples, study.seed, alpha, confidence=1.0 - alpha)
+            tests.append(objective.test(*sides, pairs[i].changed, options))
+        helps, harms = tests
+        effect = replace(helps, high=-harms.low)
         verdict: OwnVerdict = "undecided"
-        if int(pairs[k].changed.sum()) < FEWEST_CHANGES:
+        if int(pairs[i].changed.sum()) < FEWEST_CHANGES:
             verdict = "too few changed episodes"
         elif -smallest < effect.low and effect.high < smallest:
             verdict = "no effect"
         elif effect.low > 0.0 or effect.high < 0.0:
             verdict = "helps" if effect.low > 0.0 else "harms"
-        found.append(OwnRule(text, rule_set, form, verdict, effect))
-    return OwnRules(tuple(found), settings.objective)
+        results.append(OwnRule(text, rule_set, form, verdict, effect))
+    return OwnRules(tuple(results), settings.objective)

@@ -33,11 +33,15 @@ _TAKEN = frozenset(("the policy alone", "guided", "seed"))
 
 
 def compare_with_references(study: Study) -> References:
-    """Compare the policy of a study, alone and guided, with random play, constant choices and other policies."""
+    """Return how the policy of a study, alone and guided, compares with its baselines.
+
+    Baselines are random play, constant actions and other policies. The study must have composed its rules, because
+    baselines play the same final seeds.
+    """
     settings = study.settings
-    plain, left_out = plain_references(study)
+    plain, note_on_left_out = plain_references(study)
     references = [*plain, *study.others.references()]
-    of = STAGES["references"].episodes(settings, Known(0, 0, references=len(references)))
+    total_episodes = STAGES["references"].episodes(settings, Known(0, 0, references=len(references)))
     try:
         return compare_references(
             study.setup(),
@@ -48,11 +52,11 @@ def compare_with_references(study: Study) -> References:
             objective=settings.evaluation.objective,
             alpha=settings.evaluation.alpha,
             most_failed=settings.most_failed,
-            notes=[left_out] if left_out else [],
-            run=study.runner("references", of=of),
+            notes=[note_on_left_out] if note_on_left_out else [],
+            run=study.runner("references", of=total_episodes),
         )
     except LegibleError:
-        study.others.check_there()  # its error explains better why episodes could not be played
+        study.others.check_there()  # if the file of a policy is missing, its error explains the failure better
         raise
 
 
@@ -153,7 +157,7 @@ class OtherPolicies:
             policy = self._player(loaded)
             if not is_same_behaviour(self._identify(policy), entry.fingerprint):
                 raise LegibleError(
-                    f"{entry.source}: acts otherwise than when it was given as another policy; give it again "
+                    f"{entry.source}: the policy has changed since this study compared with it; give it again "
                     f"(--other '{entry.name}={entry.source}')."
                 )
             self._loaded[entry.name] = policy

@@ -89,31 +89,38 @@ class FoundOrigins(NamedTuple):
 def find_origins(
     study: Study, given: Sequence[str | Path | Policy | Mapping[str, Any]], load: Callable[..., Policy]
 ) -> FoundOrigins:
-    """Find the policies and studies that the user names as sources of rules.
+    """Return the studies and policies whose rules a study tests, too: rules found there, or habits mined from them.
 
     Parameters
     ----------
     study
         The study that tests the rules.
     given
-        Folders of studies, paths or addresses of policies, policies, or entries of ``study.json``.
+        What the user named: folders of studies, paths or addresses of policies, or policies; for a study that is opened
+        again, the records of its ``study.json``.
     load
-        `legible.study.load_policy_for` with the user's permissions.
+        Loads a policy with the user's permissions: `legible.study.load_policy_for`.
+
+    Returns
+    -------
+    The origins in their order, the loaded policies by fingerprint, and sentences on rules that were left out because
+    they do not fit the features of this study.
     """
     environment, space = study.environment, study.given_space
     origins: list[Origin] = []
     policies: dict[str, Policy] = {}
     left_out: list[str] = []
-    for number, entry in enumerate(given, start=1):
-        if isinstance(entry, Mapping):
-            origins.append(Origin.from_dict(entry, "study.json"))
-        elif isinstance(entry, (str, Path)) and StudyFolder(entry).holds_study:
-            texts, unfit = _fitting(_rules_in(Path(entry)), space, str(entry))
-            origins.append(Origin(str(entry), texts))
+    for number, source in enumerate(given, start=1):
+        if isinstance(source, Mapping):  # a record of study.json
+            origins.append(Origin.from_dict(source, "study.json"))
+        elif isinstance(source, (str, Path)) and StudyFolder(source).holds_study:  # a study: its confirmed rules
+            texts, unfit = _fitting(_rules_in(Path(source)), space, str(source))
+            origins.append(Origin(str(source), texts))
             left_out += unfit
-        else:
-            policy = load(environment, entry)
-            name, file = (str(entry), found_again(str(entry))) if isinstance(entry, (str, Path)) else ("", "")
+        else:  # a policy, whose habits are mined later
+            policy = load(environment, source)
+            is_path = isinstance(source, (str, Path))
+            name, file = (str(source), found_again(str(source))) if is_path else ("", "")
             env = environment.make()
             try:
                 check_can_be_studied(policy, env)
@@ -148,7 +155,7 @@ def _rules_in(folder: Path) -> list[str]:
         return list(rules)
     path = folder / "mining.npz"
     if not path.exists():
-        raise LegibleError(f"{folder}: this study has no rules yet; 'legible mine {folder}' finds some.")
+        raise LegibleError(f"{folder}: this study has no rules yet; 'legible run {folder} --until mine' finds some.")
     mining = Mining.load(path)
     return [mined.rule.text(mining.space) for mined in mining.rules]
 
@@ -166,8 +173,10 @@ def _fitting(texts: Sequence[str], space: FeatureSpace, where: str) -> tuple[tup
         except RuleError as error:
             unfit, reason = unfit + 1, reason or str(error).rstrip(".")
     if unfit and not fitting:
-        raise LegibleError(f"--rules-from {where}: none of its {unfit} rules fits the names here ({reason}).")
-    line = f"{unfit} of the {len(texts)} rules of {where} do not fit the names here and are not tested ({reason})"
+        raise LegibleError(
+            f"--rules-from {where}: none of its {unfit} rules fits the features and actions of this study ({reason})."
+        )
+    line = f"{unfit} of the {len(texts)} rules of {where} do not fit this study and are not tested ({reason})"
     return tuple(dict.fromkeys(fitting)), [line] if unfit else []
 
 
@@ -234,11 +243,14 @@ class OtherRules:
         if not origin.file:
             raise LegibleError(
                 f"{origin.name}, from which rules are to be mined, was an object in memory, which the folder cannot "
-                "hold; only a program that has it can go on with the study."
+                "hold. Continue in a program that passes the object again."
             )
         policy = self._load(study.environment, origin.file)
         if not is_same_behaviour(_fingerprint(study, policy), origin.fingerprint):
-            raise LegibleError(f"{origin.file}: acts otherwise than when it was given; rules were to be mined from it.")
+            raise LegibleError(
+                f"{origin.file}: the policy has changed since it was named as a source of rules. Restore the file, or "
+                "make a new study."
+            )
         return policy
 
     def _entries(self) -> list[dict[str, Any]]:

@@ -28,7 +28,7 @@ class StepMissingError(LegibleError):
 
 
 def ignore_progress(_stage: str, _done: int, _of: int) -> None:
-    """Progress that nobody asked for."""
+    """Ignore progress."""
 
 
 def run_within_limit(
@@ -40,7 +40,7 @@ def run_within_limit(
     except UnitFailedError as error:
         raise UnitFailedError(
             f"{what}: {str(error).rstrip('.')}. If the environment is only slow, give it more time (check: "
-            "--time-limit, run: --set time_limit=N); if it hangs, it must be mended."
+            "--time-limit, run: --set time_limit=N); if it hangs, fix it."
         ) from error
 
 
@@ -96,9 +96,31 @@ class StageRunner:
         most_failed: float,
         progress: Progress | None,
     ) -> None:
+        """Prepare the first stage; nothing is played yet.
+
+        Parameters
+        ----------
+        stages
+            Names, in progress messages, of the first, second, … call; further calls keep the last name.
+        of
+            Number of episodes of all calls together, 0 if it is not known.
+        expected
+            For stages that calls name themselves, the minimum and the expected number of episodes.
+        engine, fingerprint, time_limit
+            Where units run, a hash of policy and environment for their keys, and the seconds after which one is given
+            up.
+        store_of
+            Returns the store of results for a kind of data that is kept.
+        most_failed
+            Share of the episodes of a stage that may fail.
+        progress
+            Called as ``progress(stage, done, of)``.
+        """
         self._stages, self._expected, self._store_of = list(stages), expected or {}, store_of
+        # `_count` reports the progress of the current stage, `_failures` refuses too many failed episodes in it.
         self._progress, self._count = progress, ProgressCount(progress, stages[0], of)
         self._failures = FailureLimit(most_failed, stages[0], of)
+        # Arguments of every call of `run_units`.
         self._options: dict[str, Any] = {
             "engine": engine,
             "fingerprint": fingerprint,
@@ -115,17 +137,35 @@ class StageRunner:
         failures: FailureLimit | None = None,
         on_episodes: Callable[[int], None] | None = None,
     ) -> R:
-        """Run all units that are not in the store; with `failures`, those count there and not for the stage."""
+        """Return the results of units, one element per episode; units that the folder does not hold are played.
+
+        Parameters
+        ----------
+        setup
+            Policy, environment, rule sets and settings of play.
+        units
+            Fixed lists of episodes, each with a rule set (or none) and a seed.
+        kept
+            Data to keep of the episodes: per-episode results by default, or all steps.
+        stage
+            Name for progress and failures; by default the next one of the runner's stages.
+        failures
+            Counts failed episodes instead of the count of the stage.
+        on_episodes
+            Called with the number of episodes that have finished.
+        """
+        # A new stage begins its own progress and its own count of failures.
         name = stage or self._stages[0]
         if name != self._count.stage:
-            least, expected = self._expected.get(name, (0, 0))
-            self._count = ProgressCount(self._progress, name, expected)
-            self._failures = FailureLimit(self._failures.most_failed, name, least)
-        if len(self._stages) > 1:
+            least_episodes, expected_episodes = self._expected.get(name, (0, 0))
+            self._count = ProgressCount(self._progress, name, expected_episodes)
+            self._failures = FailureLimit(self._failures.most_failed, name, least_episodes)
+        if len(self._stages) > 1:  # the last name serves for all further calls
             self._stages.pop(0)
         self._count.expect(sum(len(unit) for unit in units))
 
-        def tell(n: int) -> None:
+        def report(n: int) -> None:
+            """Add finished episodes to the progress of the stage, and pass them on."""
             self._count.add(n)
             if on_episodes is not None:
                 on_episodes(n)
@@ -136,6 +176,6 @@ class StageRunner:
             kept=kept,
             store=self._store_of(kept),
             failures=failures or self._failures,
-            on_episodes=tell,
+            on_episodes=report,
             **self._options,
         )

@@ -1,4 +1,4 @@
-"""The sources of hypotheses that a study asks, what they know, and what each of them came to.
+"""The sources of rule sets that a study uses: their inputs, and the results of each.
 
 - `sources_of`: their generators, by name.
 - `KeptSearch`: what a search proposed, kept in the folder, so that it is done once.
@@ -40,34 +40,42 @@ EPISODES_OF_A_SEARCH = 1.5
 
 
 def sources_of(study: Study) -> dict[str, Hypotheses]:
-    """Open the sources that the settings name."""
-    settings, seen = study.settings, study.experiences
+    """Return the sources of rule sets that the settings of a study name, by name.
+
+    A source is a generator that yields rule sets to test and is sent their effects: the mined rules with their related
+    forms ("mined") or without ("alone"), a search, other policies and studies.
+    """
+    settings, recorded = study.settings, study.experiences
     names = source_names(settings.sources)
-    budget = 0
+    # What sources may use; the search also has a budget of environment steps.
+    search_steps = 0
     if SEARCHED in names:
-        budget = search_budget(settings, study.environment, len(study.mining.rules), float(seen.lengths.mean()))
-    known = SourceInput(
+        mean_length = float(recorded.lengths.mean())
+        search_steps = search_budget(settings, study.environment, len(study.mining.rules), mean_length)
+    inputs = SourceInput(
         study.setup().policy,
-        seen,
+        recorded,
         study.mining,
         study.relations,
         study.rules,
         study.other_rules.rules() if OTHERS in names else {},
         study.seed,
         search=settings.search,
-        budget=budget,
+        budget=search_steps,
         negative_first=settings.play.precedence == "negative",
         most_changed=settings.improvement.most_changed,
         decisions=decision_gains(study) if study.uses_mistakes else None,
     )
-    opened = open_sources([name for name in names if name != SEARCHED], known)
+    sources = open_sources([name for name in names if name != SEARCHED], inputs)
+    # With a small budget only the mined rule sets that change most actions are tested.
     if settings.evaluation.most_raced:
-        for name in {"mined", "alone"} & opened.keys():
-            opened[name] = _most_promising(opened[name], settings.evaluation.most_raced, seen)
+        for name in {"mined", "alone"} & sources.keys():
+            sources[name] = _most_promising(sources[name], settings.evaluation.most_raced, recorded)
+    # The folder keeps what a search proposed, so that it is opened only if it has not been done.
     if SEARCHED in names:
         search = KeptSearch(study)
-        opened[SEARCHED] = search.source(lambda: open_sources([SEARCHED], known)[SEARCHED])
-    return opened
+        sources[SEARCHED] = search.source(lambda: open_sources([SEARCHED], inputs)[SEARCHED])
+    return sources
 
 
 def _most_promising(source: Hypotheses, most: int, seen: Experiences) -> Hypotheses:
@@ -200,32 +208,39 @@ class SourceRow:
 
 
 def source_rows(study: Study) -> tuple[SourceRow, ...]:
-    """Return what every source came to, in their order.
+    """Return for every source of rule sets how many were tried, tested, confirmed and used, and the steps that it took.
 
-    A rule set that several sources named counts for each of them, what was played for it for the first.
+    A rule set that several sources proposed counts for each of them; the environment steps of its tests count for the
+    first.
     """
     verdicts = study.evaluation.verdicts
     used = {_cause(rule_set) for rule_set in study.improvement.rule_sets}
-    searched, searching = KeptSearch(study).counts()
+    # Steps that sources took before their rule sets were tested.
+    searched_count, search_steps = KeptSearch(study).counts()
     others = study.other_rules if study.uses_other_rules else None
-    steps = {SEARCHED: searching}
+    steps_before = {SEARCHED: search_steps}
     if others is not None:
-        steps |= {source_name_of_others(name): n for name, n in others.steps().items()}
+        steps_before |= {source_name_of_others(name): steps for name, steps in others.steps().items()}
     if study.uses_mistakes and study.has("mistakes"):
-        steps["mistakes"] = study.mistakes.steps_played
+        steps_before["mistakes"] = study.mistakes.steps_played
+    # Names in the order of the settings; the source "others" has one name per policy or study. Sources that only the
+    # verdicts name come last.
+    names_of_others = [source_name_of_others(origin.name) for origin in others.origins] if others is not None else []
+    names: list[str] = []
+    for setting_name in source_names(study.settings.sources):
+        names += names_of_others if setting_name == OTHERS else [setting_name]
+    names += [name for verdict in verdicts for name in verdict.sources]
     rows = []
-    places = [source_name_of_others(origin.name) for origin in others.origins] if others is not None else []
-    names = [n for name in source_names(study.settings.sources) for n in (places if name == OTHERS else [name])]
-    for name in dict.fromkeys([*names, *(name for verdict in verdicts for name in verdict.sources)]):
+    for name in dict.fromkeys(names):
         of_source = [verdict for verdict in verdicts if name in verdict.sources]
         rows.append(
             SourceRow(
-                name,
-                searched if name == SEARCHED else len(of_source),
-                sum(verdict.confirmation is not None for verdict in of_source),
-                sum(verdict.is_confirmed for verdict in of_source),
-                sum(_cause(verdict.rule_set) in used for verdict in of_source),
-                steps.get(name, 0) + sum(verdict.steps for verdict in of_source if verdict.source == name),
+                source=name,
+                tried=searched_count if name == SEARCHED else len(of_source),
+                entered=sum(verdict.confirmation is not None for verdict in of_source),
+                confirmed=sum(verdict.is_confirmed for verdict in of_source),
+                used=sum(_cause(verdict.rule_set) in used for verdict in of_source),
+                steps=steps_before.get(name, 0) + sum(one.steps for one in of_source if one.source == name),
             )
         )
     return tuple(row for row in rows if row.tried)

@@ -132,28 +132,39 @@ def _mine(study: Study) -> Mining:
 
 
 def _evaluate(study: Study) -> Evaluation:
-    """Evaluate the rule sets of a study; remark on the candidates of the race and on the confirmed ones."""
+    """Return a verdict on every rule set of a study: whether the policy does better when it is guided by it.
+
+    On the way, the user gets a remark on the best rule set of the first test, and one on the confirmed ones.
+    """
 
     def describe(verdict: Verdict, effect: float) -> str:
+        """Return a rule set as advice in plain English, with its effect."""
         return f"{describe_rule_set(verdict.rule_set, study.space, 'advice')} ({signed(effect)})"
 
-    def say_candidates(candidates: Sequence[Verdict]) -> None:
+    def remark_on_candidates(candidates: Sequence[Verdict]) -> None:
+        """Name the rule set that looks best before held-out seeds are played."""
         best = max(candidates, key=lambda verdict: verdict.difference)
-        looks = f"Provisional: {counted(len(candidates), 'rule set')} may help, the best on seeds that selected it"
-        study.remark(f"{looks}: {describe(best, best.difference)}. Fresh seeds decide.")
+        may_help = f"{counted(len(candidates), 'rule set')} may help"
+        study.remark(
+            f"Provisional: {may_help}, the best on seeds that selected it: {describe(best, best.difference)}. "
+            "Fresh seeds decide."
+        )
 
-    found = evaluate(
+    # The smallest effect of interest has been computed from the first episodes; from here on it is a fixed number.
+    evaluation = evaluate(
         study.setup(),
         seed=study.seed,
         settings=replace(study.settings.evaluation, relevant=repr(study.first_facts.relevant)),
         sources=sources_of(study),
         run=study.runner("screening", "confirmation", known=known_before_testing(study)),
-        on_candidates=say_candidates,
+        on_candidates=remark_on_candidates,
     )
-    for verdict in found.confirmed[:1]:
-        effect = verdict.confirmation.effect.mean if verdict.confirmation is not None else verdict.difference
-        study.remark(f"Confirmed: {counted(len(found.confirmed), 'rule set')}, first {describe(verdict, effect)}.")
-    return found
+    confirmed = evaluation.confirmed
+    if confirmed:
+        first = confirmed[0]
+        effect = first.confirmation.effect.mean if first.confirmation is not None else first.difference
+        study.remark(f"Confirmed: {counted(len(confirmed), 'rule set')}, first {describe(first, effect)}.")
+    return evaluation
 
 
 def _needed_by_evaluation(study: Study) -> tuple[str, ...]:

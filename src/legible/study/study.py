@@ -201,12 +201,20 @@ class Study(Displayed):
         engine: Engine | None = None,
         progress: Progress | None = None,
     ) -> None:
+        """Load the inputs of a study and make its folder, or open the folder if it holds this study; no step is done.
+
+        The class describes the parameters. In short: a `policy` is studied in an `environment`; `relations` are
+        symmetries of the task; `rules` and `rules_from` are tested with the mined rules, and rules of `veto` are never
+        deployed; `names` and `features` say what rules see; `allow_code` and `trust` say which code may be loaded.
+        """
         self.policy_name = str(policy) if isinstance(policy, (str, Path)) else ""
         spec = EnvironmentSpec(environment) if isinstance(environment, str) else environment
         loaded = load_policy_for(
             spec, policy, allow_code=allow_code, trust=trust, options=policy_options, features=features
         )
+        # Default settings depend on the environment with the wrappers that the policy was trained with.
         settings = settings or settings_for(environment_for(loaded, spec))
+        # `_begin` sets what a study has before its inputs are known, `_prepare` checks the inputs and writes them.
         self._begin(folder, seed, settings, engine, progress)
         self._prepare(
             spec,
@@ -252,35 +260,51 @@ class Study(Displayed):
         allow_code: bool,
         trust: bool,
     ) -> None:
-        """Load the policy, look at the environment, and claim the folder, which must hold this study or none."""
+        """Load the policy, inspect the environment, and write the inputs of the study into its folder.
+
+        The folder must hold this study or none. When a study is opened from its folder, this runs when something first
+        needs the policy or the environment.
+
+        Parameters
+        ----------
+        environment, policy
+            The environment, and the policy or its path.
+        relations, rules, rules_from, veto
+            Symmetries of the task; the user's rules; policies and studies whose rules are tested, too; rules that must
+            not be deployed.
+        names, features
+            Names of features and actions (or their file), and what rules see, if not the observation.
+        policy_options
+            Further arguments for loading the policy.
+        allow_code, trust
+            Whether the policy may be the name of code, ``module:function``; whether its file may be a program.
+        """
         load = partial(load_policy_for, allow_code=allow_code, trust=trust)
         self.policy = load(environment, policy, options=policy_options, features=features)
-        shown = environment_for(self.policy, environment)
-        limit = self.settings.time_limit or None
-        masks = self.settings.play.masks
-        look = inspect_environment(
-            shown,
+        info = inspect_environment(
+            environment_for(self.policy, environment),  # with the wrappers that the policy was trained with
             self.policy,
             names,
             features,
             self._with_kept_discovery(relations),
             engine=self.engine,
-            time_limit=limit,
-            masks=masks,
+            time_limit=self.settings.time_limit or None,
+            masks=self.settings.play.masks,
             seed=self.seed,
         )
-        self.environment, self.given_space, self.names = look.environment, look.space, look.names
-        self.relation_texts, self.relations_left_out = look.relations.texts, look.relations.left_out
-        self.observations_outside = look.outside
+        self.environment, self.given_space, self.names = info.environment, info.space, info.names
+        self.relation_texts, self.relations_left_out = info.relations.texts, info.relations.left_out
+        self.observations_outside = info.outside
         self.rule_texts, self._veto_texts = self._texts_of(rules), self._texts_of(veto)
         check_fallback(self.policy, self.rule_texts)
         others = find_origins(self, rules_from, load)
+        # Claim the folder: write the inputs, or check that they are those of the study in it.
         inputs = StudyInputs(
             self.environment,
             self.policy,
             self.policy_name,
             policy_options or {},
-            look.fingerprint,
+            info.fingerprint,
             self.seed,
             self.nominal_settings,
             self.names,
@@ -312,7 +336,7 @@ class Study(Displayed):
         engine: Engine | None = None,
         progress: Progress | None = None,
     ) -> Self:
-        """Open the study in a folder. Policy and environment are loaded when something needs them.
+        """Return the study in a folder. Policy and environment are loaded when something needs them.
 
         Parameters
         ----------
@@ -325,25 +349,27 @@ class Study(Displayed):
             folder from somebody else can name any code.
         most_failed
             Largest share of failed episodes from now on; None leaves it as it is.
-        engine, progress
-            As for `Study`.
+        engine
+            Where episodes run; by default processes on all cores.
+        progress
+            Called as ``progress(stage, done, of)`` with numbers of episodes.
         """
         name, arguments = read_inputs(StudyFolder(folder), policy=policy, trust=trust, most_failed=most_failed)
+        # Not through `__init__`, which would load the policy: results can be read without it.
         study = cls.__new__(cls)
         study._begin(folder, arguments.pop("seed"), arguments.pop("settings"), engine, progress)
         study.policy_name, study.named_environment = name, arguments["environment"]
         study._kept = study._folder.read()
         study._read_budgets()
-        study.__dict__["_waiting"] = (
-            arguments  # arguments of `_prepare`, which is called when something first needs them
-        )
+        # Arguments of `_prepare`, which runs when something first needs the policy or the environment.
+        study.__dict__["_waiting"] = arguments
         if most_failed is not None:
             study.policy  # noqa: B018 (loading it writes the new share)
         return study
 
     @staticmethod
     def is_in(folder: str | Path) -> bool:
-        """Whether a folder holds a study."""
+        """Return whether a folder holds a study."""
         return StudyFolder(folder).holds_study
 
     @property
@@ -367,7 +393,7 @@ class Study(Displayed):
 
     @property
     def is_played(self) -> bool:
-        """Whether episodes of the evaluation have been played."""
+        """True if episodes of the evaluation have been played."""
         return any(iter(self._folder.units))
 
     @property
@@ -405,7 +431,7 @@ class Study(Displayed):
 
     @property
     def key(self) -> str:
-        """Says which study a file belongs to."""
+        """The id of the study, which its files carry."""
         return str(self._kept["about"]["id"])
 
     @property
@@ -452,16 +478,16 @@ class Study(Displayed):
 
     @property
     def uses_mistakes(self) -> bool:
-        """Whether rule sets that are tested come from single decisions, too."""
+        """True if rule sets that are tested come from single decisions, too."""
         return "mistakes" in source_names(self.settings.sources)
 
     @property
     def uses_other_rules(self) -> bool:
-        """Whether rules of other policies or studies are tested, too."""
+        """True if rules of other policies or studies are tested, too."""
         return bool(self._kept[RULES_FROM])
 
     def looks_for_mistakes(self) -> bool:
-        """Whether a whole run looks for mistakes: the settings say always, or it is fast."""
+        """Return whether a whole run looks for mistakes: the settings say always, or it is fast."""
         when = self.settings.mistakes.when
         if self.settings.evaluation.method == "unpaired":
             return False  # a decision cannot be visited again
@@ -543,16 +569,18 @@ class Study(Displayed):
         return Setup(self.player(), self.environment, tuple(treatments), play, rows)
 
     def runner(self, *stages: str, of: int = 0, known: Known | None = None, keep: bool = True) -> Runner:
-        """Return a function that runs units on the study's engine, and reads units that the folder already holds.
+        """Return a function that plays units, which are fixed lists of episodes, on the study's engine.
+
+        Units that the folder holds already are read from it.
 
         Parameters
         ----------
         stages
-            Names of the successive calls in progress messages; further calls keep the last name.
+            Names, in progress messages, of the first, second, … call of the function; further calls keep the last name.
         of
-            Number of episodes of all calls together, if known.
+            Total number of episodes of all calls, for progress messages, if it is known.
         known
-            Numbers of rule sets and of suspected weaknesses, if known.
+            Numbers of rule sets and of suspected weaknesses, if known: they decide how many episodes to expect.
         keep
             Whether the folder keeps the played episodes.
         """
@@ -585,7 +613,7 @@ class Study(Displayed):
     # --- Steps -------------------------------------------------------------------------------------------------------
 
     def has(self, name: str) -> bool:
-        """Whether a step of `legible.study.STEPS` has been done."""
+        """Return whether a step of `legible.study.STEPS` has been done."""
         return name in self._results or (self.folder / STEPS[name].file).exists()
 
     def read(self, name: str) -> Any:
@@ -615,16 +643,17 @@ class Study(Displayed):
         return result
 
     def run(self, others: Mapping[str, str | Path | Policy] | None = None) -> Improvement:
-        """Do everything up to the guided policy and its explanation.
+        """Do all steps of the study, and return the composition of rules with its gain on held-out seeds.
 
-        The guided policy is saved as ``guided.safetensors`` if there is one. `legible.write_report` writes the report.
+        The policy guided by these rules is saved as ``guided.safetensors`` if there are any. Steps that are done
+        already are read from the folder. `legible.write_report` writes the report.
 
         Parameters
         ----------
         others
-            Other policies (or their paths) by name that are references, too.
+            Other policies (or their paths) by name that the policy is compared with.
         """
-        with self.engine:
+        with self.engine:  # workers stay alive from step to step
             self.judge_own_rules()
             improvement = self.improve()
             self.play_references(others)
@@ -767,7 +796,7 @@ class Study(Displayed):
 
     @property
     def failures(self) -> Failures:
-        """What predicts failure, until when it can be avoided, and the causes of mistakes in the policy."""
+        """Conditions that predict failure, until when it can be avoided, and the causes of mistakes in the policy."""
         return cast("Failures", self.read("failures"))
 
     @property
@@ -791,7 +820,7 @@ class Study(Displayed):
 
     @property
     def can_leave_rules_out(self) -> bool:
-        """Whether explanations play rule sets without each of their rules: unless that takes longer than evaluating.
+        """True if explanations play rule sets without each of their rules: unless that takes longer than evaluating.
 
         Rule sets of environments with many exchangeable things, such as vehicles, are large.
         """
@@ -843,7 +872,7 @@ class Study(Displayed):
 
     @property
     def endings(self) -> tuple[EndingShare, ...]:
-        """How the episodes end on held-out seeds, unguided and guided; empty in folders of older versions."""
+        """The endings of episodes on held-out seeds, unguided and guided; empty in folders of older versions."""
         return self.summary.endings
 
     @property

@@ -54,7 +54,10 @@ class Summary:
 
 
 def summarise(study: Study) -> Summary:
-    """Compute the summary of a study whose improvement and references are known."""
+    """Return the summary of a study: its weaknesses, what deployment gains, and figures of all policies.
+
+    The study must have composed its rules (`improvement`) and played the baselines (`references`). Nothing is played.
+    """
     improvement, environment = study.improvement, study.named_environment
     deployment = summarise_deployment(
         improvement,
@@ -63,19 +66,19 @@ def summarise(study: Study) -> Summary:
         success=success_words(environment),
         solved=environment.solved_from,
     )
+    # The ledger splits the gain by ending, by reward term and by time. Recorded states name unknown endings.
     final, evaluation = improvement.final_blocks, study.evaluation
     states, space = study.experiences.observations, study.experiences.space
-    guided = final.results[-1] if len(improvement.composition) else None
+    has_rules = len(improvement.composition) > 0
+    guided = final.results[-1] if has_rules else None
     ledger = None if guided is None else split_gain(final.base, guided, states, space)
-    weaknesses = group_weaknesses(evaluation, study.experiences)
+    objective = study.settings.evaluation.objective
     return Summary(
-        weaknesses=weaknesses,
+        weaknesses=group_weaknesses(evaluation, study.experiences),
         deployment=deployment,
         figures=improvement.figures(),
-        effects=improvement.effects() if len(improvement.composition) else {},
-        references=tuple(
-            figures(entry.result, study.settings.evaluation.objective) for entry in study.references.quoted
-        ),
+        effects=improvement.effects() if has_rules else {},
+        references=tuple(figures(baseline.result, objective) for baseline in study.references.quoted),
         endings=share_endings(final.base, guided, states, space),
         ledger=ledger and replace(ledger, times=improvement.gain_by_time),
     )
