@@ -42,7 +42,7 @@ class DamagedFileError(LegibleError):
 
 
 def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Let `write` fill a file beside the path, and put it in place when it is complete and on disk.
+    """Let `write` fill a file next to the path, and put it in place when it is complete and on disk.
 
     Readers see the old file, or none, or the new one; never an incomplete one, even if the power fails.
     """

@@ -1,4 +1,4 @@
-"""What the arrays of every kind of file must be: type, shape, length and range.
+"""The schema of the arrays in every kind of file: type, shape, length and range.
 
 - `Column`: one array; `check_arrays`: check all arrays of a file against its schema.
 - `UNIT`, `RECORDED`, `ROLLOUTS`, `EXPERIENCES`, `MINING`, `IMPORTANCE`, `ROUND`: the schemas, one per kind of file.
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Column:
-    """What one array must be.
+    """The schema of one array.
 
     Parameters
     ----------

@@ -141,7 +141,7 @@ def _verdict(env: str, found: list[Finding]) -> str:
 
 
 def _is_policy(target: str) -> bool:
-    """Whether a policy stands where an environment could: an address, a file, a folder of the RL Zoo."""
+    """Return whether a policy stands where an environment could: an address, a file, a folder of the RL Zoo."""
     path = Path(target)
     if target.startswith(("zoo:", "hf:")) or path.is_file() or path.suffix in _POLICY_FILES:
         return True

@@ -82,7 +82,7 @@ class StudyChoice:
 
     @property
     def is_folder(self) -> bool:
-        """Whether the target is the folder of a study instead of an environment."""
+        """True if the target is the folder of a study instead of an environment."""
         return self.policy is None
 
     def study(self, progress: Progress | None = None) -> Study:
@@ -145,7 +145,7 @@ class StudyChoice:
 
     @property
     def pins_budgets(self) -> bool:
-        """Whether the user chose settings, which are then used as they are in slow environments, too."""
+        """True if the user chose settings, which are then used as they are in slow environments, too."""
         return bool(self.settings_given) or self.settings is not None
 
     def refuse_making_options(self, *allowed: str) -> None:

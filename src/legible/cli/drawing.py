@@ -131,7 +131,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: Seque
 
 
 class _Now(ProgressColumn):
-    """What is being done, how far it is, and how long everything takes."""
+    """The present step, its progress, and the time of everything."""
 
     def __init__(self, bars: Bars) -> None:
         super().__init__()

@@ -84,7 +84,7 @@ def play(
 
 
 def _player(policy: Policy, seed: int, *, unguided: bool, trust: bool) -> Policy | GuidedPolicy:
-    """Who plays: the policy of a file, with the rules that the file holds unless they are to be left out."""
+    """Return the policy of a file, with the rules that the file holds unless they are to be left out."""
     from legible.guidance import GuidedPolicy  # noqa: PLC0415
 
     if not isinstance(policy, GuidedPolicy):

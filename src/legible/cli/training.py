@@ -168,7 +168,7 @@ def train(
 
 
 class _TrainingProgress:
-    """How far a training is: a bar in a terminal; elsewhere a line for every tenth, so that nobody waits in silence."""
+    """The progress of a training: a bar in a terminal; elsewhere a line for every tenth of the steps."""
 
     def __init__(self, what: str) -> None:
         self._what, console = what, Console(stderr=True)

@@ -28,7 +28,7 @@ LARGE_SHARE = 0.25
 
 @dataclass(frozen=True)
 class RareLosses:
-    """What rare losses would do to a gain.
+    """The effect of rare losses on a gain.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class RareLosses:
 
     @property
     def is_excluded(self) -> bool:
-        """Whether the sample excludes that rare losses cancel the gain."""
+        """True if the sample excludes that rare losses cancel the gain."""
         return self.excluded < self.break_even
 
     @property

@@ -291,7 +291,7 @@ class EpisodeRecord:
 
     @property
     def setup(self) -> Setup:
-        """What its units share."""
+        """Everything that its units share."""
         return self._setup
 
     @property

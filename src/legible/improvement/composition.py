@@ -105,7 +105,7 @@ class Improvement(Displayed):
 
     @property
     def rare_losses(self) -> RareLosses | None:
-        """What rare losses would do to the gain on the final seeds; None for objectives that are no means."""
+        """The effect of rare losses on the gain on the final seeds; None for objectives that are no means."""
         objective = find_objective(self.evaluation_settings.objective)
         if objective.ranks is not None or objective.is_binary or not len(self.composition):
             return None

@@ -73,13 +73,14 @@ class FailureLimit:
         share = len(self.found) / max(self.episodes, 1)
         enough = min(0.9, math.ceil(20 * share) / 10)
         allow = (
-            f"To continue in this folder, allow more failures (--set most_failed={enough:g}); failed episodes then "
-            "count as the worst ones. Or repair"
+            f" To continue in this folder instead, allow more failures with --set most_failed={enough:g}; failed "
+            "episodes then count as the worst ones."
         )
         raise TooManyFailuresError(
             f"{len(self.found)} of the {self.episodes} episodes{where} failed, more than the allowed share of "
-            f"{self.most_failed:g}: {'; '.join(reasons)}. {allow if share < enough else 'Repair'} the environment, or "
-            "give slow episodes more time (--set time_limit=60), and use a new folder."
+            f"{self.most_failed:g}. The first errors are: {'; '.join(reasons)}. Repair the environment, or give slow "
+            "episodes more time with --set time_limit=60. Then begin in a new folder."
+            f"{allow if share < enough else ''}"
         )
 
 

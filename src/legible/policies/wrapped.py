@@ -293,8 +293,8 @@ def _explain_single(function: Any, batch: Observations) -> str:
     call = f"[{getattr(function, '__name__', 'policy')}(one) for one in batch]"
     batched = f"np.stack({call})" if np.ndim(answer) else f"np.eye(n_actions)[{call}]"
     return (
-        f"{name_of(function)} takes one observation at a time, but is called with a batch of shape [n, "
-        f"{batch.shape[1]}] and must return scores of shape [n, actions]. Vectorise it, or write def batched(batch): "
+        f"{name_of(function)} takes one observation at a time, but it must take a batch of shape [n, "
+        f"{batch.shape[1]}] and return scores of shape [n, actions]. Vectorise it, or write def batched(batch): "
         f"return {batched}."
     )
 

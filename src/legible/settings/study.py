@@ -47,10 +47,10 @@ class StudySettings:
     ] = MOST_FAILED
     sources: Annotated[
         str,
-        'Where tested rule sets come from, separated by commas: "mined" (mined rules with their related forms, as '
-        'in the paper), "alone" (mined rules without related forms), "searched" (rules found by trying, which the '
-        'policy does not follow), "mistakes" (rules learned from single mistakes), "others" (rules of other policies '
-        'and studies), "yours" (your own rules).',
+        'Sources of the rule sets that are tested, separated by commas. "mined": mined rules with their related '
+        'forms, as in the paper. "alone": mined rules without them. "searched": rules that the policy does not follow, '
+        'found by trying. "mistakes": rules learned from single mistakes. "others": rules of other policies and '
+        'studies. "yours": your own rules.',
     ] = "mined,alone,searched,others,yours"
     mining: MiningSettings = field(default_factory=MiningSettings)
     play: PlaySettings = field(default_factory=PlaySettings)
@@ -182,7 +182,7 @@ PRESETS = {"paper": StudySettings.paper, "quick": StudySettings.quick}
 
 
 def read_settings_file(path: str | Path) -> dict[str, Any]:
-    """Return what a settings file says, as plain data that nobody has checked."""
+    """Return the content of a settings file as plain data, unchecked."""
     from legible.files import read_toml  # noqa: PLC0415 (it needs numpy, which settings do not)
 
     return read_toml(path, SettingsError)

@@ -1,6 +1,6 @@
 """From a study, or the file of a guided policy, to a network without rules.
 
-- `distil`: `legible.distil`; `distillation_settings_for`: how a network learns when nobody says.
+- `distil`: `legible.distil`; `distillation_settings_for`: the default settings of learning.
 """
 
 from __future__ import annotations

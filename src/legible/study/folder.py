@@ -119,7 +119,7 @@ class StudyFolder:
 
     @property
     def holds_study(self) -> bool:
-        """Whether there is a study in the folder."""
+        """True if there is a study in the folder."""
         return (self.path / "study.json").is_file()
 
     @contextmanager

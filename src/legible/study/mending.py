@@ -89,12 +89,12 @@ class MendedRound:
 
     @property
     def helps(self) -> bool:
-        """Whether fresh seeds confirm a weakness, or that the rules together help."""
+        """True if fresh seeds confirm a weakness, or that the rules together help."""
         return bool(self.confirmed) or (self.rules > 0 and self.guided["low"] > 0.0)
 
     @property
     def is_better(self) -> bool:
-        """Whether its network is significantly better than the policy that the round began with."""
+        """True if its network is significantly better than the policy that the round began with."""
         return self.distilled is not None and self.distilled["differences"]["distilled"]["mean"]["low"] > 0.0
 
 

@@ -28,7 +28,7 @@ class StepMissingError(LegibleError):
 
 
 def ignore_progress(_stage: str, _done: int, _of: int) -> None:
-    """Progress that nobody asked for."""
+    """Progress that is not shown."""
 
 
 def run_within_limit(

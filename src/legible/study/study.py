@@ -343,7 +343,7 @@ class Study(Displayed):
 
     @staticmethod
     def is_in(folder: str | Path) -> bool:
-        """Whether a folder holds a study."""
+        """Return whether a folder holds a study."""
         return StudyFolder(folder).holds_study
 
     @property
@@ -367,7 +367,7 @@ class Study(Displayed):
 
     @property
     def is_played(self) -> bool:
-        """Whether episodes of the evaluation have been played."""
+        """True if episodes of the evaluation have been played."""
         return any(iter(self._folder.units))
 
     @property
@@ -452,16 +452,16 @@ class Study(Displayed):
 
     @property
     def uses_mistakes(self) -> bool:
-        """Whether rule sets that are tested come from single decisions, too."""
+        """True if rule sets that are tested come from single decisions, too."""
         return "mistakes" in source_names(self.settings.sources)
 
     @property
     def uses_other_rules(self) -> bool:
-        """Whether rules of other policies or studies are tested, too."""
+        """True if rules of other policies or studies are tested, too."""
         return bool(self._kept[RULES_FROM])
 
     def looks_for_mistakes(self) -> bool:
-        """Whether a whole run looks for mistakes: the settings say always, or it is fast."""
+        """Return whether a whole run looks for mistakes: the settings say always, or it is fast."""
         when = self.settings.mistakes.when
         if self.settings.evaluation.method == "unpaired":
             return False  # a decision cannot be visited again
@@ -585,7 +585,7 @@ class Study(Displayed):
     # --- Steps -------------------------------------------------------------------------------------------------------
 
     def has(self, name: str) -> bool:
-        """Whether a step of `legible.study.STEPS` has been done."""
+        """Return whether a step of `legible.study.STEPS` has been done."""
         return name in self._results or (self.folder / STEPS[name].file).exists()
 
     def read(self, name: str) -> Any:
@@ -767,7 +767,7 @@ class Study(Displayed):
 
     @property
     def failures(self) -> Failures:
-        """What predicts failure, until when it can be avoided, and the causes of mistakes in the policy."""
+        """Rules that predict failure, until when it can be avoided, and the causes of mistakes in the policy."""
         return cast("Failures", self.read("failures"))
 
     @property
@@ -791,7 +791,7 @@ class Study(Displayed):
 
     @property
     def can_leave_rules_out(self) -> bool:
-        """Whether explanations play rule sets without each of their rules: unless that takes longer than evaluating.
+        """True if explanations play rule sets without each of their rules: unless that takes longer than evaluating.
 
         Rule sets of environments with many exchangeable things, such as vehicles, are large.
         """
@@ -843,7 +843,7 @@ class Study(Displayed):
 
     @property
     def endings(self) -> tuple[EndingShare, ...]:
-        """How the episodes end on held-out seeds, unguided and guided; empty in folders of older versions."""
+        """Endings of the episodes on held-out seeds, unguided and guided; empty in folders of older versions."""
         return self.summary.endings
 
     @property

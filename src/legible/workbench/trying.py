@@ -123,7 +123,7 @@ class RuleResult:
 
     @property
     def is_decided(self) -> bool:
-        """Whether more episodes would not change the verdict."""
+        """True if more episodes would not change the verdict."""
         return self.verdict in ("helps", "harms", "no effect")
 
     def sentence(self) -> str:

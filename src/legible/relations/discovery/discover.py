@@ -162,7 +162,7 @@ class DiscoveredRelation:
 
     @property
     def starts_text(self) -> str:
-        """How starts of episodes compare with their images, in a sentence."""
+        """A sentence that compares the starts of episodes with their images."""
         if not self.starts_differ:
             return "Episodes start alike in states and their images."
         more = " …" if len(self.starts_differ) > 6 else ""
