@@ -40,7 +40,7 @@ def run_within_limit(
     except UnitFailedError as error:
         raise UnitFailedError(
             f"{what}: {str(error).rstrip('.')}. If the environment is only slow, give it more time (check: "
-            "--time-limit, run: --set time_limit=N); if it hangs, it must be mended."
+            "--time-limit, run: --set time_limit=N); if it hangs, repair it."
         ) from error
 
 

@@ -171,6 +171,7 @@ class RuleMasks:
         `masks` ``bool[n, choices]`` are the environment's action masks; where rules block everything that they allow,
         all of that is allowed.
         """
+        # Contiguous rows of the types that the compiled function expects.
         rows = np.ascontiguousarray(observations, np.float32).reshape(len(observations), -1)
         allowed = np.empty((len(rows), self.n_choices), np.bool_)
         rows_per_policy = len(rows) // self.n_policies

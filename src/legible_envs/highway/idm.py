@@ -70,6 +70,7 @@ def decide(
     scratch
         Working memory, with the order of the vehicles along x.
     """
+    # Where the target lane has ended, aim for the next one; then perhaps for a lane at the side.
     follow_road(roads, motion, marks, i)
     _choose_lane(roads, driving, motion, marks, count, i, scratch)
     lane, target = marks[LANE, i], marks[TARGET_LANE, i]
