@@ -79,7 +79,7 @@ def open_command(
     trust: bool,
     **of_policy: str | None,
 ) -> None:
-    """Open the workbench in the browser: try rules, watch episodes, and ask what would have come of other actions."""
+    """Open the workbench in the browser: try rules, watch episodes, and see the outcome of other actions."""
     folders = _folders(words)
     if folders:
         given = {"--arg": arg, "--wrap": wrap, "--names": names, "--features": features, "--relations": relations}

@@ -78,8 +78,8 @@ class FailureLimit:
         )
         raise TooManyFailuresError(
             f"{len(self.found)} of the {self.episodes} episodes{where} failed, more than the allowed share of "
-            f"{self.most_failed:g}. The first errors are: {'; '.join(reasons)}. Repair the environment, or give slow "
-            "episodes more time with --set time_limit=60. Then begin in a new folder."
+            f"{self.most_failed:g}. The first errors are: {'; '.join(reasons)}. Correct them, or give slow episodes more "
+            "time with --set time_limit=60, and begin in a new folder."
             f"{allow if share < enough else ''}"
         )
 
