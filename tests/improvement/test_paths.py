@@ -26,7 +26,7 @@ def judged(drawn: DrawnPlay, episodes: int = 8) -> CompositionJudge:
 
 def path_of(judge: CompositionJudge, rule_sets: list[RuleSet]) -> Path:
     """A path on which these have joined."""
-    path = Path(judge, judge.beginning, [], 5)
+    path = Path(judge, judge.unguided_trials, [], 5)
     for one in rule_sets:
         (trial,) = path.trials.play_whole([path.rules | one])
         path.join(CompositionCandidate(one, 1.0, trial))
@@ -92,7 +92,7 @@ def test_three_are_tested_at_most_and_those_that_may_not_join_do_not_count(monke
     turn_after(20, monkeypatch)
     judge = judged(DrawnPlay({rule(number): always(9.0 - number) for number in range(6)}), episodes=40)
     candidates = [CompositionCandidate(rule_set(number), 9.0 - number) for number in range(6)]
-    assert Path(judge, judge.beginning, candidates, 6).beginnings(2) == []
+    assert Path(judge, judge.unguided_trials, candidates, 6).start_paths(2) == []
     assert [one.effect is not None for one in candidates] == [True] * 3 + [False] * 3
     assert all(one.effect.p > 0.5 for one in candidates[:3] if one.effect)
 
@@ -188,7 +188,7 @@ def test_rule_sets_that_help_on_the_second_half_stay() -> None:
 def test_a_candidate_at_the_level_itself_joins(p: float, joins: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     judge = judged(DrawnPlay({rule(0): always(1.0)}))
     monkeypatch.setattr(judge, "test", lambda *_: Effect(1.0, 0.5, 0.0, 2.0, p))
-    assert len(Path(judge, judge.beginning, [CompositionCandidate(rule_set(0), 1.0)], 1).beginnings(1)) == joins
+    assert len(Path(judge, judge.unguided_trials, [CompositionCandidate(rule_set(0), 1.0)], 1).start_paths(1)) == joins
 
 
 def test_the_most_worthy_are_tried_first_and_others_only_if_they_may_add_more() -> None:
@@ -198,12 +198,12 @@ def test_the_most_worthy_are_tried_first_and_others_only_if_they_may_add_more() 
         candidates = [
             CompositionCandidate(rule_set(number), guide) for number, guide in enumerate((last, 6.0, 7.0, 8.0, 9.0))
         ]
-        best = Path(judge, judge.beginning, candidates, 5)._find_best([])
+        best = Path(judge, judge.unguided_trials, candidates, 5)._find_best([])
         assert best is candidates[2]
         assert (candidates[0].trial is not None) == tried
         assert all(one.is_fresh and one.guide == pytest.approx(1.0 + (one is best)) for one in candidates[1:])
         few = [CompositionCandidate(rule_set(number), 9.0 - number) for number in range(5)]
-        assert Path(judge, judge.beginning, few, 2)._find_best([few[0], few[1]]) is None
+        assert Path(judge, judge.unguided_trials, few, 2)._find_best([few[0], few[1]]) is None
         assert [one.trial is not None for one in few] == [True, True, False, False, False]
 
 
@@ -211,6 +211,6 @@ def test_of_candidates_that_add_as_much_the_simplest_wins() -> None:
     draws = {rule(number): always(2.0) for number in (0, 2, 3)}
     judge = judged(DrawnPlay(draws, changes={rule(0): 3, rule(2): 1, rule(3): 2}))
     candidates = [CompositionCandidate(one, 5.0) for one in (rule_set(2, 1), rule_set(0), rule_set(3))]
-    path = Path(judge, judge.beginning, candidates, 3)
+    path = Path(judge, judge.unguided_trials, candidates, 3)
     assert path._find_best([]) is candidates[2]  # one rule, as the second has, and fewer changes
     assert path._find_best([candidates[2]]) is candidates[1]

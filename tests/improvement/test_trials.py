@@ -95,12 +95,12 @@ def test_the_second_half_has_seeds_of_its_own_and_tests_there() -> None:
 def test_a_judge_halves_the_seeds_and_compares_in_standard_errors() -> None:
     play, drawn = play_of({rule(0): always(2.0)}, changes={rule(0): 5})
     judge = CompositionJudge(play, ImprovementSettings(episodes=21, most_changed=0.25))
-    assert len(judge.beginning.result) == 11
+    assert len(judge.unguided_trials.result) == 11
     assert len(judge.base) == 21
     even = CompositionJudge(play_of({})[0], ImprovementSettings(episodes=20))
-    assert (len(even.beginning.result), len(even.base)) == (10, 20)
+    assert (len(even.unguided_trials.result), len(even.base)) == (10, 20)
     assert judge.environment_steps == LENGTH * drawn.episodes
-    (trial,) = judge.beginning.play_whole([rule_set(0)])
+    (trial,) = judge.unguided_trials.play_whole([rule_set(0)])
     both = judge.both(trial.result, rule_set(0))
     assert (both.returns - judge.base.returns).tolist() == pytest.approx([2.0] * 21)
     assert judge.compare(both, both) == 0.0
@@ -143,7 +143,10 @@ def test_a_candidate_that_harms_or_changes_nothing_is_spent() -> None:
 def test_promising_candidates_by_hand() -> None:
     play, _ = play_of({})
     path = Path(
-        judge := CompositionJudge(play, ImprovementSettings(episodes=8, most_changed=0.25)), judge.beginning, [], 4
+        judge := CompositionJudge(play, ImprovementSettings(episodes=8, most_changed=0.25)),
+        judge.unguided_trials,
+        [],
+        4,
     )
     for tried, promising in (
         (trial(p=0.19), True),
@@ -203,7 +206,7 @@ def test_as_many_beginnings_as_are_asked_for_and_pass() -> None:
         play, _ = play_of(draws)
         judge = CompositionJudge(play, ImprovementSettings(episodes=80))
         candidates = [CompositionCandidate(rule_set(number), 10.0 - number) for number in range(5)]
-        paths = Path(judge, judge.beginning, candidates, 5).beginnings(count)
+        paths = Path(judge, judge.unguided_trials, candidates, 5).start_paths(count)
         assert [path.rule_sets for path in paths] == [(rule_set(number),) for number in begun]
         assert all(len(path.results) == len(path.compositions) == len(path.steps) == 1 for path in paths)
         assert len(judge.looked_at) == len(begun)
@@ -215,7 +218,7 @@ def test_a_path_that_falls_behind_is_given_up() -> None:
     judge = CompositionJudge(play, ImprovementSettings(episodes=80))
 
     def path(*numbers: int) -> Path:
-        made = Path(judge, judge.beginning, [], 5)
+        made = Path(judge, judge.unguided_trials, [], 5)
         for number in numbers:
             together = made.rules | rule_set(number)
             (trial,) = made.trials.play_whole([together])

@@ -117,20 +117,26 @@ def can_limit_time() -> bool:
 
 @contextmanager
 def limit_time(seconds: float | None) -> Iterator[None]:
-    """Interrupt the body after some seconds, and again every `GRACE_SECONDS` until it stops.
+    """Interrupt the body of a ``with`` block after some seconds, and again every `GRACE_SECONDS` until it stops.
 
     Only Python code is interrupted, but not C code or code that catches ``BaseException`` and continues. Limits may be
     nested; an outer limit that passes inside an inner one takes effect when the inner one ends.
+
+    Parameters
+    ----------
+    seconds
+        The limit; None for no limit. Without Unix's timer signal, or outside the main thread, there is no limit either.
     """
     if seconds is None or not can_limit_time():
         yield
         return
-    over = False
+    is_over = False
 
     def interrupt(signal_number: int, frame: FrameType | None) -> None:  # noqa: ARG001
-        if not over:
+        if not is_over:
             raise _TimeUpError
 
+    # There is one timer: start it for this limit, and remember the one of an outer limit.
     began = time.monotonic()
     outer_handler = signal.signal(signal.SIGALRM, interrupt)
     outer_seconds, outer_interval = signal.setitimer(signal.ITIMER_REAL, seconds, GRACE_SECONDS)
@@ -138,13 +144,14 @@ def limit_time(seconds: float | None) -> Iterator[None]:
         try:
             yield
         finally:
-            over = True  # ignore later signals
+            is_over = True  # ignore later signals
     finally:
+        # Stop the timer and continue that of the outer limit with the time that it has left.
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, outer_handler)
         if outer_seconds:
-            left = max(1e-6, outer_seconds - (time.monotonic() - began))
-            signal.setitimer(signal.ITIMER_REAL, left, outer_interval)
+            remaining_seconds = max(1e-6, outer_seconds - (time.monotonic() - began))
+            signal.setitimer(signal.ITIMER_REAL, remaining_seconds, outer_interval)
 
 
 def check_time_limit(time_limit: float | None) -> None:

@@ -60,7 +60,9 @@ class Engine(Protocol):
         *,
         time_limit: float | None = None,
     ) -> Iterator[Finished[R] | Failed]:
-        """Call ``function(shared, unit)`` for every unit; report each as soon as it is done, in any order.
+        """Call ``function(shared, unit)`` for every unit, and yield a report of each as soon as it is done.
+
+        A unit is an independent piece of work, such as a batch of episodes. Units may be done in any order.
 
         Parameters
         ----------
@@ -70,7 +72,7 @@ class Engine(Protocol):
         shared
             Data that all units need. It is sent once to every worker.
         units
-            The units; ``index`` in a report is the position in this sequence.
+            The units; ``index`` in a report is the position of the unit in this sequence.
         time_limit
             Maximum seconds per unit, not counting the start of a worker; None for no limit.
         """
@@ -90,10 +92,17 @@ class UnitFailedError(LegibleError):
 def run_one(
     engine: Engine, function: Callable[[Shared, Unit], R], shared: Shared, unit: Unit, time_limit: float | None = None
 ) -> R:
-    """Run one unit and return its result; raise its error if it fails.
+    """Call ``function(shared, unit)`` on an engine and return the result; raise the unit's error if it fails.
 
-    An engine that is used as a context manager keeps its worker and the worker's copy of ``shared``: another unit with
+    An engine that is used as a context manager keeps its worker and the worker's copy of ``shared``: another call with
     the same function and the same ``shared`` costs about a millisecond.
+
+    Parameters
+    ----------
+    engine
+        Where the call runs.
+    function, shared, unit, time_limit
+        As in `Engine.run`.
 
     Raises
     ------
@@ -130,12 +139,12 @@ def register_engine(name: str, factory: EngineFactory) -> None:
 
 
 def make_engine(name: str, workers: int | None = None, address: str | None = None) -> Engine:
-    """Return a new engine: ``"inline"``, ``"processes"``, ``"ray"``, or another registered one.
+    """Return a new engine, on which units of work run: in this process, in worker processes or on a cluster.
 
     Parameters
     ----------
     name
-        Name of the engine.
+        ``"inline"``, ``"processes"``, ``"ray"``, or the name of another registered engine.
     workers
         Number of units that run at a time; by default the engine decides.
     address
@@ -151,12 +160,17 @@ def make_engine(name: str, workers: int | None = None, address: str | None = Non
             + did_you_mean(name, _factories)
             + f" The engines are {', '.join(_factories)}."
         )
-    given = {option: value for option, value in (("workers", workers), ("address", address)) if value is not None}
-    for option in given:
+    given_options = {
+        option: value for option, value in (("workers", workers), ("address", address)) if value is not None
+    }
+    # Not every engine has workers or an address.
+    for option in given_options:
         if not _takes(_factories[name], option):
-            others = " or ".join(repr(other) for other, factory in _factories.items() if _takes(factory, option))
-            raise LegibleError(f"the engine {name!r} takes no {option}: leave it out or choose {others}.")
-    return _factories[name](**given)
+            suitable_engines = " or ".join(
+                repr(engine) for engine, factory in _factories.items() if _takes(factory, option)
+            )
+            raise LegibleError(f"the engine {name!r} takes no {option}: leave it out or choose {suitable_engines}.")
+    return _factories[name](**given_options)
 
 
 def _takes(factory: EngineFactory, option: str) -> bool:

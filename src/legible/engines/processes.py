@@ -34,10 +34,20 @@ _THREAD_VARIABLES = tuple(f"{library}_THREADS" for library in _LIBRARIES)
 
 
 def _serve(pipe: Connection) -> None:
-    """Answer requests until the empty one."""
+    """Run units in a worker process: answer the requests that come through a pipe until the empty one.
+
+    A request is a pickled triple: the key of the work (the function and its shared data), the pickled unit, and its
+    time limit. The answers are pickled `Message` objects.
+
+    Parameters
+    ----------
+    pipe
+        The worker's end of the pipe to the main process.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C and stops its workers
 
     def exit_with_parent() -> None:
+        # Otherwise workers of a main process that was killed would stay.
         parent = multiprocessing.parent_process()
         if parent is not None:
             parent.join()
@@ -46,6 +56,7 @@ def _serve(pipe: Connection) -> None:
     threading.Thread(target=exit_with_parent, daemon=True).start()
 
     def read_work() -> bytes:
+        # Called only if this worker has not loaded the work yet: it is large, so it is not part of every request.
         pipe.send_bytes(pickle.dumps(Message("needs work")))
         return pipe.recv_bytes()
 

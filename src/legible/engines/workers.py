@@ -162,19 +162,27 @@ class Dispatcher(ABC):
             self.tasks.pop()
 
     def _outcomes(self) -> Iterator[tuple[int, Any]]:
-        """Wait for a message, a death or a deadline; yield the outcomes of the units that ended."""
+        """Wait until a worker sends a message, dies or exceeds its time; yield (index, outcome) of units that ended.
+
+        The index is that of the unit. The outcome is its result, or a `FailedAttempt`.
+        """
         first_deadline = min(task.deadline for task in self.tasks)
-        ready = self.wait(max(0.0, first_deadline - time.monotonic()))
-        late = [task for task in self.tasks if task.deadline <= time.monotonic() and task not in ready]
-        for task in late:
+        tasks_with_news = self.wait(max(0.0, first_deadline - time.monotonic()))
+        late_tasks = [task for task in self.tasks if task.deadline <= time.monotonic() and task not in tasks_with_news]
+
+        # Workers that are too late are killed.
+        for task in late_tasks:
             self.stop(task)
             self.tasks.remove(task)  # only now, so that `stop_all` finds the worker if this is interrupted
             yield task.index, took_too_long(self.time_limit)
-        message = self.receive(ready[0]) if ready else None
+
+        # One message is handled at a time; the others wait for the next call.
+        message = self.receive(tasks_with_news[0]) if tasks_with_news else None
         if message is None:
             return
-        task = ready[0]
+        task = tasks_with_news[0]
         if message.kind == "started":
+            # The worker limits the time itself; the grace is for code that it cannot interrupt.
             if self.time_limit is not None:
                 task.deadline = time.monotonic() + self.time_limit + GRACE_SECONDS
             return

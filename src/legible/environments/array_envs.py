@@ -243,9 +243,24 @@ class ArrayVectorEnv(Drawing, VectorEnv[NDArray[np.float32], NDArray[np.int64], 
         autoreset_mode: str | AutoresetMode,
         copy: bool,
     ) -> None:
+        """Prepare `num_envs` episodes, which begin with the first `reset`.
+
+        Parameters
+        ----------
+        batch
+            The array code that plays the episodes; it knows the features, the actions and the bounds.
+        num_envs
+            The number of episodes that are played side by side.
+        render_mode
+            The way of drawing, one of ``metadata["render_modes"]``; None to draw nothing.
+        autoreset_mode
+            When finished episodes start again, as in Gymnasium: in the next step, in the same step, or never.
+        copy
+            Whether observations are returned as copies. Without, the next step overwrites them.
+        """
         self.num_envs = num_envs
         self.autoreset_mode = AutoresetMode(autoreset_mode)
-        # Until they are reset, stepping does not change finished episodes.
+        # Whether finished episodes stay as they are in further steps, until they are reset.
         self.leaves_finished = self.autoreset_mode is AutoresetMode.DISABLED
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
         self.render_mode = self.check_render_mode(render_mode, self.metadata["render_modes"])
@@ -289,15 +304,24 @@ class ArrayVectorEnv(Drawing, VectorEnv[NDArray[np.float32], NDArray[np.int64], 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.float32], dict[str, Any]]:
-        """Start all episodes, or only the ones that ``options["reset_mask"]`` marks.
+        """Start all or some episodes, and return the observations ``float32[episodes, features]`` and an empty info.
 
-        A single seed s stands for s, s + 1, …; a list has a seed (or None) for every episode.
+        Parameters
+        ----------
+        seed
+            One number s for the seeds s, s + 1, …, or a list with a seed (or None) for every episode. None continues
+            the random numbers of the episodes before.
+        options
+            ``options["reset_mask"]``, ``bool[episodes]``, marks the episodes to start; by default all.
         """
+        # Which episodes to start.
         mask = (options or {}).get("reset_mask", np.ones(self.num_envs, np.bool_))
         if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != (self.num_envs,):
             raise self.error(f"reset_mask must be a boolean array of shape ({self.num_envs},), got {mask!r}.")
         if not mask.any():
             raise self.error(f"reset_mask marks no {self.an_episode.split()[-1]}.")
+
+        # A seed for every episode, also for those that are not started.
         seeds: Sequence[int | None]
         if seed is None:
             seeds = [None] * self.num_envs

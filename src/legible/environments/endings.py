@@ -141,7 +141,7 @@ def _load(name: str) -> Reader:
     """Return the function ``module:function``, whose errors name it; without a name one that knows no ending."""
     function = load_by_name(name) if name else lambda _: None
     if not callable(function):
-        raise LegibleError(f"endings: {name!r} is no function.")
+        raise LegibleError(f"endings: {name!r} is no function; name one as module:function.")
 
     def read(last: LastStep) -> str | None:
         try:

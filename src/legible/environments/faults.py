@@ -62,35 +62,46 @@ def reset_environment(env: Env, seed: int) -> tuple[Any, Mapping[str, Any]]:
 def step_environment(
     env: Env, action: Any, seed: int, step: int = -1
 ) -> tuple[Any, float, bool, bool, Mapping[str, Any]]:
-    """Take a step and return what the environment does; raise an error that names the fault if it fails.
+    """Take a step and return (observation, reward, terminated, truncated, info); raise an error that names a fault.
 
-    `seed` and `step` say in errors which step of which episode this is; a negative step is unknown.
+    Parameters
+    ----------
+    env
+        The environment.
+    action
+        The action.
+    seed
+        The seed of the episode, for error messages.
+    step
+        The number of the step in the episode, for error messages; a negative number if it is unknown.
     """
     try:
-        given: Any = env.step(action)
+        returned: Any = env.step(action)
     except (FeatureError, UnfitEnvironmentError):
         raise
     except Exception as error:
         raise _failure(env, "step", seed, error, action) from error
-    # The usual case first: this runs in every step.
-    if type(given) is tuple and len(given) == 5 and type(given[1]) is float and type(given[4]) is dict:
-        if math.isfinite(given[1]):
-            return given
-    elif not isinstance(given, (tuple, list)) or len(given) != 5:
-        count = len(given) if isinstance(given, (tuple, list)) else 1
+    # The usual types need no further check than a finite reward. This comes first because it runs in every step.
+    if type(returned) is tuple and len(returned) == 5 and type(returned[1]) is float and type(returned[4]) is dict:
+        if math.isfinite(returned[1]):
+            return returned
+    elif not isinstance(returned, (tuple, list)) or len(returned) != 5:
+        count = len(returned) if isinstance(returned, (tuple, list)) else 1
         raise _old_api(env, f"step() returned {count} value{'s' * (count > 1)}, not 5")
-    observation, reward, terminated, truncated, info = given
+
+    # Other types, such as NumPy's or PyTorch's: the reward must become a finite number.
+    observation, reward, terminated, truncated, info = returned
     try:
-        earned = float(reward)
+        reward_number = float(reward)
     except (TypeError, ValueError):
-        earned = math.nan
-    if not math.isfinite(earned):
+        reward_number = math.nan
+    if not math.isfinite(reward_number):
         raise UnfitEnvironmentError(reward_fault(reward, seed, step))
     if not isinstance(info, Mapping):
         raise UnfitEnvironmentError(
             f"step() of {_name(env)} must return a dictionary as info, not a {type(info).__name__}."
         )
-    return observation, earned, terminated, truncated, info
+    return observation, reward_number, terminated, truncated, info
 
 
 def reward_fault(reward: Any, seed: int, step: int) -> str:

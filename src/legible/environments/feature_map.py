@@ -104,7 +104,7 @@ class FeatureMap:
 def map_features(
     env: Env, names: str | Path | FeatureSpace | None = None, features: str | None = None, *, masks: bool = True
 ) -> FeatureMap:
-    """Return the features that rules see of an environment.
+    """Return the features that rules see of an environment: their names, and how they are read in each step.
 
     Parameters
     ----------
@@ -118,32 +118,41 @@ def map_features(
     masks
         Whether action masks of the environment hold.
     """
+    # An environment that already shows features has its map.
     if env.has_wrapper_attr("feature_map"):
         wrapped_map: FeatureMap = env.get_wrapper_attr("feature_map")
         return wrapped_map
+
+    # By default rules see the observation itself. (The action mask says which actions are allowed in a state.)
     mask_reader = find_masks(env) if masks else None
     if features is None and not isinstance(env.observation_space, spaces.Dict):
         named = resolve_names(env, names)
         reader: FeatureReader = ObservationReader(named.space.own.features)
         return FeatureMap(named.space, reader, env.observation_space, named.source, mask_reader)
+
+    # Otherwise a reader chooses numbers. Of a dictionary it takes all small entries, but not the action mask.
     if features is None:
         in_entry = mask_reader is not None and mask_reader.source == "entry"
         reader = EntryReader.of(env.observation_space, left_out=ENTRY if in_entry else "")
     else:
         reader = reader_of(features, env)
+
+    # A user's feature replaces the reader's feature of the same name, with its words and kind; an unknown name is an
+    # error. In a feature space, the first `n_own` features are read from the environment; derived ones follow.
     user_names, source = read_names(names)
-    given = FeatureSpace(()) if user_names is None else user_names
-    renamed = {feature.name: feature for feature in given.features[: given.n_own]}
-    known = [feature.name for feature in reader.features]
+    user_space = FeatureSpace(()) if user_names is None else user_names
+    renamed = {feature.name: feature for feature in user_space.features[: user_space.n_own]}
+    readable = [feature.name for feature in reader.features]
     for name in renamed:
-        if name not in known:
-            hint = did_you_mean(name, known) or f" The features are {', '.join(known[:20])}."
+        if name not in readable:
+            hint = did_you_mean(name, readable) or f" The features are {', '.join(readable[:20])}."
             raise UnfitEnvironmentError(f"{source}: there is no feature {name!r}.{hint}")
     own_features = [renamed.get(feature.name, feature) for feature in reader.features]
-    derived = given.features[given.n_own :]
-    space = FeatureSpace((*own_features, *derived), given.actions, given.groups if given.actions else ())
+    derived = user_space.features[user_space.n_own :]
+    space = FeatureSpace((*own_features, *derived), user_space.actions, user_space.groups if user_space.actions else ())
     space = fit_actions(space, env, source).with_derived_words()
-    names_all = user_names is not None and given.n_own == len(own_features)
+    # Names count as the user's only if the user named every feature.
+    names_all = user_names is not None and user_space.n_own == len(own_features)
     return FeatureMap(space, reader, env.observation_space, source if names_all else UNNAMED, mask_reader)
 
 

@@ -117,30 +117,46 @@ class EntryReader(FeatureReader):
 
     @classmethod
     def of(cls, space: spaces.Space[Any], chosen: Sequence[str] = (), left_out: str = "") -> EntryReader:
-        """Return a reader of the chosen entries of a space, by default of all small ones but the entry `left_out`."""
+        """Return a reader of entries of a dictionary space, or raise an error if an entry cannot be read.
+
+        Parameters
+        ----------
+        space
+            The space of the observations; it must be a Dict.
+        chosen
+            The entries to read, in any order; by default all small ones.
+        left_out
+            An entry that is not read by default, such as the one with the action mask; "" for none.
+        """
         if not isinstance(space, spaces.Dict):
             raise UnfitEnvironmentError(
                 f"--features entries: observations are {space!s:.80}, which has no entries; leave --features out."
             )
-        arrays = {key: part for key, part in space.spaces.items() if flat_width(part)}
+        numeric = {key: entry_space for key, entry_space in space.spaces.items() if flat_width(entry_space)}
         text = f"entries:{','.join(chosen)}" if chosen else "entries"
         for name in chosen:
             if name not in space.spaces:
                 hint = suggest_names(name, space.spaces, "entries")
                 raise UnfitEnvironmentError(f"--features {text}: observations have no entry {name!r}.{hint}")
-            if name not in arrays:
+            if name not in numeric:
                 raise UnfitEnvironmentError(f"the entry {name!r} is {space[name]}, which holds no numbers.")
-        small = [key for key, part in arrays.items() if flat_width(part) <= MOST_NUMBERS and key != left_out]
-        taken = list(chosen) or small
-        if not taken:
+
+        # Pictures and other large arrays are read only if they are chosen: rules about single pixels say nothing.
+        small = [
+            key for key, entry_space in numeric.items() if flat_width(entry_space) <= MOST_NUMBERS and key != left_out
+        ]
+        wanted = list(chosen) or small
+        if not wanted:
             raise UnfitEnvironmentError(
                 f"observations are {space}, and no entry is a small array of numbers; choose what rules see with "
                 "--features MODULE:FUNCTION."
             )
-        ordered = [key for key in arrays if key in taken]
+
+        # Numbers of discrete spaces are categories.
+        ordered = [key for key in numeric if key in wanted]
         discrete = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
-        described = tuple((key, tuple(arrays[key].shape or ()), isinstance(arrays[key], discrete)) for key in ordered)
-        return cls(described, ordered == list(arrays), text)
+        entries = tuple((key, tuple(numeric[key].shape or ()), isinstance(numeric[key], discrete)) for key in ordered)
+        return cls(entries, ordered == list(numeric), text)
 
     @property
     def holds_observation(self) -> bool:
@@ -287,7 +303,7 @@ def _number(value: Any, name: str, where: str) -> float:
 
 
 def reader_of(text: str, env: Env) -> FeatureReader:
-    """Return the reader that a text of ``--features`` selects.
+    """Return the reader that the option ``--features`` selects: it turns each step into the numbers that rules see.
 
     Parameters
     ----------
@@ -301,19 +317,20 @@ def reader_of(text: str, env: Env) -> FeatureReader:
         from legible.environments.atari import ObjectReader  # noqa: PLC0415 (it builds on this module)
 
         return ObjectReader.of(env)
-    kind, colon, rest = text.partition(":")
-    names = tuple(name.strip() for name in rest.split(",") if name.strip())
+    kind, colon, argument = text.partition(":")
+    names = tuple(name.strip() for name in argument.split(",") if name.strip())
     if kind == "entries" and (names or not colon):
         return EntryReader.of(env.observation_space, names)
     if kind == "info" and names:
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise FeatureError(f"--features {text}: the name {twice[0]!r} is given twice.")
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        if repeated:
+            raise FeatureError(f"--features {text}: the name {repeated[0]!r} is given twice.")
+        # Entries of info are not in any space: reset once to see whether they exist and are numbers.
         reader = InfoReader(names)
         observation, info = reset_environment(env, 0)
         reader.read(observation, info, env)
         return reader
-    if not colon or not rest:
+    if not colon or not argument:
         raise LegibleError(
             f"--features {text!r}: write entries:NAME,NAME, info:NAME,NAME, objects or the MODULE:FUNCTION of yours."
         )

@@ -53,24 +53,31 @@ class RememberedStarts(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._key, self._open = key, True
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode."""
+        """Start an episode, and return its first observation and info.
+
+        Starting an Atari game with a seed is slow. So the state after each seeded start is kept, and copied into the
+        game the next time that the seed occurs.
+        """
         if seed is None:
             return self.env.reset(options=options)
-        inner: Any = self.unwrapped
+        game: Any = self.unwrapped
         key = (self._key, int(seed))
-        known = _starts.get(key)
-        if known is not None:
+        remembered = _starts.get(key)
+        if remembered is not None:
             _starts.move_to_end(key)
-            observation, _ = self.env.reset(options=options)  # forgets the last action, which copied states lack
-            # Copied states lack the screen, too: where starts look different, it would be the wrong one.
-            if _digest(observation) == known.shown:
-                inner.restore_state(pickle.loads(known.emulator))
-                inner._np_random, inner._np_random_seed = copy.deepcopy(known.generator), known.seed
-                return observation, dict(known.info)
+            # First an unseeded start: it forgets the last action, which a copied state does not contain. A copied state
+            # has no screen either, so it is only used if the unseeded start looks like the remembered one.
+            observation, _ = self.env.reset(options=options)
+            if _digest(observation) == remembered.shown:
+                game.restore_state(pickle.loads(remembered.emulator))
+                game._np_random, game._np_random_seed = copy.deepcopy(remembered.generator), remembered.seed
+                return observation, dict(remembered.info)
+
+        # The first time, or a screen that differs: start with the seed and remember the result.
         observation, info = self.env.reset(seed=seed, options=options)
-        emulator = pickle.dumps(inner.clone_state(include_rng=True))
-        generator = copy.deepcopy(inner._np_random)
-        _starts[key] = _Start(emulator, generator, inner._np_random_seed, _digest(observation), dict(info))
+        emulator = pickle.dumps(game.clone_state(include_rng=True))
+        generator = copy.deepcopy(game._np_random)
+        _starts[key] = _Start(emulator, generator, game._np_random_seed, _digest(observation), dict(info))
         if len(_starts) > MOST_STARTS:
             _starts.popitem(last=False)
         return observation, info

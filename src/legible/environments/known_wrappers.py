@@ -138,18 +138,19 @@ def parse_wrapper(text: str) -> tuple[str, dict[str, Any]]:
     >>> parse_wrapper("gymnasium.wrappers:FlattenObservation")
     ('gymnasium.wrappers:FlattenObservation', {})
     """
-    name, bracket, rest = text.strip().partition("(")
-    if not bracket:
+    name, has_arguments, arguments_text = text.strip().partition("(")
+    if not has_arguments:
         return name, {}
     try:
-        if len(text) > _LONGEST_TEXT or not rest.endswith(")"):
+        if len(text) > _LONGEST_TEXT or not arguments_text.endswith(")"):
             raise ValueError
-        call = ast.parse(f"_({rest}", mode="eval").body
+        # Python's parser reads the arguments as those of a call of "_", which is not run.
+        call = ast.parse(f"_({arguments_text}", mode="eval").body
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.args:
             raise ValueError
-        if any(pair.arg is None for pair in call.keywords):  # **
+        if any(argument.arg is None for argument in call.keywords):  # **
             raise ValueError
-        return name, {str(pair.arg): ast.literal_eval(pair.value) for pair in call.keywords}
+        return name, {str(argument.arg): ast.literal_eval(argument.value) for argument in call.keywords}
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError) as error:
         raise UnfitEnvironmentError(
             f"wrapper {text[:100]!r}: write its arguments as {name[:50]}(name=value), each a plain value."

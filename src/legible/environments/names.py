@@ -72,13 +72,25 @@ class NamedSpace(NamedTuple):
 
 
 def resolve_names(env: Env, names: str | Path | FeatureSpace | None = None) -> NamedSpace:
-    """Return the names of an environment's features and actions.
+    """Return the names of an environment's features and actions, and the source of the names.
 
-    Names come from `names` (a feature space or a TOML file) where it is given, then from the environment's
-    ``feature_space``, or from its outermost wrapper that has one, then from its domain. Otherwise features are
-    ``f0, f1, …``, and actions have the environment's names (Atari's meanings, MiniGrid's ``actions``) or are
-    ``action0, action1, …``. Unknown kinds are "numeric" for a box and "categorical" for discrete observations;
-    `FeatureSpace.guess_kinds` derives them from data.
+    The first of these sources that has names is used:
+
+    1. `names`, the user's;
+    2. the attribute ``feature_space`` of the environment or of its outermost wrapper that has one;
+    3. what legible knows about this environment (its domain);
+    4. ``f0, f1, …`` for features, and for actions the environment's own names (Atari's meanings, MiniGrid's
+       ``actions``) or ``action0, action1, …``.
+
+    Unknown kinds are "numeric" for a box and "categorical" for discrete observations; `FeatureSpace.guess_kinds`
+    derives them from data.
+
+    Parameters
+    ----------
+    env
+        The environment.
+    names
+        A feature space or a TOML file with names; None for none.
 
     Raises
     ------
@@ -86,29 +98,36 @@ def resolve_names(env: Env, names: str | Path | FeatureSpace | None = None) -> N
         When the number of the user's or the environment's own names does not fit. Names of a domain that do not fit
         are ignored: a wrapper changes the observations.
     """
+    # An environment that shows features instead of observations has named them.
     if env.has_wrapper_attr("feature_map"):
         return cast("NamedSpace", env.get_wrapper_attr("feature_map").names)
-    encoder = ObservationEncoder.of(env.observation_space)
+    encoder = ObservationEncoder.of(env.observation_space)  # knows the width of flat observations
     check_action_space(env.action_space)
-    given, source = read_names(names)
-    if given is not None and not given.n_own and len(given):
+
+    # 1. The user's names. `_checked` raises an error if their number does not fit.
+    user_space, source = read_names(names)
+    if user_space is not None and not user_space.n_own and len(user_space):
         # The user names derived features only; names of the others come from the environment or its domain.
         named = resolve_names(env)
-        space = replace(named.space, features=(*named.space.features, *given.features))
-        if given.actions:
-            space = fit_actions(replace(space, actions=given.actions, groups=given.groups), env, source)
+        space = replace(named.space, features=(*named.space.features, *user_space.features))
+        if user_space.actions:
+            space = fit_actions(replace(space, actions=user_space.actions, groups=user_space.groups), env, source)
         return NamedSpace(space.with_derived_words(), named.source)
-    if given is not None:
-        return _checked(given, source, encoder, env)
+    if user_space is not None:
+        return _checked(user_space, source, encoder, env)
+
+    # 2. The environment's own names; those of stacked frames are made from the names of one frame.
     own_space = _stacked(env, encoder.width)
     if own_space is None and env.has_wrapper_attr("feature_space"):
         own_space = env.get_wrapper_attr("feature_space")
     if isinstance(own_space, FeatureSpace):
         return _checked(own_space, ENVIRONMENT, encoder, env)
+
+    # 3. The domain's names, if their number fits, and 4. numbers.
     shipped = shipped_features(env)
-    fitting = None if shipped is None or len(shipped) != encoder.width else _fitting(shipped, env)
-    if fitting is not None:
-        return NamedSpace(fitting, SHIPPED)
+    shipped_space = None if shipped is None or len(shipped) != encoder.width else _fitting(shipped, env)
+    if shipped_space is not None:
+        return NamedSpace(shipped_space, SHIPPED)
     kind: Kind = "categorical" if encoder.categorical else "numeric"
     features = tuple(Feature(f.name, kind) for f in FeatureSpace.unnamed(encoder.width, 0).features)
     return NamedSpace(FeatureSpace(features, **_own_choices(env)), UNNAMED)
@@ -144,10 +163,17 @@ def feature_space_of(env: Env, names: str | Path | FeatureSpace | None = None) -
 
 
 def action_words(env: Env, action: Any) -> str:
-    """Return an action in words: its name where it has one, else its numbers, with their names where they are known.
+    """Return an action in words: its name if it has one, otherwise its numbers.
 
-    Names of numbers are the environment's ``action_names``, or those in Gymnasium's documentation. Values of discrete
-    actions are counted from 0.
+    Numbers of continuous actions have the names in the environment's ``action_names`` or in Gymnasium's documentation,
+    if there are any.
+
+    Parameters
+    ----------
+    env
+        The environment.
+    action
+        An action of its action space; discrete actions are counted from 0.
 
     Examples
     --------

@@ -44,7 +44,7 @@ class TermReader:
         self.function = function
         self._of_step: Callable[[LastStep], Mapping[str, Any]] | None = load_by_name(function) if function else None
         if function and not callable(self._of_step):
-            raise LegibleError(f"reward terms: {function!r} is no function.")
+            raise LegibleError(f"reward terms: {function!r} is no function; name one as module:function.")
         known = domain is not None and domain.terms and not function
         self.of_episode: Callable[..., Mapping[str, float]] | None = load_by_name(domain.terms) if known else None  # type: ignore[union-attr]
 

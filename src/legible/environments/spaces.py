@@ -111,9 +111,17 @@ def first_action(space: spaces.Space[Any]) -> int:
 
 
 def stack_observations(space: spaces.Space[Any], observations: Sequence[Any]) -> Batch:
-    """Return observations of any space as an array with the type of the space, or as several arrays by entry.
+    """Return observations as one array ``[n, ...]`` with the type of their space.
 
-    Observations that are no arrays, such as texts, become entries of an array of objects.
+    Observations of Dict and Tuple spaces become a dictionary or a tuple of such arrays. Observations that are no
+    arrays, such as texts, become entries of an array of objects.
+
+    Parameters
+    ----------
+    space
+        The space of one observation.
+    observations
+        The n observations.
 
     Examples
     --------
@@ -123,25 +131,31 @@ def stack_observations(space: spaces.Space[Any], observations: Sequence[Any]) ->
     match space:
         case spaces.Dict():
             return {
-                key: stack_observations(part, [observation_entry(each, key) for each in observations])
-                for key, part in space.spaces.items()
+                key: stack_observations(
+                    entry_space, [observation_entry(observation, key) for observation in observations]
+                )
+                for key, entry_space in space.spaces.items()
             }
         case spaces.Tuple():
             return tuple(
-                stack_observations(part, [observation_entry(each, place) for each in observations])
-                for place, part in enumerate(space.spaces)
+                stack_observations(
+                    entry_space, [observation_entry(observation, position) for observation in observations]
+                )
+                for position, entry_space in enumerate(space.spaces)
             )
         case _ if not isinstance(space, _ARRAYS):
             objects = np.empty(len(observations), object)
             for row, observation in enumerate(observations):
                 objects[row] = observation
             return objects
+
+    # Arrays of numbers. If they cannot be stacked, the error shows the first observation of a wrong size.
     try:
         return np.asarray(observations, space.dtype).reshape(len(observations), *(space.shape or ()))
     except (TypeError, ValueError) as error:
         width = int(np.prod(space.shape or ()))
-        wrong = next((one for one in observations if _size(one) != width), observations[0])
-        raise UnfitEnvironmentError(observation_fault(wrong, f"{space!s:.80}")) from error
+        misfit = next((observation for observation in observations if _size(observation) != width), observations[0])
+        raise UnfitEnvironmentError(observation_fault(misfit, f"{space!s:.80}")) from error
 
 
 def map_arrays(function: Callable[..., Any], *batches: Batch) -> Batch:

@@ -80,16 +80,19 @@ class EnvironmentSpec:
 
     @property
     def named_code(self) -> tuple[str, ...]:
-        """Names of code that making this environment imports because the spec names it.
+        """Names of code that is imported when this environment is made, because the specification names it.
 
-        A factory, a module that registers an id, wrappers, and arguments that name something importable: some
-        environments, such as highway-env's, take classes by name. Specs that come from files need trust for them.
+        These are a factory (``module:function``), a module that registers an id, wrappers, and arguments that name
+        something importable: some environments, such as highway-env's, take classes by name. A specification that comes
+        from a file needs the user's trust for such code.
         """
         names = [self.name] if ":" in self.name and not re.fullmatch(_KNOWN_GAMES, self.name) else []
         wrappers = [parse_wrapper(text) for text in self.wrappers]
         names += [name for name, _ in wrappers if ":" in name]
+        # Search all arguments, also nested ones, for texts such as "package.module.Class" whose package is installed.
+        # Looking for a package does not import it.
         values: list[Any] = [dict(self.arguments), *(arguments for _, arguments in wrappers)]
-        while values:  # nothing is imported to find out
+        while values:
             value = values.pop(0)
             if isinstance(value, Mapping):
                 values = [*value.values(), *values]
@@ -113,46 +116,62 @@ class EnvironmentSpec:
         return None if threshold is None else float(threshold)
 
     def make(self, **more: Any) -> Env:
-        """Make one environment."""
+        """Return a new environment with its wrappers, after a check of its spaces.
+
+        Parameters
+        ----------
+        **more
+            Further arguments of the environment, such as ``render_mode``; they replace those of the specification.
+        """
         arguments = {**self.arguments, **more}
         if arguments.get("render_mode") is not None:
             # By default, MuJoCo looks for a screen and fails where there is none.
             screen = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
             if sys.platform.startswith("linux") and not screen:
                 os.environ.setdefault("MUJOCO_GL", "egl")
+
+        # Errors of the environment's own code are explained to the user.
         factory = self._factory()
         with self._explained():
             if factory is not None:
-                made = _checked(factory(**arguments), self.name)
+                env = _checked(factory(**arguments), self.name)
             else:
                 _import_package(self.name)
-                made = make_or_reuse(self.name, {"disable_env_checker": True, **arguments})
-        if any(f"{kind.__module__}:{kind.__qualname__}" in _KEEPING_WORLDS for kind in type(made.unwrapped).__mro__):
-            made = _FreshWorld(made)
+                env = make_or_reuse(self.name, {"disable_env_checker": True, **arguments})
+        # BipedalWalker's physics carries traces of earlier episodes: make a new world for every episode.
+        if any(
+            f"{class_.__module__}:{class_.__qualname__}" in _KEEPING_WORLDS for class_ in type(env.unwrapped).__mro__
+        ):
+            env = _FreshWorld(env)
+
+        # The user's wrappers, innermost first.
         for wrapper in self.wrappers:
             if wrapper != NO_WRAPPERS:
-                made = _wrap(made, wrapper)
-        check_spaces(made, self.name)
-        return made if made.render_mode is None else _DrawnEnv(made)
+                env = _wrap(env, wrapper)
+        check_spaces(env, self.name)
+        # Environments that draw explain which package is missing if drawing fails.
+        return env if env.render_mode is None else _DrawnEnv(env)
 
     def make_batch(self, n: int) -> VectorEnv[Any, Any, Any] | None:
-        """Make a batch of n environments, or return None where there is no vector form with one seed per episode.
+        """Return a vector environment that plays n episodes at once, or None if this environment has no suitable one.
 
-        Vector environments that draw from one stream for the whole batch (such as Gymnasium's own CartPole) cannot be
-        used: an episode would depend on its neighbours. A suitable class has ``seeds_each_episode = True``; it then
-        takes ``autoreset_mode="Disabled"`` and ``copy=False``, and its ``reset`` takes a list of seeds with a
-        ``reset_mask``. Wrappers and time limits around the single environment rule the vector form out.
+        Vector environments that draw random numbers from one stream for all episodes (such as Gymnasium's own CartPole)
+        are not suitable: an episode would depend on its neighbours. A suitable class has ``seeds_each_episode = True``;
+        it then takes ``autoreset_mode="Disabled"`` and ``copy=False``, and its ``reset`` takes a list of seeds with a
+        ``reset_mask``.
         """
+        # Wrappers, factories and arguments such as a time limit exist for single environments only.
         if any(wrapper != NO_WRAPPERS for wrapper in self.wrappers):
             return None
         _import_package(self.name)
+        # The vector class that the environment is registered with in Gymnasium, if any.
         spec = None if self._factory() is not None else _registered(self.name.rpartition(":")[2])
         entry = None if spec is None or spec.additional_wrappers else spec.vector_entry_point
         if entry is None or _MAKE_ARGUMENTS & self.arguments.keys():
             return None
         with self._explained():
-            loaded = registration.load_env_creator(entry) if isinstance(entry, str) else entry
-            if not getattr(loaded, "seeds_each_episode", False):
+            env_class = registration.load_env_creator(entry) if isinstance(entry, str) else entry
+            if not getattr(env_class, "seeds_each_episode", False):
                 return None
             return gymnasium.make_vec(
                 self.name,
@@ -186,10 +205,14 @@ class EnvironmentSpec:
             ) from error
 
     def _factory(self) -> Callable[..., Any] | None:
-        """Return the callable behind ``module:factory``, or None where the name is a Gymnasium id."""
-        module_name, colon, attribute = self.name.partition(":")
-        if not colon:
+        """Return the callable that ``module:factory`` names, or None if the environment is made by its Gymnasium id.
+
+        In ``module:Id-v0``, the module registers the id, so importing it is enough.
+        """
+        module_name, has_colon, attribute = self.name.partition(":")
+        if not has_colon:
             return None
+        # Prefixes of legible itself, such as "pettingzoo:", have a function that makes their environments.
         if module_name in _MAKERS:
             maker, _, function = _MAKERS[module_name].partition(":")
             return partial(getattr(importlib.import_module(maker), function), attribute)
@@ -199,10 +222,12 @@ class EnvironmentSpec:
             raise UnfitEnvironmentError(
                 f"environment {self.name!r}: the module {module_name!r} cannot be imported ({describe_error(error)})."
             ) from error
+
+        # The factory may be nested, with dots. If there is none, the module must have registered the id.
         factory: Any = module
         try:
-            for part in attribute.split("."):
-                factory = getattr(factory, part)
+            for name in attribute.split("."):
+                factory = getattr(factory, name)
         except Exception:  # modules can have a __getattr__ that raises anything
             factory = None
         if callable(factory):

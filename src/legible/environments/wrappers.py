@@ -113,27 +113,48 @@ class FrameStack(_Wrapper):
     """
 
     def __init__(self, env: Env, n_stack: int, channels_order: str | None = None, padding: Padding = None) -> None:
+        """Prepare the stacking of `n_stack` observations into one.
+
+        Parameters
+        ----------
+        env
+            The environment; its observations are a Box, or a Dict of Box spaces.
+        n_stack
+            The number of observations.
+        channels_order
+            The axis of pictures along which they are stacked, ``"first"`` or ``"last"``; None to detect it.
+        padding
+            The numbers of the observations before the first step, by entry for a Dict; None for zeros.
+        """
         super().__init__(env)
         self._n = _check_number("VecFrameStack: n_stack", n_stack, 1000)
+
+        # By entry of the observation; an observation without entries has the key "".
         inner = env.observation_space
         self._parts = inner.spaces if isinstance(inner, spaces.Dict) else {"": inner}
         paddings = padding if isinstance(padding, Mapping) else {} if padding is None else {"": padding}
+
+        # By entry: the axis to stack along, the frame before the first step, and the last frames (set by `reset`).
         self._axes: dict[str, int] = {}
         self._empty: dict[str, NDArray[Any]] = {}
         self._frames: dict[str, list[NDArray[Any]]] = {}
         stacked: dict[str, spaces.Space[Any]] = {}
-        for key, part in self._parts.items():
-            box = _check_box(part, "only observations that are a Box can be stacked")
-            self._axes[key] = axis = _channel_axis(box, channels_order)
-            given = paddings.get(key)
-            empty = np.zeros(box.shape, box.dtype) if given is None else np.array(given, box.dtype)
-            if empty.size != int(np.prod(box.shape)):
+        for key, entry_space in self._parts.items():
+            frame_space = _check_box(entry_space, "only observations that are a Box can be stacked")
+            self._axes[key] = axis = _channel_axis(frame_space, channels_order)
+            padding_values = paddings.get(key)
+            blank_frame = (
+                np.zeros(frame_space.shape, frame_space.dtype)
+                if padding_values is None
+                else np.array(padding_values, frame_space.dtype)
+            )
+            if blank_frame.size != int(np.prod(frame_space.shape)):
                 raise UnfitEnvironmentError(
-                    f"VecFrameStack: padding has {empty.size} numbers for observations in {box}."
+                    f"VecFrameStack: padding has {blank_frame.size} numbers for observations in {frame_space}."
                 )
-            self._empty[key] = empty.reshape(box.shape)
-            low, high = (np.concatenate([bound] * self._n, axis) for bound in (box.low, box.high))
-            stacked[key] = spaces.Box(low, high, dtype=box.dtype.type)
+            self._empty[key] = blank_frame.reshape(frame_space.shape)
+            low, high = (np.concatenate([bound] * self._n, axis) for bound in (frame_space.low, frame_space.high))
+            stacked[key] = spaces.Box(low, high, dtype=frame_space.dtype.type)
         self.observation_space = spaces.Dict(stacked) if isinstance(inner, spaces.Dict) else stacked[""]
 
     def _rename(self, inner: FeatureSpace) -> FeatureSpace:

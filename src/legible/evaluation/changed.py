@@ -33,7 +33,7 @@ from legible.imports import njit
 from legible.streams import GOLDEN, check_seed, key_of_seed, mix
 
 _RESAMPLES_A_TEST = 20
-_FOR_THE_UPPER_END = 2000
+_UPPER_END_RESAMPLES = 2000
 _ROUNDING = 1e-9
 _LEAST = float(np.finfo(np.float64).tiny)
 
@@ -67,22 +67,26 @@ def changed_mean_test(
     relevant: float = 0.0,
     confidence: float = 0.95,
 ) -> Effect:
-    """Test whether guidance raises the mean return, on the episodes that it changed.
+    """Return the effect of guidance on the mean return, with its one-sided p-value and confidence interval.
+
+    The same seeds were played with and without guidance. Most episodes are identical, so only the changed ones are
+    passed, and their mean is scaled to all seeds.
 
     Parameters
     ----------
     changed
-        Guided minus unguided return, for the episodes that guidance changed.
+        Guided minus unguided return of the episodes that guidance changed, ``float64[changed episodes]``.
     seeds
         Total number of paired episodes; the unchanged ones have a difference of exactly zero.
     invented_loss
-        A loss that is treated as if it had been seen: `largest_loss` of all rule sets that are tested together. At
-        least the largest loss of these episodes; without any loss, the largest change.
+        A loss that is treated as if it had been seen, because a rare large loss can be missing from the sample: usually
+        the largest loss of all rule sets that are tested together. At least the largest loss of these episodes is used;
+        without any loss, the largest change.
     resamples, rng_seed
-        Number of resamples (`resamples_for`), and their seed.
+        Number of bootstrap resamples, and the seed that they are drawn with.
     alpha
-        Significance level, for `Effect.detectable`. With m tests and Benjamini-Hochberg a lone effect has to pass
-        alpha / m.
+        Significance level that `Effect.detectable`, the smallest detectable effect, refers to. With m tests and the
+        correction of Benjamini and Hochberg, a lone effect has to pass alpha / m.
     relevant
         Smallest effect of interest, at least 0: p is for the hypothesis that the effect is no larger.
     confidence
@@ -102,14 +106,19 @@ def changed_mean_test(
         return Effect(0.0, 0.0, 0.0, 0.0, 1.0, None, 0, seeds)
     share, mean_changed = n / seeds, float(sample.mean())
     mean = share * mean_changed
-    tail = (1.0 - confidence) / 2.0
+    # The test on the changes, and the same test with all signs flipped, whose lower limit is the upper end.
     helps = _Tilted(sample, invented_loss, resamples, rng_seed)
-    harms = _Tilted(-sample, invented_loss, min(resamples, _FOR_THE_UPPER_END), rng_seed)
-    low, high = _over_all_seeds(mean_changed, (helps.lower_limit(tail), -harms.lower_limit(tail)), n, seeds, tail)
+    harms = _Tilted(-sample, invented_loss, min(resamples, _UPPER_END_RESAMPLES), rng_seed)
+    # The interval of the mean change, then that of the mean over all seeds, whose share of changes is uncertain, too.
+    tail = (1.0 - confidence) / 2.0
+    changed_limits = (helps.lower_limit(tail), -harms.lower_limit(tail))
+    low, high = _over_all_seeds(mean_changed, changed_limits, n, seeds, tail)
+    # The smallest detectable effect: the distance to the limit at `alpha`, plus that for the usual power.
     detectable = None
     if n > 1:
-        needed = mean_changed - helps.lower_limit(alpha)
-        detectable = relevant + share * (needed + float(ndtri(POWER)) * float(sample.std(ddof=1)) / math.sqrt(n))
+        to_significance = mean_changed - helps.lower_limit(alpha)
+        to_power = float(ndtri(POWER)) * float(sample.std(ddof=1)) / math.sqrt(n)
+        detectable = relevant + share * (to_significance + to_power)
     return Effect(
         mean=mean,
         error=_error(sample, seeds),
@@ -168,14 +177,20 @@ def _p_above(relevant: float, p: Callable[[float], float], mean: float, n: int, 
 def mcnemar_test(
     changed: ArrayLike, seeds: int, *, alpha: float = 0.05, relevant: float = 0.0, confidence: float = 0.95
 ) -> Effect:
-    """Test whether guidance raises the share of episodes that succeed, by McNemar's exact test.
+    """Return the effect of guidance on the share of episodes that succeed, by McNemar's exact test.
 
     Parameters
     ----------
     changed
-        Guided minus unguided success of the changed episodes: 1, 0 or -1. Zeros carry no information.
-    seeds, alpha, relevant, confidence
-        As for `changed_mean_test`.
+        Guided minus unguided success of the changed episodes, one number each: 1, 0 or -1. Zeros carry no information.
+    seeds
+        Total number of paired episodes; those that are not passed did not change.
+    alpha
+        Significance level that `Effect.detectable`, the smallest detectable effect, refers to.
+    relevant
+        Smallest effect of interest, at least 0: p is for the hypothesis that the effect is no larger.
+    confidence
+        Level of the confidence interval.
 
     >>> effect = mcnemar_test([1, 1, 1, 1, -1, 0], 12)
     >>> effect.mean, effect.p == 6 / 32
@@ -186,18 +201,25 @@ def mcnemar_test(
     n = gained + lost
     if not n:
         return Effect(0.0, 0.0, 0.0, 0.0, 1.0, None, sample.size, seeds)
+    # Exact binomial (Clopper-Pearson) limits of the share of gains among gains and losses. A share s of gains is a mean
+    # change of 2s - 1 per pair that differs.
     tail, mean = (1.0 - confidence) / 2.0, (gained - lost) / n
     low = 2.0 * float(betaincinv(gained, lost + 1, tail)) - 1.0 if gained else -1.0
     high = 2.0 * float(betainccinv(gained + 1, lost, tail)) - 1.0 if lost else 1.0
+    # The limits above are for pairs that differ; scale them to all seeds.
     low, high = _over_all_seeds(mean, (low, high), n, seeds, tail)
+
+    def binomial_p(mean_change: float) -> float:
+        """Return the probability of at least as many gains if pairs that differ had this mean change."""
+        return float(betainc(gained, lost + 1, (1.0 + mean_change) / 2.0))
+
     return Effect(
         mean=(gained - lost) / seeds,
         error=_error(sample, seeds),
         low=low,
         high=high,
-        p=_p_above(relevant, lambda m: float(betainc(gained, lost + 1, (1.0 + m) / 2.0)), mean, n, seeds)
-        if gained
-        else 1.0,
+        p=_p_above(relevant, binomial_p, mean, n, seeds) if gained else 1.0,
+        # Under the hypothesis of no effect, every pair that differs is a gain or a loss with equal probability.
         detectable=relevant + (float(-ndtri(alpha)) + float(ndtri(POWER))) * math.sqrt(n) / seeds,
         changed=sample.size,
         seeds=seeds,
@@ -288,36 +310,40 @@ def _resample(
 
 @njit(cache=True)
 def _tilting(values: NDArray[np.float64]) -> tuple[float, float]:
-    """Return the θ for which weights exp(θ · value) have mean zero, and the logarithm of the mean weight.
+    """Return the θ for which the mean of the values, weighted by exp(θ · value), is zero (exponential tilting).
 
-    Newton's method within a bracket that is bisected; the weighted mean grows with θ.
+    The second number is the logarithm of the mean weight, with which weights become likelihood ratios. The root is
+    found by Newton's method; the weighted mean grows with θ, so a bracket of θ is known, and a step that leaves it is
+    replaced by bisection. `values` must have both signs.
     """
     scale = np.abs(values).max()
     scaled = values / scale
-    theta, low, high, found = 0.0, -np.inf, np.inf, False
+    theta, low, high, is_converged = 0.0, -np.inf, np.inf, False
     while True:
+        # Exponents relative to the largest one, so that no weight overflows.
         exponents = theta * scaled
         largest = exponents.max()
         weights = np.exp(exponents - largest)
         total = weights.sum()
-        if found:
+        if is_converged:
             return theta / scale, largest + np.log(total / values.size)
+        # The weighted mean is the function whose root is sought, the weighted variance its derivative.
         mean = (weights * scaled).sum() / total
         variance = (weights * scaled * scaled).sum() / total - mean * mean
         if mean > 0.0:
             high = theta
         else:
             low = theta
-        step = theta - mean / variance if variance > 0.0 else np.nan
-        if not low < step < high:
-            if low == -np.inf:
-                step = 2.0 * theta - 1.0
-            elif high == np.inf:
-                step = 2.0 * theta + 1.0
+        next_theta = theta - mean / variance if variance > 0.0 else np.nan
+        if not low < next_theta < high:  # also if it is NaN
+            if low == -np.inf:  # no lower bound yet: go further down
+                next_theta = 2.0 * theta - 1.0
+            elif high == np.inf:  # no upper bound yet: go further up
+                next_theta = 2.0 * theta + 1.0
             else:
-                step = (low + high) / 2.0
-        found = abs(step - theta) <= 1e-12 * (1.0 + abs(theta))
-        theta = step
+                next_theta = (low + high) / 2.0
+        is_converged = abs(next_theta - theta) <= 1e-12 * (1.0 + abs(theta))
+        theta = next_theta
 
 
 @njit(cache=True)
@@ -329,19 +355,36 @@ def _tail(
     spread: float,
     mean: float,
 ) -> float:
-    """Return the probability of a t-value of at least the observed one if the true mean is `mean`.
+    """Return the probability of a t-value of at least the observed one if the true mean were `mean`.
 
-    `support` are the observed values, shifted to a mean of 0; `means` and `spreads` belong to resamples of them. Each
-    resample is weighted by its likelihood ratio under weights that give the values this mean. The tail with small
-    ratios is summed.
+    The probability is estimated by importance sampling: resamples were drawn with equal probabilities, and each one is
+    weighted by the likelihood ratio of drawing it from a distribution with mean `mean` on the same values.
+
+    Parameters
+    ----------
+    support
+        The observed values and one invented loss, shifted so that the observed mean is 0, ``float64[n + 1]``.
+    means, spreads
+        Mean and standard deviation of each resample of the support, ``float64[resamples]`` each.
+    n
+        Number of values in a resample.
+    spread
+        Standard deviation of the observed values.
+    mean
+        The hypothetical true mean, on the shifted scale.
     """
-    theta, log_mean = _tilting(support - mean)
-    total, upper = 0.0, theta <= 0.0
+    theta, log_mean_weight = _tilting(support - mean)
+    # Sum the tail whose resamples have small weights (the upper one for θ <= 0): that estimate varies less.
+    sums_upper_tail = theta <= 0.0
+    total = 0.0
     for i in range(means.size):
+        # t = (mean of the sample - true mean) / standard deviation. To compare the resampled with the observed t-value
+        # without a division by zero, both sides are multiplied by both standard deviations.
         resampled, observed = (means[i] - mean) * spread, -mean * spreads[i]
         if spread == 0.0 and spreads[i] == 0.0:  # neither varies: their means decide
             resampled, observed = means[i] - mean, -mean
-        if (resampled >= observed - _ROUNDING * (abs(resampled) + abs(observed))) == upper:
-            total += np.exp(n * (theta * (means[i] - mean) - log_mean))
-    share = total / means.size
-    return min(1.0, share if upper else max(0.0, 1.0 - share))
+        is_in_upper_tail = resampled >= observed - _ROUNDING * (abs(resampled) + abs(observed))
+        if is_in_upper_tail == sums_upper_tail:
+            total += np.exp(n * (theta * (means[i] - mean) - log_mean_weight))
+    tail_share = total / means.size
+    return min(1.0, tail_share if sums_upper_tail else max(0.0, 1.0 - tail_share))

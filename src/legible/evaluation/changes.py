@@ -38,45 +38,56 @@ class Changes(NamedTuple):
 def first_changes(
     setup: Setup, recorded: RecordedEpisodes, seeds: Sequence[int], played: RuleSet | Treatment | None = None
 ) -> Changes:
-    """Find the first changes by running the chooser of guided episodes over the rows of recorded ones.
+    """Return, for each rule set and recorded episode, the first step in which the rule set would act differently.
 
-    The chooser sees the same observations, scores, random keys and steps as in play, so random actions (`epsilon`,
-    `epsilon_when_guided`) and sampled ones are correct, too. A recorded episode that failed may go differently with
-    other guidance: it counts as changed from its first step.
+    Up to that step a guided episode equals the recorded one, so nothing has to be played to find it: actions are chosen
+    again for the recorded states. The choice sees the same observations, scores, random keys and steps as in play, so
+    random actions (`epsilon`, `epsilon_when_guided`) and sampled ones are the same, too. A recorded episode that failed
+    may go differently with other guidance: it counts as changed from its first step.
 
     Parameters
     ----------
     setup
-        Treatments and settings of play.
+        The treatments (rule sets, or other guidance) to examine, and the settings of play.
     recorded, seeds
-        The episodes and their seeds.
+        The episodes, recorded step by step, and the seed of each.
     played
-        Guidance of the recorded episodes; None: unguided.
+        Guidance that the recorded episodes were played with; None: unguided.
+
+    Returns
+    -------
+    Three arrays ``int64[treatments, episodes]``: the first step that differs (−1: none), and the numbers of steps
+    before it in which rules triggered and in which they changed the action.
     """
-    starts = recorded.starts
+    # Rows hold the steps of all episodes, one after the other: find the episode, step and random key of every row.
+    starts = recorded.starts  # the first row of every episode, and the number of rows
     lengths = np.diff(starts)
     episodes = np.repeat(np.arange(len(seeds)), lengths)
     steps = np.arange(starts[-1]) - starts[episodes]
     keys = policy_keys(seeds)[episodes]
-    everything = setup.treatments if played is None else (*setup.treatments, played)
-    chooser = replace(setup, treatments=everything).chooser(np.empty(0, np.int64), ())
+    # The guidance of the recorded episodes, if any, gets the last number.
+    all_treatments = setup.treatments if played is None else (*setup.treatments, played)
+    chooser = replace(setup, treatments=all_treatments).chooser(np.empty(0, np.int64), ())
 
     def choose(treatment: int) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return the choices of a treatment in all rows, and where it triggers and where it changes the action."""
         treatments = np.full(len(steps), treatment, np.int64)
         return chooser.choose(recorded.observations, recorded.scores, treatments, keys, steps)
 
     unguided_choices = choose(UNGUIDED)[0]
     recorded_choices = unguided_choices if played is None else choose(len(setup.treatments))[0]
+    # Both branches below write their results into these arrays.
     shape = (len(setup.treatments), len(seeds))
     changes = Changes(np.full(shape, NEVER, np.int64), np.zeros(shape, np.int64), np.zeros(shape, np.int64))
-    if isinstance(chooser, GuidedChooser):
+    if isinstance(chooser, GuidedChooser):  # rules: one compiled loop for all rule sets
         chooser.first_changes(
             recorded.observations, recorded.scores, keys, steps, unguided_choices, recorded_choices, starts, changes
         )
     else:
-        for treatment, rows in enumerate(zip(*changes, strict=True)):
+        for treatment, results_of_treatment in enumerate(zip(*changes, strict=True)):
             choices, fired, changed = choose(treatment)
-            _first_and_counts((choices != recorded_choices).any(axis=1), fired, changed, starts, *rows)
+            differs = (choices != recorded_choices).any(axis=1)
+            _first_and_counts(differs, fired, changed, starts, *results_of_treatment)
     changes.first[:, recorded.failed] = 0
     return changes
 

@@ -92,9 +92,10 @@ def confirm(
     on_episodes: Callable[[int], None] | None = None,
     worst_loss: float = 0.0,
 ) -> Confirmed:
-    """Confirm candidates on held-out seeds.
+    """Return the effects of candidates on held-out seeds, each compared with the unguided policy.
 
-    Each candidate has a goal that is fixed in advance, a number of changed episodes, and is played until it is reached:
+    Candidates are rule sets that did well in the race. Each has a goal that is fixed in advance: a number of episodes
+    that it changes (other episodes carry no information). It is played on more and more seeds until the goal is met:
 
     - usually `confirmation_changes`; more if the race suggests a small effect, fewer if a large one;
     - if all seeds are expected to give fewer changes, the smallest number for which the test is valid;
@@ -104,22 +105,29 @@ def confirm(
 
     Parameters
     ----------
-    setup, repetition
-        Policy and environment, and whether the same seed gives the same episode there.
-    candidates, expected
-        Rule sets, and the expected results of each.
+    setup
+        Policy, environment and settings of play.
+    repetition
+        Whether the same seed gives the same episode, so that unchanged episodes need not be played.
+    candidates
+        The rule sets, or other guidance, to confirm.
+    expected
+        For every candidate its share of changed episodes and the number of them that the race suggests.
     seed, settings
         Seed and settings of the study.
-    run, on_episodes
-        As in `legible.evaluation.evaluate`.
+    run
+        Plays lists of episodes and returns their results: `run_units`, with engine and store already chosen.
+    on_episodes
+        Called with the number of episodes that have finished, for progress bars.
     worst_loss
         The worst loss of any rule set in the race and in searches.
     """
+    # `play` pairs episodes of candidates with `record`, the unguided episodes on the same seeds.
     record = EpisodeRecord(setup, seed, "racing confirmation", settings.confirmation_seeds, run, on_episodes)
     play = PairedPlay(setup, repetition, record, run, on_episodes)
-    # Play the candidates.
+    # Play the candidates. `play` knows each by a number; lists below have one element per candidate.
     numbers = [play.add(candidate) for candidate in candidates]
-    goals = [changes_to_confirm(one, settings) for one in expected]
+    goals = [changes_to_confirm(expectation, settings) for expectation in expected]
     play.play_changes({number: goal for number, goal in zip(numbers, goals, strict=True) if goal})
     played_anyway = record.extend(FIRST_LOOK)
     min_seeds = min(least_episodes(settings), settings.confirmation_seeds)
@@ -128,7 +136,8 @@ def confirm(
         for number, goal in zip(numbers, goals, strict=True)
     ]
     play.play_seeds(_largest_counts(numbers, seed_counts))
-    # Play their mined rules alone, for which the usual number of changes is enough.
+    # Play the mined rule behind each candidate alone, which shows whether its related forms add a gain. The usual
+    # number of changes is enough for that. None: a candidate without a mined rule.
     mined = [_add_mined_rule(play, number) for number in numbers]
     usual = settings.confirmation_changes
     mined_seed_counts = [
@@ -136,37 +145,38 @@ def confirm(
         for number, count, goal in zip(numbers, seed_counts, goals, strict=True)
     ]
     play.play_seeds(_largest_counts(mined, mined_seed_counts))
-    # Judge.
+    # Test all candidates together, since the correction for multiple tests depends on their number.
     judged = [play.pairs(number, count) for number, count in zip(numbers, seed_counts, strict=True)]
     is_rare = [not goal or int(pairs.changed.sum()) < goal for pairs, goal in zip(judged, goals, strict=True)]
     judge = Judge(play.results, judged, settings, seed, worst_loss)
     effects, q = judge.effects(is_rare)
     confirmations = []
-    for k, rule in enumerate(mined):
+    for place, rule in enumerate(mined):
         of_rule = of_generalisation = None
         if rule is not None:
-            rule_pairs = play.pairs(rule, mined_seed_counts[k])
+            rule_pairs = play.pairs(rule, mined_seed_counts[place])
             of_rule = judge.effect(rule_pairs)
-            of_generalisation = judge.effect(play.pairs(numbers[k], mined_seed_counts[k]).beyond(rule_pairs))
+            of_generalisation = judge.effect(play.pairs(numbers[place], mined_seed_counts[place]).beyond(rule_pairs))
         confirmations.append(
             Confirmation(
-                effect=effects[k],
-                q=q[k],
+                effect=effects[place],
+                q=q[place],
                 of_rule=of_rule,
                 of_generalisation=of_generalisation,
-                failed=int(judged[k].guided.failed.sum()),
-                failed_unguided=int(record.result.failed[: seed_counts[k]].sum()),
-                is_too_rare=is_rare[k],
-                constraints=judge.constraints(judged[k]),
-                rare_losses=judge.rare_losses(judged[k], effects[k]),
+                failed=int(judged[place].guided.failed.sum()),
+                failed_unguided=int(record.result.failed[: seed_counts[place]].sum()),
+                is_too_rare=is_rare[place],
+                constraints=judge.constraints(judged[place]),
+                rare_losses=judge.rare_losses(judged[place], effects[place]),
             )
         )
     steps = [  # a mined rule that is the candidate itself counts once
         play.steps(number) + (play.steps(rule) if rule not in (None, number) else 0)
         for number, rule in zip(numbers, mined, strict=True)
     ]
-    largest = _largest_counts([*mined, *numbers], [*mined_seed_counts, *seed_counts])
-    guided = [play.pairs(number, largest[number]).guided for number in range(len(play.treatments))]
+    # Keep all episodes for the report and later steps.
+    largest_counts = _largest_counts([*mined, *numbers], [*mined_seed_counts, *seed_counts])
+    guided = [play.pairs(number, largest_counts[number]).guided for number in range(len(play.treatments))]
     base = record.result
     blocks = PlayedBlocks(play.setup, tuple(record.seeds[: len(base)].tolist()), (base, *guided))
     return Confirmed(tuple(confirmations), tuple(steps), blocks, play.counted(repetition))
@@ -283,7 +293,7 @@ class Judge:
         (false coverage rate, Benjamini and Yekutieli 2005).
         """
         effects = [self.effect(pairs) for pairs in self._pairs]
-        effects = [replace(one, p=1.0) if rare else one for one, rare in zip(effects, too_rare, strict=True)]
+        effects = [replace(effect, p=1.0) if rare else effect for effect, rare in zip(effects, too_rare, strict=True)]
         q = benjamini_hochberg([effect.p for effect in effects]).tolist()
         selected = [k for k, value in enumerate(q) if value < self._alpha]
         for k in selected if len(selected) < len(q) else ():

@@ -31,9 +31,10 @@ def continue_evaluation(
     run: Runner = run_units,
     on_episodes: Callable[[int], None] | None = None,
 ) -> Evaluation:
-    """Test undecided rule sets on new seeds; return the evaluation with the new verdicts.
+    """Return the evaluation with new verdicts on undecided rule sets, which are tested on further seeds.
 
-    If no undecided rule set changes enough episodes for a test, the evaluation is returned unchanged.
+    Undecided rule sets did better than the unguided policy, but not significantly. If none of them changes enough
+    episodes for a test, the evaluation is returned unchanged.
 
     Parameters
     ----------
@@ -43,23 +44,30 @@ def continue_evaluation(
         Seed of the study.
     episodes
         Maximum number of episodes. The most promising rule sets are tested, as many as these episodes suffice for.
-    run, on_episodes
-        As in `legible.evaluation.evaluate`.
+    run
+        Plays lists of episodes and returns their results: `run_units`, possibly with engine and store already chosen.
+    on_episodes
+        Called with the number of episodes that have finished, for progress bars.
     """
-    number, settings = len(evaluation.continuations) + 1, evaluation.settings
+    round_number, settings = len(evaluation.continuations) + 1, evaluation.settings
     if settings.method != "racing":
-        raise LegibleError(f"only studies that race rule sets can be continued, and this one is {settings.method!r}.")
+        raise LegibleError(
+            f"only studies that race rule sets can be continued, and this one used the method {settings.method!r}. Run "
+            "a new study with --set evaluation.method=racing."
+        )
     chosen, seeds = choose_undecided(evaluation, episodes)
     if not chosen:
         return evaluation
-    level = settings.alpha / 2**number  # levels of all continuations together stay below alpha
-    seed = seed_of_round(seed, number)
+    # Each round has half the significance level of the one before, so that all rounds together stay below alpha, and
+    # its own seeds, on which nothing was selected.
+    level = settings.alpha / 2**round_number
+    seed = seed_of_round(seed, round_number)
     repetition = find_repetition(setup, seed, "racing confirmation", run)
     played = confirm(
         replace(setup, treatments=(), rows=repetition.rows),
         repetition,
         [evaluation.verdicts[i].treatment for i in chosen],
-        # All seeds are played for every rule set.
+        # `excluding` asks for as many changed episodes as there are seeds, so that every rule set plays all of them.
         [Expectation(_changed_share(evaluation.verdicts[i]), excluding=seeds) for i in chosen],
         seed=seed,
         settings=replace(settings, alpha=level, confirmation_seeds=seeds, confirmation_changes=FEWEST_CHANGES),
@@ -67,17 +75,18 @@ def continue_evaluation(
         on_episodes=on_episodes,
         worst_loss=evaluation.worst_loss,
     )
+    # Update the verdicts of the tested rule sets.
     verdicts, confirmed = list(evaluation.verdicts), 0
     for i, confirmation, steps in zip(chosen, played.confirmations, played.steps, strict=True):
-        # q is multiplied so that it compares with alpha like all others.
-        new_confirmation = replace(confirmation, q=min(1.0, 2**number * confirmation.q))
+        # q is multiplied by the inverse of the share of alpha, so that it compares with alpha like all others.
+        new_confirmation = replace(confirmation, q=min(1.0, 2**round_number * confirmation.q))
         is_confirmed = new_confirmation.is_passed(settings.alpha)
         old_verdict = verdicts[i]
+        # A test on too few changed episodes says nothing: then the earlier confirmation stays.
+        keeps_old = new_confirmation.is_too_rare and old_verdict.confirmation is not None
         verdicts[i] = replace(
             old_verdict,
-            confirmation=old_verdict.confirmation
-            if new_confirmation.is_too_rare and old_verdict.confirmation is not None
-            else new_confirmation,
+            confirmation=old_verdict.confirmation if keeps_old else new_confirmation,
             is_confirmed=is_confirmed,
             is_weakness=old_verdict.is_weakness or is_confirmed,
             is_set_aside=old_verdict.is_set_aside and not is_confirmed,
@@ -94,16 +103,26 @@ def continue_evaluation(
 
 
 def choose_undecided(evaluation: Evaluation, episodes: int) -> tuple[list[int], int]:
-    """Return the places of the rule sets that a number of episodes can test, and the number of seeds for each of them.
+    """Return the places of the undecided rule sets that are tested next, and the number of seeds that each plays.
 
-    The most promising come first. One more is added as long as every rule set gets the changed episodes that a test
-    needs. The unguided policy plays all seeds; a rule set, and the mined rule behind it, play those that they change.
+    Undecided means not confirmed, though better than the unguided policy so far, and not known to be negligible. The
+    most promising come first. One more is added as long as every rule set gets the changed episodes that a test needs.
+
+    Parameters
+    ----------
+    evaluation
+        The verdicts so far; the places are those of its `verdicts`.
+    episodes
+        Maximum number of episodes, guided and unguided ones, of all these rule sets together.
     """
 
     def promise(i: int) -> tuple[bool, float]:
+        """Return a sort key: set-aside rule sets last, then by the p-value of the best test so far."""
         verdict = evaluation.verdicts[i]
-        known = verdict.confirmation
-        return verdict.is_set_aside, verdict.p if known is None or known.is_too_rare else known.effect.p
+        confirmation = verdict.confirmation
+        if confirmation is None or confirmation.is_too_rare:
+            return verdict.is_set_aside, verdict.p
+        return verdict.is_set_aside, confirmation.effect.p
 
     undecided = [
         i
@@ -112,6 +131,8 @@ def choose_undecided(evaluation: Evaluation, episodes: int) -> tuple[list[int], 
         and verdict.difference > evaluation.settings.smallest_effect
         and evaluation.relevance(verdict) != "negligible"
     ]
+    # The unguided policy plays every seed once. A rule set, and the mined rule behind it, play only the seeds on which
+    # they change the episode. So the episodes per seed grow with the share of changed episodes of the chosen rule sets.
     chosen: list[int] = []
     seeds = guided_per_seed = 0.0
     smallest_share = 1.0
@@ -120,6 +141,7 @@ def choose_undecided(evaluation: Evaluation, episodes: int) -> tuple[list[int], 
         new_smallest = min(smallest_share, share)
         new_guided = guided_per_seed + 2.0 * share  # the rule set, and the mined rule behind it
         new_seeds = episodes / (1.0 + new_guided)
+        # The rarest rule set must still be expected to change enough episodes, with a margin for both estimates.
         if new_smallest * new_seeds >= OVERSAMPLING**2 * FEWEST_CHANGES:
             chosen.append(i)
             smallest_share, guided_per_seed, seeds = new_smallest, new_guided, new_seeds

@@ -40,31 +40,32 @@ def evaluate(
     on_episodes: Callable[[int], None] | None = None,
     on_candidates: Callable[[Sequence[Verdict]], None] | None = None,
 ) -> Evaluation:
-    """Guide the policy with every treatment of the setup and compare it with the unguided policy.
+    """Return a verdict on every rule set: whether the policy does better, or worse, when it is guided by it.
 
     Parameters
     ----------
     setup
-        Policy, environment, rule sets, and settings of play.
+        Policy, environment, rule sets (or other treatments: guidance of another kind), and settings of play.
     seed
         Seed of the study; determines the seeds of all episodes.
     settings
         Method, numbers of episodes and significance level.
     stage
-        For the paper's method: the block of seeds that screening uses.
+        For the paper's method: the block of seeds that the first comparison (screening) uses.
     confirm
-        Whether to confirm candidates on held-out seeds.
+        Whether to test the rule sets that look good again, on held-out seeds.
     sources
-        Sources of hypotheses by name. Their rule sets are tested after the treatments of the setup.
+        Generators of further rule sets, such as searches, by name. Theirs are tested after those of the setup.
     run
-        Runs units: see `legible.evaluation.units.run_units`.
+        Plays lists of episodes and returns their results: `run_units`, possibly with engine and store already chosen.
     on_episodes
-        Called with the number of episodes that have finished or were found in the store.
+        Called with the number of episodes that have finished or were found in the store, for progress bars.
     on_candidates
         Called with the rule sets that passed the race, before they are confirmed.
     """
     settings = settings or EvaluationSettings()
     check_objectives(settings.objective, settings.constraint, setup.play)  # before anything is played
+    # Notes are sentences that the report shows with the results.
     notes = (PROBABILITIES_NOTE,) if setup.policy.kind == "log-probabilities" else ()
     if settings.method == "unpaired":
         notes = (UNPAIRED_NOTE, *notes)
@@ -72,5 +73,6 @@ def evaluate(
         evaluation = screen(setup, seed, settings, stage, confirm, sources, run, on_episodes)
     else:
         evaluation = race(setup, seed, settings, confirm, sources, run, on_episodes, on_candidates)
-    leak = "" if evaluation.repetition is None else evaluation.repetition.describe_leak()
-    return replace(evaluation, notes=(*notes, leak) if leak else notes)
+    # An environment whose random numbers do not all come from the seed makes effects less precise: add a note.
+    leak_note = "" if evaluation.repetition is None else evaluation.repetition.describe_leak()
+    return replace(evaluation, notes=(*notes, leak_note) if leak_note else notes)

@@ -123,31 +123,41 @@ def figure_rows(
     changes: Mapping[str, Effect] | None = None,
     references: Mapping[str, Mapping[str, Figure]] | None = None,
 ) -> list[dict[str, Any]]:
-    """Return one row per objective: its name and words, and value, low and high of every block of episodes.
+    """Return the rows of a table of results, one dictionary per objective (mean return, success, worst tenth, …).
+
+    A row has the name of the objective, its description ("words"), and for every block of episodes the value and the
+    ends of its confidence interval. Objectives that some block lacks are left out.
 
     Parameters
     ----------
     blocks
-        Figures of episodes, see `figures`, by name, such as "base" and "guided".
+        For every block of episodes, such as "base" (unguided) and "guided", its figures by the name of the objective.
     changes
         Effects of guidance by objective; they become "difference" in the rows.
     references
-        Figures of baselines by name; they become "references" in the rows.
+        For every baseline its figures by objective; they become "references" in the rows.
     """
     references, rows = references or {}, []
-    names = dict.fromkeys([*OBJECTIVES, *(name for found in blocks.values() for name in found)])
-    for objective in map(find_objective, names):
+    # Built-in objectives first, in their order; then those that only these episodes have, such as reward terms.
+    other_names = [name for block_figures in blocks.values() for name in block_figures]
+    for objective in map(find_objective, dict.fromkeys([*OBJECTIVES, *other_names])):
         name = objective.name
-        if not all(name in found for found in (*blocks.values(), *references.values())):
+        if not all(name in block_figures for block_figures in (*blocks.values(), *references.values())):
             continue
         row: dict[str, Any] = {"objective": name, "words": objective.words}
-        row |= {block: found[name]._asdict() for block, found in blocks.items()}
+        row |= {block: block_figures[name]._asdict() for block, block_figures in blocks.items()}
         if changes:
+            # Shown in the direction of the objective: for a cost, that flips the sign and so the ends of the interval.
             effect = changes[name]
             low, high = sorted((objective.shown(effect.low), objective.shown(effect.high)))
-            value = {"value": objective.shown(effect.mean), "low": low, "high": high}
-            row["difference"] = {**value, "p": effect.p, "detectable": effect.detectable}
-        row["references"] = {reference: found[name]._asdict() for reference, found in references.items()}
+            row["difference"] = {
+                "value": objective.shown(effect.mean),
+                "low": low,
+                "high": high,
+                "p": effect.p,
+                "detectable": effect.detectable,
+            }
+        row["references"] = {baseline: its_figures[name]._asdict() for baseline, its_figures in references.items()}
         rows.append(row)
     return rows
 

@@ -262,7 +262,10 @@ def parse_constraints(text: str) -> tuple[Constraint, ...]:
 
 
 def _parse_constraint(text: str) -> Constraint:
-    """Return the constraint of a text such as "worst-tenth no lower than by 20"."""
+    """Return the constraint that a text states, such as "worst-tenth no lower than by 20"; refuse other texts.
+
+    The example means: guidance may lower the mean return of the worst tenth of the episodes by less than 20.
+    """
     match = _CONSTRAINT.fullmatch(text)
     if match is None:
         raise SettingsError(
@@ -273,6 +276,7 @@ def _parse_constraint(text: str) -> Constraint:
         objective = find_objective(match["name"])
     except LegibleError as error:
         raise SettingsError(f"constraint {text!r}: {error}") from error
+    # For a cost, worse is higher; for all other objectives it is lower.
     worse = "higher" if objective.less_is_better else "lower"
     if match["worse"] != worse:
         raise SettingsError(f'constraint {text!r}: for {objective.name} write "no {worse} than by".')

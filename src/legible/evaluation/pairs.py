@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -195,35 +196,48 @@ class PairedPlay:
                     self._plays[number].extend(*(column[row, skipped:] for column in found))
 
     def _play(self, episodes: Sequence[tuple[int, int]]) -> None:
-        """Play episodes, each given by the number of its treatment and the place of its seed."""
+        """Play episodes and keep their results.
+
+        Parameters
+        ----------
+        episodes
+            For each episode the number of its treatment (a rule set or other guidance), and the place of its seed among
+            the seeds of the stage.
+        """
+        # The treatments that are played, renumbered from 0, so that the keys of stored results do not depend on others.
         used = sorted({number for number, _ in episodes})
         renumbered = {old: new for new, old in enumerate(used)}
-        some = replace(self._setup, treatments=tuple(self.treatments[number] for number in used))
-        starts = known_part = None  # from the beginning, unless episodes can continue from the first change
+        used_setup = replace(self._setup, treatments=tuple(self.treatments[number] for number in used))
+        # Where the same seed gives the same episode, play need not begin at the start: it continues from the recorded
+        # state before the first changed action. If states cannot be stored, episodes are played from the start, and
+        # their known first steps are compared with the recording.
+        starts = known_part = None
         if self._skips:
             places = np.array([place for _, place in episodes], np.int64)
-            columns = (
+            first_changes, fired_before, altered_before = (
                 np.array([getattr(self._plays[number], name)[place] for number, place in episodes], np.int64)
                 for name in ("first", "fired", "altered")
             )
-            first, fired, altered = columns
-            starts = self._record.starts_at(places, first, fired, altered)
-            known_part = self._record.known_part(places, first) if starts is None else None
-        least = FULL_UNIT if self._full_units else SMALL_UNIT
-        size = min(self._setup.play.unit_episodes, max(least, -(-len(episodes) // MANY_UNITS)))
+            starts = self._record.starts_at(places, first_changes, fired_before, altered_before)
+            known_part = self._record.known_part(places, first_changes) if starts is None else None
+        # Cut the episodes into units, the pieces of work of one worker: enough of them for all workers, none too small.
+        min_size = FULL_UNIT if self._full_units else SMALL_UNIT
+        unit_size = min(self._setup.play.unit_episodes, max(min_size, math.ceil(len(episodes) / MANY_UNITS)))
         seeds = [int(self._record.seeds[place]) for _, place in episodes]
-        units = cut_into_units([renumbered[number] for number, _ in episodes], seeds, size, starts, known_part)
-        result = self._run(some, units, stage=self._record.stage, on_episodes=self._on_episodes)
+        treatments = [renumbered[number] for number, _ in episodes]
+        units = cut_into_units(treatments, seeds, unit_size, starts, known_part)
+        result = self._run(used_setup, units, stage=self._record.stage, on_episodes=self._on_episodes)
         if known_part is not None:
             self.compared += int(((known_part.steps > 0) & ~result.failed).sum())
             self.differed += int((result.differs & ~result.failed).sum())
+        # Sort the results by treatment; steps that were taken over from the recording were not played.
         rows_of: dict[int, list[int]] = {}
         for row, (number, _) in enumerate(episodes):
             rows_of.setdefault(number, []).append(row)
         for number, rows in rows_of.items():
             self._plays[number].keep([episodes[row][1] for row in rows], result[rows])
-            known = 0 if starts is None else int(starts.steps[rows].sum())
-            self._plays[number].steps += int(result.lengths[rows].sum()) - known
+            known_steps = 0 if starts is None else int(starts.steps[rows].sum())
+            self._plays[number].steps += int(result.lengths[rows].sum()) - known_steps
 
     def changes(self, number: int) -> tuple[int, int]:
         """Return how many episodes a treatment changes, and how many were examined."""

@@ -321,27 +321,54 @@ def race(
     on_episodes: Callable[[int], None] | None = None,
     on_candidates: Callable[[Sequence[Verdict]], None] | None = None,
 ) -> Evaluation:
-    """Race every treatment of the setup and every rule set of the sources; parameters as for `evaluate`."""
+    """Return a verdict on every rule set, from a race and, for those that do well in it, from held-out seeds.
+
+    In a race, rule sets play ever more episodes on the same seeds, and those that do badly are dropped early.
+
+    Parameters
+    ----------
+    setup
+        Policy, environment, settings of play, and the rule sets (or other guidance) that race first.
+    seed, settings
+        Seed of the study; numbers of episodes and significance level.
+    confirmed
+        Whether rule sets that pass the race are tested again on held-out seeds.
+    sources
+        Generators of further rule sets, such as searches, by name.
+    run
+        Plays lists of episodes and returns their results: `run_units`, possibly with engine and store already chosen.
+    on_episodes, on_candidates
+        Called with the number of episodes that have finished, for progress bars, and with the verdicts on rule sets
+        that passed the race, before they are confirmed.
+    """
 
     @cache
     def open_race_once() -> tuple[Race, Repetition]:
-        """Open the race when it is first needed, after all searches."""
+        """Open the race when it is first needed, after all searches.
+
+        Also returns whether the same seed gives the same episode, which is measured first.
+        """
         opened, repetition = _open_race(setup, seed, "racing", settings, run, on_episodes)
         opened.enter(setup.treatments)
         return opened, repetition
 
     def measure(named: Sequence[Named]) -> list[MeasuredEffect]:
+        """Race the rule sets of a source, each with its name, and return their effects."""
         return open_race_once()[0].measure(named)
 
     def add_loss(loss: float) -> None:
+        """Note a loss that a search has seen."""
         worst.add([-loss])  # a difference, guided minus unguided
 
+    # Sources run first: they try rule sets on seeds of their own, then race those that they propose. The worst loss
+    # anywhere is noted, since a rule set may cause such losses too rarely to be seen.
     worst = WorstLoss(settings.worst_loss)
     run_sources(sources or {}, measure, make_explore(setup, seed, settings, run, on_episodes), add_loss)
     current, repetition = open_race_once()
     current.record.extend(1)  # the unguided policy is measured even if there is nothing to compare it with
     repetition = current.counted(repetition)
     worst.add([-current.worst_loss(entry) for entry in current.entries])
+    # Candidates are the places of the rule sets that passed the race and are worth the seeds of a confirmation.
     candidates = _find_candidates(current, settings)
     verdicts = _make_verdicts(current, candidates, settings.alpha)
     evaluation = Evaluation(
@@ -357,8 +384,13 @@ def race(
     if on_candidates is not None:
         on_candidates([verdicts[i] for i in candidates])
     expected = _expectations(current, candidates, worst, settings)
-    # Seeds that exclude, for every candidate, losses too rare to have been seen and large enough to cancel its gain.
-    excluding_seeds = [math.ceil(OVERSAMPLING * one.excluding / one.share) for one in expected if one.excluding]
+    # Play enough seeds to exclude, for every candidate, losses that are too rare to have been seen but large enough to
+    # cancel its gain. Such seeds can be very many, so their number has a limit.
+    excluding_seeds = [
+        math.ceil(OVERSAMPLING * expectation.excluding / expectation.share)
+        for expectation in expected
+        if expectation.excluding
+    ]
     seeds = max(settings.confirmation_seeds, min(max(excluding_seeds, default=0), settings.most_excluding_seeds))
     played = confirm(
         replace(setup, treatments=(), rows=repetition.rows),
@@ -371,8 +403,9 @@ def race(
         on_episodes=on_episodes,
         worst_loss=worst.size,
     )
-    for block in range(len(played.blocks.results) - 1):
-        guided, base = reversed(played.blocks.pair(block))
+    # Add the results to the verdicts, and the losses seen here to the worst one.
+    for treatment in range(len(played.blocks.results) - 1):
+        base, guided = played.blocks.pair(treatment)
         worst.add(current.objective.differences(guided, base))
     for i, confirmation, steps in zip(candidates, played.confirmations, played.steps, strict=True):
         verdicts[i] = replace(
@@ -432,17 +465,31 @@ def changes_for_power(changed: int, difference: float, error: float, tests: int,
 
 
 def _make_verdicts(finished: Race, candidates: Sequence[int], alpha: float) -> list[Verdict]:
-    """Return a verdict on every rule set of the race; `candidates` are the places of suspected weaknesses."""
+    """Return a verdict on every rule set of a race, from its episodes in the race alone.
+
+    Parameters
+    ----------
+    finished
+        The race. Its entries are the rule sets, each with its episodes.
+    candidates
+        Places, among the entries, of the rule sets that will be confirmed because guidance seems to help.
+    alpha
+        Significance level.
+    """
     chosen = set(candidates)
     entries = finished.entries
+    # Tests in both directions: guidance helps, and guidance does harm. For harm, one invented gain is added, because a
+    # rare large gain that has not been seen may outweigh many small losses.
     helps = [finished.standing(entry) for entry in entries]
-    changed = [int(finished.pairs(entry).changed.sum()) for entry in entries]
-    # As in the confirmation: a rare large gain that has not been seen may outweigh many small losses.
-    gain = finished.objective.invented_loss(finished.sides(finished.pairs(entry), harm=True) for entry in entries)
+    invented_gain = finished.objective.invented_loss(
+        finished.sides(finished.pairs(entry), harm=True) for entry in entries
+    )
     p = [standing.p for standing in helps]
-    p_harm = [finished.standing(entry, harm=True, invented_loss=gain).p for entry in entries]
+    p_harm = [finished.standing(entry, harm=True, invented_loss=invented_gain).p for entry in entries]
     q, q_harm = benjamini_hochberg(p), benjamini_hochberg(p_harm)
+    # An effect of this many standard errors is significant with the usual power.
     detectable_z = float(-ndtri(alpha) + ndtri(POWER))
+    changed = [int(finished.pairs(entry).changed.sum()) for entry in entries]
     return [
         Verdict(
             treatment=entry.treatment,

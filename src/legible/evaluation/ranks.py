@@ -57,23 +57,32 @@ def rank_test(
     relevant: float = 0.0,
     confidence: float = 0.95,
 ) -> Effect:
-    """Test whether guidance raises a rank statistic of the returns, such as the median, by a bootstrap of whole pairs.
+    """Return the effect of guidance on a rank statistic of the returns, such as the median, tested by a bootstrap.
 
-    p is the share of resamples in which guidance raises the statistic by no more than `relevant`; 1 if it does not in
-    the sample, or if nothing changed. One invented pair is resampled with the others, to account for harm that is too
-    rare to be seen: a median episode made worse by the largest loss, but not worse than the worst episode. For the
-    upper end of the interval, guided and unguided are exchanged.
+    Whole pairs of episodes with the same seed are resampled. p is the share of resamples in which guidance raises the
+    statistic by no more than `relevant`; 1 if it does not in the sample, or if nothing changed. One invented pair is
+    resampled with the others, to account for harm that is too rare to be seen: a median episode made worse by the
+    largest loss, but not worse than the worst episode.
 
     Parameters
     ----------
     guided, base
-        Values of the episodes, one per seed.
+        Returns (or other values) of the guided and the unguided episodes, one per seed, in the same order.
     changed
         Which episodes guidance changed; p is 1 if none.
     ranks
-        The rank statistic.
-    invented_loss, resamples, rng_seed, alpha, relevant, confidence
-        As for `legible.evaluation.changed.changed_mean_test`.
+        The statistic: the mean of the values in a range of ranks.
+    invented_loss
+        A loss that is treated as if it had been seen: usually the largest one of all rule sets that are tested
+        together. At least the largest loss of these episodes is used; without any loss, the largest change.
+    resamples, rng_seed
+        Number of bootstrap resamples, and the seed that they are drawn with.
+    alpha
+        Significance level that `Effect.detectable`, the smallest detectable effect, refers to.
+    relevant
+        Smallest effect of interest: p is for the hypothesis that the effect is no larger.
+    confidence
+        Level of the confidence interval.
 
     >>> base = np.arange(40.0)
     >>> effect = rank_test(base + 5, base, base >= 0, MEDIAN, invented_loss=1.0, resamples=2000, rng_seed=0)
@@ -84,20 +93,23 @@ def rank_test(
     mean = ranks.figure(guided) - ranks.figure(base)
     if not changes:
         return Effect(mean, error=0.0, low=mean, high=mean, p=1.0, detectable=None, changed=0, seeds=n)
+    # Effects in the resamples, and for the upper end of the interval the same with guided and unguided exchanged, where
+    # the invented pair is a gain.
     loss = _largest_drop(base, guided, invented_loss)
     differences = np.sort(_with_invented_pair(guided, base, loss, ranks, resamples, rng_seed))
     gain = _largest_drop(guided, base, invented_loss)
-    turned = np.sort(_with_invented_pair(base, guided, gain, ranks, resamples, rng_seed))
+    exchanged = np.sort(_with_invented_pair(base, guided, gain, ranks, resamples, rng_seed))
     tail = (1.0 - confidence) / 2.0
     error = float(differences.std(ddof=1))
-    needed = mean - min(_quantile(differences, alpha), mean)
+    # The smallest detectable effect: the distance to the limit at `alpha`, plus that for the usual power.
+    to_significance = mean - min(_quantile(differences, alpha), mean)
     return Effect(
         mean=mean,
         error=error,
         low=min(_quantile(differences, tail), mean),
-        high=max(-_quantile(turned, tail), mean),
+        high=max(-_quantile(exchanged, tail), mean),
         p=(1 + int(np.count_nonzero(differences <= relevant))) / (1 + resamples) if mean > relevant else 1.0,
-        detectable=relevant + needed + float(ndtri(POWER)) * error,
+        detectable=relevant + to_significance + float(ndtri(POWER)) * error,
         changed=changes,
         seeds=n,
     )
@@ -142,26 +154,42 @@ def _resampled_figures(
 def _figures_of_resamples(
     columns: NDArray[np.float64], order: NDArray[np.int64], first: int, last: int, resamples: int, key: np.uint64
 ) -> NDArray[np.float64]:
-    """Return, for each bootstrap resample and column, the mean of the values with ranks `first` to `last`.
+    """Return, for each bootstrap resample and column, the mean of the values with ranks in a range.
 
-    `order` holds the rows of each column in ascending order.
+    Parameters
+    ----------
+    columns
+        Values of the episodes, ``float64[n, columns]``, such as guided and unguided returns. Rows are resampled whole.
+    order
+        For every column its row numbers in ascending order of the values, ``int64[n, columns]``.
+    first, last
+        The range of ranks, counted from 0; `last` is not part of it.
+    resamples, key
+        Number of resamples, and the key of the random numbers.
+
+    Returns
+    -------
+    ``float64[resamples, columns]``.
     """
     n, width = columns.shape
-    figures, times = np.empty((resamples, width)), np.empty(n, np.int64)
-    size, count = np.uint64(n), np.uint64(key)
-    for b in range(resamples):
-        times[:] = 0
+    figures, times_drawn = np.empty((resamples, width)), np.empty(n, np.int64)
+    size, counter = np.uint64(n), np.uint64(key)
+    for resample in range(resamples):
+        # Draw n rows with replacement: the upper half of a random 64-bit number, scaled to 0 … n - 1.
+        times_drawn[:] = 0
         for _ in range(n):
-            count += GOLDEN
-            times[((mix(count) >> np.uint64(32)) * size) >> np.uint64(32)] += 1
+            counter += GOLDEN
+            times_drawn[((mix(counter) >> np.uint64(32)) * size) >> np.uint64(32)] += 1
+        # Walk through the values in ascending order. A row that was drawn k times takes the next k ranks; those within
+        # the range count.
         for column in range(width):
             rank, total, place = 0, 0.0, 0
             while rank < last:
                 row = order[place, column]
-                after = rank + times[row]
-                within = min(after, last) - max(rank, first)
-                if within > 0:
-                    total += within * columns[row, column]
-                rank, place = after, place + 1
-            figures[b, column] = total / (last - first)
+                next_rank = rank + times_drawn[row]
+                ranks_in_range = min(next_rank, last) - max(rank, first)
+                if ranks_in_range > 0:
+                    total += ranks_in_range * columns[row, column]
+                rank, place = next_rank, place + 1
+            figures[resample, column] = total / (last - first)
     return figures

@@ -83,14 +83,17 @@ class RareLosses:
 
 
 def judge_rare_losses(changed: ArrayLike, worst_loss: float = 0.0, *, is_known: bool = False) -> RareLosses:
-    """Return what rare losses would do to the mean of changed episodes.
+    """Return how frequent large losses would have to be to cancel a gain, and whether the sample excludes that.
+
+    Guidance may cause losses so rarely that the sample holds none, yet so large that they cancel the mean gain.
 
     Parameters
     ----------
     changed
-        Guided minus unguided, for the episodes that guidance changed.
+        Guided minus unguided return of the episodes that guidance changed, one number each.
     worst_loss
-        Size of the worst loss seen in the study, or known to be possible; at least the worst of these episodes.
+        Size of the worst loss seen in the study, or known to be possible; at least the worst loss of these episodes is
+        used.
     is_known
         Whether `worst_loss` is known to be the worst one possible.
 
@@ -102,12 +105,14 @@ def judge_rare_losses(changed: ArrayLike, worst_loss: float = 0.0, *, is_known: 
     n = sample.size
     size = max(float(worst_loss), float(-sample.min(initial=0.0)))
     is_large = sample <= -LARGE_SHARE * size if size else np.zeros(n, np.bool_)
-    seen = int(is_large.sum())
-    excluded = 1.0 if seen == n else float(betaincinv(seen + 1, n - seen, LEVEL))
-    others = float(sample[~is_large].mean()) if seen < n else 0.0
-    # With losses of this size in a share r of the episodes the mean is (1 − r) · others − r · size.
-    break_even = others / (others + size) if others > 0.0 else 0.0
-    return RareLosses(size, break_even, excluded, seen, n, is_known)
+    large_seen = int(is_large.sum())
+    # Upper confidence limit of the share of large losses (Clopper-Pearson): larger shares are excluded.
+    excluded = 1.0 if large_seen == n else float(betaincinv(large_seen + 1, n - large_seen, LEVEL))
+    # With losses of this size in a share r of the episodes the mean is (1 − r) · mean_of_others − r · size: find the r
+    # for which it is zero.
+    mean_of_others = float(sample[~is_large].mean()) if large_seen < n else 0.0
+    break_even = mean_of_others / (mean_of_others + size) if mean_of_others > 0.0 else 0.0
+    return RareLosses(size, break_even, excluded, large_seen, n, is_known)
 
 
 class WorstLoss:

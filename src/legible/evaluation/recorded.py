@@ -208,26 +208,38 @@ class Repetition:
 
 
 def find_repetition(setup: Setup, seed: int, stage: str, run: Runner, *, progress_name: str = "") -> Repetition:
-    """Play seeds of a stage twice, in other rows and units, and compare the episodes bit by bit.
+    """Return whether the same seed gives the same episode to the bit, and the batch size with which it does.
 
-    If they differ, the shape of the batch may be the reason: then the policy is asked about one state at a time. If the
-    episodes still differ, the environment or the policy draws random numbers that do not come from the seed. Progress
-    shows the name of the stage, unless another is given.
+    Some seeds are played twice, in different order and with different neighbours in the batch. If the episodes differ,
+    the shape of the batch may be the reason: then the policy is queried for one state at a time. If they still differ,
+    the environment or the policy draws random numbers that do not come from the seed.
+
+    Parameters
+    ----------
+    setup
+        Policy, environment and settings of play.
+    seed, stage
+        Seed of the study, and name of the stage whose first seeds are played.
+    run
+        Plays lists of episodes and returns their results: `run_units`, possibly with engine and store already chosen.
+    progress_name
+        Name of the work in progress bars; by default that of the stage.
     """
     seeds = stage_seeds(seed, stage, 0, REPEATED_EPISODES)
-    wide = usual_rows(setup.play)
-    # The second time with half as many episodes at once, so that rows are refilled by other episodes.
-    fewer = replace(setup.play, batch=max(1, min(setup.play.batch, len(seeds)) // 2))
+    unguided = (UNGUIDED,) * len(seeds)
+    usual_batch = usual_rows(setup.play)
+    # The second time with half as many episodes at once, so that rows of the batch are refilled by other episodes.
+    play_fewer = replace(setup.play, batch=max(1, min(setup.play.batch, len(seeds)) // 2))
     steps = 0
-    for rows in (wide, 1):
-        once = replace(setup, treatments=(), rows=rows)
-        first = run(once, [Unit((UNGUIDED,) * len(seeds), tuple(seeds))], kept=STEPS, stage=progress_name or stage)
-        reversed_unit = Unit((UNGUIDED,) * len(seeds), tuple(reversed(seeds)))
-        second = run(replace(once, play=fewer), [reversed_unit], kept=STEPS, stage=progress_name or stage)
+    for rows in (usual_batch, 1):
+        first_setup = replace(setup, treatments=(), rows=rows)
+        first = run(first_setup, [Unit(unguided, tuple(seeds))], kept=STEPS, stage=progress_name or stage)
+        second_setup = replace(first_setup, play=play_fewer)
+        second = run(second_setup, [Unit(unguided, tuple(reversed(seeds)))], kept=STEPS, stage=progress_name or stage)
         steps += int(first.starts[-1] + second.starts[-1])
         if _is_same_reversed(first, second):
             return Repetition(rows, holds=True, steps=steps)
-    return Repetition(wide, holds=False, steps=steps)
+    return Repetition(usual_batch, holds=False, steps=steps)
 
 
 def _is_same_reversed(first: RecordedEpisodes, second: RecordedEpisodes) -> bool:
@@ -276,18 +288,22 @@ class EpisodeRecord:
         first: int = 0,
         repeated: int = 0,
     ) -> None:
+        """Prepare a record of up to `most` episodes; nothing is played yet. The class describes the parameters."""
         self.treatment = treatment
         self._setup = replace(setup, treatments=() if treatment is None else (treatment,))
         self.stage, self._run, self._on_episodes = stage, run, on_episodes
         self.seeds = np.array(stage_seeds(seed, stage, first, most), np.int64)
-        treatments, size = [UNGUIDED if treatment is None else 0] * most, min(RECORD_EPISODES, setup.play.unit_episodes)
+        # Cut the episodes into units (lists of episodes that are played and stored together). The first `repeated` ones
+        # are a unit of their own, because an earlier check has played and stored exactly that unit.
+        treatments = [UNGUIDED if treatment is None else 0] * most
+        unit_size = min(RECORD_EPISODES, setup.play.unit_episodes)
         seeds = self.seeds.tolist()
         early = cut_into_units(treatments[:repeated], seeds[:repeated], max(1, repeated))
-        self._units = early + cut_into_units(treatments[repeated:], seeds[repeated:], size)
-        self._ends = np.cumsum([len(unit) for unit in self._units])
-        self._parts: dict[int, RecordedEpisodes] = {}
-        self._results: list[UnitResult] = []
-        self._whole: UnitResult | None = None
+        self._units = early + cut_into_units(treatments[repeated:], seeds[repeated:], unit_size)
+        self._ends = np.cumsum([len(unit) for unit in self._units])  # the number of episodes up to each unit's end
+        self._parts: dict[int, RecordedEpisodes] = {}  # recent units step by step, by their number
+        self._results: list[UnitResult] = []  # per-episode results of the units played so far
+        self._whole: UnitResult | None = None  # the same in one piece
 
     @property
     def setup(self) -> Setup:
@@ -346,40 +362,59 @@ class EpisodeRecord:
     def starts_at(
         self, places: NDArray[np.int64], steps: NDArray[np.int64], fired: NDArray[np.int64], changed: NDArray[np.int64]
     ) -> UnitStarts | None:
-        """Return the states from which episodes differ from the recorded ones; None if states could not be kept.
+        """Return states of recorded episodes from which other episodes continue; None if states could not be kept.
+
+        A guided episode equals the recorded one up to the first step in which rules change the action. So it need not
+        be played from its start.
 
         Parameters
         ----------
         places, steps
-            Place of the seed of every episode, and the first step to be played.
+            For every episode the place of its seed among those of this record, and the first step to be played,
+            ``int64[episodes]`` each. Steps before it are taken over from the recording.
         fired, changed
-            Numbers of steps before it in which a treatment triggered, and in which it changed the action.
+            Numbers of steps before it in which rules triggered, and in which they changed the action.
+
+        Returns
+        -------
+        States, observations, and sums of rewards and costs up to there, in the order of `places`.
         """
         units = self._unit_of(places)
-        order, found = [], []
-        for i in np.unique(units).tolist():
-            part = self._part(i)
-            if not part.states.shape[1]:
+        order, starts_by_unit = [], []
+        # Recordings are kept in units of consecutive seeds: read one unit after the other.
+        for unit in np.unique(units).tolist():
+            recorded = self._part(unit)
+            if not recorded.states.shape[1]:
                 return None
-            in_unit = np.flatnonzero(units == i)
-            recorded_steps = steps[in_unit]
-            begins = part.starts[places[in_unit] - self._begin(i)]
-            rows = begins + recorded_steps
+            in_unit = np.flatnonzero(units == unit)
+            skipped_steps = steps[in_unit]
+            # Rows of a recording are steps, episode after episode: the first row of each episode, and that to continue.
+            first_rows = recorded.starts[places[in_unit] - self._begin(unit)]
+            rows = first_rows + skipped_steps
             # Summed one after the other, as in play, so that the bits are the same.
             returns, costs = (
-                np.array([float(np.cumsum(c[a:b])[-1]) if b > a else 0.0 for a, b in zip(begins, rows, strict=True)])
-                for c in (part.rewards, part.step_costs)
+                np.array(
+                    [
+                        float(np.cumsum(per_step[first:end])[-1]) if end > first else 0.0
+                        for first, end in zip(first_rows, rows, strict=True)
+                    ]
+                )
+                for per_step in (recorded.rewards, recorded.step_costs)
             )
-            # Episodes that start from the beginning get an arbitrary row, which is not used.
-            states = part.states[np.where(recorded_steps > 0, rows - 1, 0)]
-            observations = part.observations[np.where(recorded_steps > 0, rows, 0)]
+            # The state after the step before; episodes that skip no step get an arbitrary row, which is not used.
+            states = recorded.states[np.where(skipped_steps > 0, rows - 1, 0)]
+            observations = recorded.observations[np.where(skipped_steps > 0, rows, 0)]
             order.append(in_unit)
-            found.append(
-                UnitStarts(recorded_steps, returns, costs, fired[in_unit], changed[in_unit], states, observations)
+            starts_by_unit.append(
+                UnitStarts(skipped_steps, returns, costs, fired[in_unit], changed[in_unit], states, observations)
             )
+        # Back to the order of `places`.
         original_order = np.argsort(np.concatenate(order))
-        names = [f.name for f in fields(UnitStarts)]
-        return UnitStarts(*(np.concatenate([getattr(part, name) for part in found])[original_order] for name in names))
+        columns = [
+            np.concatenate([getattr(unit_starts, field.name) for unit_starts in starts_by_unit])[original_order]
+            for field in fields(UnitStarts)
+        ]
+        return UnitStarts(*columns)
 
     def known_part(self, places: NDArray[np.int64], steps: NDArray[np.int64]) -> KnownPart:
         """Return what is recorded of the first steps of episodes."""

@@ -144,64 +144,88 @@ class ReferenceChooser(CountingChooser):
         keys: NDArray[np.uint64],
         steps: NDArray[np.int64],
     ) -> tuple[NDArray[np.int64], NDArray[Any]]:
-        """Return the choices and the actions of a baseline in all rows."""
+        """Return the choices and the actions of a baseline for a batch of states, one row each.
+
+        Parameters
+        ----------
+        reference
+            The baseline: random play, a constant action, another policy, or this policy played in another way.
+        observations, scores
+            What the policy under study sees in every state, and its scores of all choices; `MASKED` marks choices that
+            the environment forbids.
+        keys, steps
+            Random key of the episode and number of the step of every row, which decide its random numbers.
+
+        Returns
+        -------
+        Numbers of the choices, ``int64[rows, groups]``, and the actions that the environment gets for them.
+        """
         if reference.kind == "way":  # the policy itself, played in another way: sampled, greedy or exploring
-            is_drawn = reference.way == "sampled"
-            scores, wanted = query_policy(self._policy, observations, keys, steps, is_drawn)
+            is_sampled = reference.way == "sampled"
+            scores, wanted = query_policy(self._policy, observations, keys, steps, is_sampled)
             epsilon = EXPLORING if reference.way == "exploring" else 0.0
-            drawn = is_drawn and self._policy.kind == "log-probabilities"
-            choices = choose_choices(scores, self._starts, keys, steps, epsilon=epsilon, sample=drawn)
+            # Only log-probabilities can be sampled from here; other policies have already sampled in `wanted`.
+            draws = is_sampled and self._policy.kind == "log-probabilities"
+            choices = choose_choices(scores, self._starts, keys, steps, epsilon=epsilon, sample=draws)
             return choices, choices_to_actions(self._policy, choices, wanted)
-        if reference.kind != "policy":
+        if reference.kind != "policy":  # random play or a constant action
             choices = np.tile(np.array(reference.choices, np.int64), (len(steps), 1))
             # Where the mask forbids the constant choice, a random allowed one is taken.
             is_random = reference.kind != "constant"
-            is_forbidden = is_random or np.take_along_axis(scores, choices, axis=1) == MASKED
-            if np.any(is_forbidden):
+            is_replaced = is_random or np.take_along_axis(scores, choices, axis=1) == MASKED
+            if np.any(is_replaced):
                 equal_scores = np.where(scores == MASKED, scores, np.zeros_like(scores))
-                random = choose_choices(equal_scores, self._starts, keys, steps, epsilon=1.0)
-                choices = random if is_random else np.where(is_forbidden, random, choices)
+                random_choices = choose_choices(equal_scores, self._starts, keys, steps, epsilon=1.0)
+                choices = random_choices if is_random else np.where(is_replaced, random_choices, choices)
             return choices, typical_actions(self._policy, choices)
+        # Another policy, which plays like the one under study: sampled or greedy, with the same exploration.
         policy = reference.policy
         if policy is None:
-            raise LegibleError(f"the policy of the baseline {reference.name!r} is missing, so it cannot be played.")
+            raise LegibleError(
+                f"the policy of the baseline {reference.name!r} is missing, so it cannot be played. Pass its file "
+                "again."
+            )
         scores, wanted = query_policy(policy, observations, keys, steps, self._sample)
-        drawn = self._sample and policy.kind == "log-probabilities"
-        choices = choose_choices(scores, self._starts, keys, steps, epsilon=self._epsilon, sample=drawn)
+        draws = self._sample and policy.kind == "log-probabilities"
+        choices = choose_choices(scores, self._starts, keys, steps, epsilon=self._epsilon, sample=draws)
         return choices, choices_to_actions(policy, choices, wanted)
 
 
 def default_references(
     group_names: Sequence[Sequence[str]], most_constants: int, typical: Sequence[int] = (), gerunds: Sequence[str] = ()
 ) -> tuple[list[Reference], str]:
-    """Return random play and the constant choices, and a note on choices that were left out.
+    """Return the default baselines: random play, and one policy per choice that always takes it.
 
     Parameters
     ----------
     group_names
-        Names of the choices, group by group; most environments have one group.
+        Names of the choices, group by group. A discrete action space has one group; an action of several parts
+        (MultiDiscrete) has one group per part. Choices are numbered from 0 through all groups.
     most_constants
-        Maximum number of constant choices; of more, this many are taken, evenly spread.
+        Maximum number of constant baselines; if there are more choices, this many are taken, evenly spread.
     typical
-        For every group, the choice that is taken while a choice of another group is constant; not needed for a single
-        group. Choices are numbered through all groups.
+        For every group, the choice that is taken while a choice of another group is constant. Not needed for a single
+        group.
     gerunds
-        Descriptions of the choices; by default only their names are used.
+        Descriptions of the choices, such as "moving left"; by default only their names are used.
+
+    Returns
+    -------
+    The baselines, and a sentence on choices that were left out ("" if none was).
     """
-    groups = [group for group, names in enumerate(group_names) for _ in names]
-    names = [name for names in group_names for name in names]
-    spread = np.linspace(0, len(names) - 1, min(most_constants, len(names))).round().astype(int).tolist()
-    constants = [
-        Reference(
-            f"always {names[choice]}",
-            (*typical[: groups[choice]], choice, *typical[groups[choice] + 1 :]),
-            gerund=gerunds[choice] if gerunds else "",
-        )
-        for choice in spread
-    ]
+    group_of_choice = [group for group, names in enumerate(group_names) for _ in names]
+    all_names = [name for names in group_names for name in names]
+    count = min(most_constants, len(all_names))
+    evenly_spread = np.linspace(0, len(all_names) - 1, count).round().astype(int).tolist()
+    constants = []
+    for choice in evenly_spread:
+        group = group_of_choice[choice]
+        choices = (*typical[:group], choice, *typical[group + 1 :])  # one choice for every group
+        gerund = gerunds[choice] if gerunds else ""
+        constants.append(Reference(f"always {all_names[choice]}", choices, gerund=gerund))
     left_out = (
-        f"{len(constants)} of the {len(names)} constant choices, evenly spread, were played as baselines."
-        if len(constants) < len(names)
+        f"{len(constants)} of the {len(all_names)} constant choices, evenly spread, were played as baselines."
+        if len(constants) < len(all_names)
         else ""
     )
     return [Reference(RANDOM_PLAY), *constants], left_out
@@ -326,15 +350,17 @@ class References(Displayed):
         return next((quoted for quoted in self.quoted if quoted.reference.kind == "random"), None)
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Return the baselines as plain rows, for JSON or a data frame.
+        """Return one dictionary per baseline, for JSON or a data frame.
 
-        Figures are of the final seeds, or of the seeds of the selection for baselines that do not play the final ones.
+        All baselines play the seeds on which the best are selected ("seeds": "references"). Only the best also play the
+        final seeds, which selected nothing; then the row has those figures ("seeds": "final").
         """
-        by_reference = {entry.reference: entry for entry in self.quoted}
+        quoted_by_baseline = {quoted.reference: quoted for quoted in self.quoted}
         rows = []
         for result in self.results:
-            quoted = by_reference.get(result.reference)
-            sample, over = (quoted or result).sample, (quoted or result).over_policy
+            quoted = quoted_by_baseline.get(result.reference)
+            shown = quoted or result
+            sample, over_policy = shown.sample, shown.over_policy
             low, high = mean_interval(sample.mean, sample.error, sample.episodes - sample.failed)
             rows.append(
                 {
@@ -347,9 +373,10 @@ class References(Displayed):
                     "episodes": sample.episodes,
                     "kind": result.reference.kind,
                     "seeds": "references" if quoted is None else "final",
-                    "over_policy": over.mean,
-                    "over_policy_low": over.low,
-                    "over_policy_high": over.high,
+                    # How much better the baseline is than the policy by the objective, with its 95 % interval.
+                    "over_policy": over_policy.mean,
+                    "over_policy_low": over_policy.low,
+                    "over_policy_high": over_policy.high,
                     "p_holm": result.p_holm,
                     "beats_policy": quoted is not None and quoted.beats_policy,
                 }
@@ -375,16 +402,19 @@ def compare_references(
     run: Runner = run_units,
     on_episodes: Callable[[int], None] | None = None,
 ) -> References:
-    """Compare the policy with baselines: select the best on separate seeds, and report them on the final seeds.
+    """Return how baselines compare with the policy: the best are selected on separate seeds, then play the final seeds.
+
+    Baselines are random play, constant actions and other policies. Figures on the final seeds are unbiased, since those
+    seeds selected nothing.
 
     Parameters
     ----------
     setup
-        Policy, environment and settings of play; its treatments are not used.
+        Policy, environment and settings of play; its rule sets are not used.
     references
         The baselines.
     final
-        The final episodes of the policy; baselines that are reported play the same seeds.
+        The final episodes of the policy, unguided and guided; baselines that are reported play the same seeds.
     seed
         Seed of the study.
     settings
@@ -397,14 +427,18 @@ def compare_references(
         Share of episodes that may fail; a baseline with more failures is left out.
     notes
         Sentences to add to the result.
-    run, on_episodes
-        As in `legible.evaluation.evaluate`.
+    run
+        Plays lists of episodes and returns their results: `run_units`, possibly with engine and store already chosen.
+    on_episodes
+        Called with the number of episodes that have finished, for progress bars.
     """
     settings = settings or ReferenceSettings()
+    # Selection: play all baselines and compare each with the policy. Results are kept by the number of the baseline.
     blocks = _ReferenceBlocks(replace(setup, treatments=tuple(references)), most_failed, run, on_episodes)
     selection_results = blocks.play_selection(seed, settings)
     base = selection_results.pop(UNGUIDED)
     by = find_objective(objective)
+    # Failed episodes count as the worst case.
     worst = WorstCase((base, *selection_results.values()), by.value)
     effects = [_compare(by, worst, result, base) for result in selection_results.values()]
     corrected = holm([effect.p for effect in effects]).tolist()
@@ -412,13 +446,16 @@ def compare_references(
         number: ReferenceResult(references[number], Sample.of(selection_results[number]), effect, p)
         for number, effect, p in zip(selection_results, effects, corrected, strict=True)
     }
+    # Final seeds: random play, other policies, and only the best of the constant actions.
     ranked = sorted(selection_results, key=lambda number: -by.value(selection_results[number].played))
     worse_constants = [number for number in ranked if references[number].kind == "constant"][settings.quoted :]
     played = blocks.play([number for number in ranked if number not in worse_constants], final.seeds)
     worst = WorstCase((*final.results, *played.values()), by.value)
     quoted = []
     for number, result in played.items():
-        over_policy, over_guided = (_compare(by, worst, result, other) for other in (final.base, final.results[-1]))
+        over_policy = _compare(by, worst, result, final.base)
+        over_guided = _compare(by, worst, result, final.results[-1])
+        # A claim needs both: significance on the selection seeds, and an interval above zero on the final ones.
         beats_policy = results[number].p_holm < alpha and over_policy.low > 0.0
         quoted.append(
             QuotedReference(references[number], result, Sample.of(result), over_policy, over_guided, beats_policy)

@@ -33,10 +33,10 @@ def parse_relevant(setting: str) -> tuple[float, bool]:
 
 
 def relevant_effect(values: ArrayLike, random_mean: float, setting: str = "2 %") -> float:
-    """Return the smallest effect of interest; 0 where a share is asked for and nothing varies.
+    """Return the smallest effect of interest, in points of the objective: smaller effects need no action.
 
-    A share refers to the larger of two lengths: the distance between the mean of the policy and the mean of random
-    play, and the standard deviation of the values.
+    A share such as "2 %" refers to the larger of two scales: the distance between the mean of the policy and that of
+    random play, and the standard deviation of the values. The result is 0 if neither is known.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def relevant_effect(values: ArrayLike, random_mean: float, setting: str = "2 %")
     if not is_share:
         return value
     sample = np.asarray(values, np.float64)
-    distance = abs(float(sample.mean()) - random_mean) if sample.size else math.nan
-    spread = float(sample.std(ddof=1)) if sample.size > 1 else math.nan
-    lengths = [length for length in (distance, spread) if math.isfinite(length)]
-    return value * max(lengths, default=0.0)
+    distance_to_random = abs(float(sample.mean()) - random_mean) if sample.size else math.nan
+    deviation = float(sample.std(ddof=1)) if sample.size > 1 else math.nan
+    known_scales = [scale for scale in (distance_to_random, deviation) if math.isfinite(scale)]
+    return value * max(known_scales, default=0.0)

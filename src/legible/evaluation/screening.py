@@ -41,15 +41,35 @@ def screen(
     run: Runner = run_units,
     on_episodes: Callable[[int], None] | None = None,
 ) -> Evaluation:
-    """Guide the policy with every treatment of the setup and compare returns; parameters as for `evaluate`."""
+    """Return a verdict on every rule set by the paper's method: Welch's test of guided against unguided returns.
+
+    Parameters
+    ----------
+    setup
+        Policy, environment, settings of play, and the rule sets (or other guidance) that are tested first.
+    seed, settings
+        Seed of the study; numbers of episodes and significance level.
+    stage
+        Name of the block of seeds that this test uses.
+    confirm
+        Whether to test rule sets that look good again, on held-out seeds.
+    sources
+        Generators of further rule sets, such as searches, by name.
+    run
+        Plays lists of episodes and returns their results: `run_units`, possibly with engine and store already chosen.
+    on_episodes
+        Called with the number of episodes that have finished, for progress bars.
+    """
     screening = _Screening(setup, seed, settings.episodes, stage, run, on_episodes)
     screening.play(setup.treatments)
+    # Sources try rule sets with `explore`, on seeds of their own, and have those that they propose tested.
     explore = make_explore(replace(setup, rows=usual_rows(setup.play)), seed, settings, run, on_episodes)
     named = run_sources(sources or {}, screening.measure, explore)
     treatments = (*setup.treatments, *(rule_set for _, rule_set in named))
     verdicts = _make_verdicts(treatments, screening.base, screening.others, settings.alpha)
     for i, (name, _) in enumerate(named, start=len(setup.treatments)):
         verdicts[i] = replace(verdicts[i], found_by=name)
+    # Confirm the rule sets whose first test is significant.
     candidates = [i for i, verdict in enumerate(verdicts) if verdict.is_weakness]
     blocks, unguided_steps = None, int(screening.base.lengths.sum())
     if confirm and candidates and settings.confirmation_episodes:
@@ -112,27 +132,43 @@ class _Screening:
 def _make_verdicts(
     treatments: Sequence[RuleSet | Treatment], base: UnitResult, others: Sequence[UnitResult], alpha: float
 ) -> list[Verdict]:
-    """Return a verdict on each treatment; `others` are its episodes."""
+    """Return a verdict on each treatment (a rule set or other guidance): whether it helps or harms the policy.
+
+    Parameters
+    ----------
+    treatments, others
+        The treatments, and the episodes guided by each.
+    base
+        The unguided episodes, on other seeds.
+    alpha
+        Significance level.
+    """
+    # Failed episodes count as the worst case for the claim that is tested: first that guidance helps (guided,
+    # unguided), then that it harms (unguided, guided).
     worst = WorstCase((base, *others))
-    helps = [worst.of(other, base) for other in others]
-    p = [welch(guided.returns, alone.returns) for guided, alone in helps]
-    p_harm = [welch(alone.returns, guided.returns) for alone, guided in (worst.of(base, other) for other in others)]
-    q, q_harm = benjamini_hochberg(p), benjamini_hochberg(p_harm)
-    return [
-        Verdict(
-            treatment=treatment,
-            sample=Sample.of(other),
-            difference=float(helps[i][0].returns.mean()) - float(helps[i][1].returns.mean()),
-            p=p[i],
-            q=float(q[i]),
-            p_harm=p_harm[i],
-            q_harm=float(q_harm[i]),
-            is_weakness=p[i] < alpha,
-            is_harmful=bool(q_harm[i] < alpha),
-            steps=int(other.lengths.sum()),
+    if_helps = [worst.of(guided, base) for guided in others]
+    if_harms = [worst.of(base, guided) for guided in others]
+    p = [welch(guided.returns, unguided.returns) for guided, unguided in if_helps]
+    p_harm = [welch(unguided.returns, guided.returns) for unguided, guided in if_harms]
+    q, q_harm = benjamini_hochberg(p), benjamini_hochberg(p_harm)  # corrected for the number of treatments
+    verdicts = []
+    for i, (treatment, result) in enumerate(zip(treatments, others, strict=True)):
+        guided, unguided = if_helps[i]
+        verdicts.append(
+            Verdict(
+                treatment=treatment,
+                sample=Sample.of(result),
+                difference=float(guided.returns.mean()) - float(unguided.returns.mean()),
+                p=p[i],
+                q=float(q[i]),
+                p_harm=p_harm[i],
+                q_harm=float(q_harm[i]),
+                is_weakness=p[i] < alpha,
+                is_harmful=bool(q_harm[i] < alpha),
+                steps=int(result.lengths.sum()),
+            )
         )
-        for i, (treatment, other) in enumerate(zip(treatments, others, strict=True))
-    ]
+    return verdicts
 
 
 def _confirm(
@@ -144,35 +180,54 @@ def _confirm(
     run: Runner,
     on_episodes: Callable[[int], None] | None,
 ) -> PlayedBlocks:
-    """Add confirmations to the verdicts of the candidates, and return the episodes that were played."""
+    """Test candidates again on held-out seeds: update `verdicts` in place and return the episodes that were played.
+
+    Parameters
+    ----------
+    setup
+        Policy, environment and settings of play.
+    seed, settings
+        Seed and settings of the study.
+    verdicts
+        The verdicts on all rule sets; those of the candidates get a confirmation.
+    candidates
+        Places of the candidates among the verdicts.
+    run, on_episodes
+        A function that plays lists of episodes, and one that is called with the number of episodes that have finished.
+    """
+    # Play the candidates, the mined rule behind each of them alone, and the unguided policy on the same seeds.
     treatments = [verdicts[i].treatment for i in candidates]
-    sources = [t.source if isinstance(t, RuleSet) else None for t in treatments]
-    alone = [RuleSet((source,), source) for source in sources if source is not None]
+    mined_rules = [t.source if isinstance(t, RuleSet) else None for t in treatments]
+    alone = [RuleSet((rule,), rule) for rule in mined_rules if rule is not None]
     seeds = stage_seeds(seed, "confirmation", 0, settings.confirmation_episodes)
     blocks = play_on_same_seeds(replace(setup, treatments=(*treatments, *alone)), seeds, run, on_episodes)
     base, guided = blocks.base, [blocks.guided(k) for k in range(len(treatments))]
-    rule_blocks = iter(blocks.results[len(treatments) + 1 :])
+    # The results are those of the unguided policy, of the candidates, and then of the mined rules.
+    mined_results = iter(blocks.results[len(treatments) + 1 :])
     objective = find_objective(settings.objective)
     worst = WorstCase(blocks.results, objective.value)
 
     def compare(better: UnitResult, worse: UnitResult) -> Effect:
+        """Return how much better the first episodes are, with failed episodes as the worst case for that claim."""
         sides = worst.of(better, worse)
         return objective.compare(*sides, method=settings.method, relevant=settings.smallest_effect)
 
-    effects = [compare(block, base) for block in guided]
+    effects = [compare(result, base) for result in guided]
     q = benjamini_hochberg([effect.p for effect in effects])
     for k, i in enumerate(candidates):
-        rule = next(rule_blocks) if sources[k] is not None else None
+        mined = next(mined_results) if mined_rules[k] is not None else None
         confirmation = Confirmation(
             effect=effects[k],
             q=float(q[k]),
-            of_rule=None if rule is None else compare(rule, base),
-            of_generalisation=None if rule is None else compare(guided[k], rule),
+            of_rule=None if mined is None else compare(mined, base),
+            # What the related forms of the mined rule add to it.
+            of_generalisation=None if mined is None else compare(guided[k], mined),
             failed=int(guided[k].failed.sum()),
             failed_unguided=int(base.failed.sum()),
             constraints=check_constraints(settings, blocks.results, guided[k], base),
         )
-        steps = verdicts[i].steps + sum(int(block.lengths.sum()) for block in (guided[k], rule) if block is not None)
+        new_results = [guided[k]] if mined is None else [guided[k], mined]
+        steps = verdicts[i].steps + sum(int(result.lengths.sum()) for result in new_results)
         is_confirmed = confirmation.is_passed(settings.alpha)
         verdicts[i] = replace(verdicts[i], confirmation=confirmation, is_confirmed=is_confirmed, steps=steps)
     return blocks

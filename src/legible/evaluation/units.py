@@ -281,7 +281,21 @@ def _count_slots(setup: Setup, unit: Unit) -> int:
 def play_in_slots(
     setup: Setup, unit: Unit, slots: Slots, on_step: Callable[[StepRecord], None] | None = None
 ) -> UnitResult:
-    """Play the episodes of a unit in slots; close the slots unless the environment is the caller's own object."""
+    """Play the episodes of a unit and return their results, one element per episode.
+
+    Parameters
+    ----------
+    setup
+        Policy, environment, rule sets and settings of play.
+    unit
+        The episodes: for each the number of its rule set (−1: unguided) and its seed; perhaps a state to start from.
+    slots
+        Copies of the environment that are stepped together; a slot whose episode ends takes the next one. They are
+        closed at the end, unless the environment is an object of the caller.
+    on_step
+        Called after every step of all slots, for recordings.
+    """
+    # The chooser queries the policy, applies the rules, and counts how often they triggered and changed the action.
     chooser = setup.chooser(np.array(unit.treatments, np.int64), unit.seeds)
     if setup.count_choices:
         chooser.count_choices()
@@ -299,14 +313,18 @@ def play_in_slots(
     finally:
         if isinstance(setup.environment, EnvironmentSpec):
             slots.close()
+    # Episodes that continued from a recorded state: add what was counted in the steps before it.
+    fired, changed = chooser.fired, chooser.changed
+    if unit.starts is not None:
+        fired, changed = fired + unit.starts.fired, changed + unit.starts.changed
     return UnitResult(
         returns=episodes.returns,
         lengths=episodes.lengths,
         truncated=episodes.truncated,
         success=episodes.success,
         costs=episodes.costs,
-        fired=chooser.fired if unit.starts is None else chooser.fired + unit.starts.fired,
-        changed=chooser.changed if unit.starts is None else chooser.changed + unit.starts.changed,
+        fired=fired,
+        changed=changed,
         taken=chooser.taken,
         endings=episodes.endings,
         last=episodes.last,
@@ -436,23 +454,33 @@ _FIRST_PLAY_SETTINGS = frozenset(
 
 
 def unit_key(setup: Setup, unit: Unit, fingerprint: str) -> str:
-    """Return a key of everything that determines the result of a unit.
+    """Return a hash of everything that determines the result of a unit, under which the result is stored.
 
-    `fingerprint` stands for the policy, and for properties of the environment that its name does not determine.
+    Parameters
+    ----------
+    setup
+        Policy, environment, rule sets and settings of play.
+    unit
+        The episodes: for each the number of its rule set (−1: unguided) and its seed.
+    fingerprint
+        A hash of the policy, and of properties of the environment that its name does not determine.
     """
+    # Only the treatments (rule sets) that the unit uses, renumbered from 0: the key does not depend on any others.
     used = sorted(set(unit.treatments) - {UNGUIDED})
     renumbered = {old: new for new, old in enumerate(used)} | {UNGUIDED: UNGUIDED}
-    default = asdict(PlaySettings())
     treatments = [setup.treatments[i] for i in used]
+    # A setting that was added later is left out while it has its default, so that older keys stay valid.
+    default = asdict(PlaySettings())
+    play_settings = {
+        name: value
+        for name, value in asdict(setup.play).items()
+        if name in _FIRST_PLAY_SETTINGS or value != default[name]
+    }
     content = {
         **choices_content(setup.policy),
         "fingerprint": fingerprint,
         "environment": repr(setup.environment),
-        "play": {
-            name: value
-            for name, value in asdict(setup.play).items()
-            if name in _FIRST_PLAY_SETTINGS or value != default[name]
-        },
+        "play": play_settings,
         # The mined rule behind a rule set does not change how it acts.
         "treatments": [(RuleSet(t.rules) if isinstance(t, RuleSet) else t).to_dict() for t in treatments],
         "episodes": [(renumbered[t], seed) for t, seed in zip(unit.treatments, unit.seeds, strict=True)],
@@ -480,17 +508,19 @@ def run_units(
     failures: FailureLimit | None = None,
     on_episodes: Callable[[int], None] | None = None,
 ) -> R:
-    """Run all units that are not in the store, and return all results in the order of the units.
+    """Return the results of all units, one element per episode, in the order of the units.
 
-    A unit that fails is played again episode by episode. Its result is stored with the failed episodes, which are not
-    tried again.
+    Units that are in the store are read from it; the others are played. A unit that fails is played again episode by
+    episode. Its result is stored with the failed episodes, which are not tried again.
 
     Parameters
     ----------
-    setup, units
-        What to play.
+    setup
+        Policy, environment, rule sets and settings of play.
+    units
+        Fixed lists of episodes, each with a rule set (or none) and a seed. A unit is the piece of work of one worker.
     kept
-        Data to keep of the episodes.
+        Data to keep of the episodes: per-episode results by default, or all steps.
     engine
         Where units run; this process by default.
     store
@@ -512,11 +542,14 @@ def run_units(
     failures = failures or FailureLimit(stage=stage)
     failures.expect(sum(len(unit) for unit in units))
     report = on_episodes or (lambda *_: None)
+    # Find the units that have to be played; those that have failed as a whole before are played episode by episode.
     keys = [unit_key(setup, unit, fingerprint) for unit in units]
     missing = [i for i, key in enumerate(keys) if key not in store]
     report(sum(len(unit) for unit in units) - sum(len(units[i]) for i in missing))
     broken = [i for i in missing if keys[i] + _BROKEN in store]
     untried = [i for i in missing if i not in broken]
+    # Play them, and store each as soon as it finishes. An exception in an episode marks the unit as broken; any other
+    # error, such as a lost worker, ends the run once the remaining units are stored.
     errors: list[Failed] = []
     for outcome in engine.run(kept.play, setup, [units[i] for i in untried], time_limit=time_limit):
         i = untried[outcome.index]
@@ -536,6 +569,7 @@ def run_units(
         )
     for i in sorted(broken):
         _play_one_by_one(setup, units[i], keys[i], kept, engine, store, time_limit, failures, report)
+    # Read all results, and count the failed episodes of those that were stored before; the others are counted already.
     results = [store[key] for key in keys]
     for unit, key, result in zip(units, keys, results, strict=True):
         if len(result) != len(unit):
@@ -543,8 +577,8 @@ def run_units(
                 f"{kept.name}/{key}.npz: is damaged (it holds {len(result)} episodes instead of {len(unit)}); delete "
                 "it and run the study again."
             )
-    stored = sorted(set(range(len(units))) - set(missing))
-    failures.add(*(one for i in stored for one in _find_failed(units[i], results[i])))
+    stored_before = sorted(set(range(len(units))) - set(missing))
+    failures.add(*(failed for i in stored_before for failed in _find_failed(units[i], results[i])))
     return kept.kind.concatenate(results)
 
 
@@ -563,24 +597,46 @@ def _play_one_by_one(
     failures: FailureLimit,
     report: Callable[[int], None],
 ) -> None:
-    """Play the episodes of a failed unit one by one, and store each result until the unit is complete."""
-    parts = [f"{key}-{place}" for place in range(len(unit))]
-    alone, ones = _split_unit(setup, unit, range(len(unit)))
-    missing = [place for place, part in enumerate(parts) if part not in store]
-    for one, part in zip(ones, parts, strict=True):
-        if part in store:
-            failures.add(*_find_failed(one, store[part]))
+    """Play the episodes of a failed unit one by one, and store the result of the unit with its failed episodes marked.
+
+    Parameters
+    ----------
+    setup, unit
+        Policy, environment and rule sets, and the list of episodes that failed when they were played together.
+    key
+        Key of the unit in the store.
+    kept
+        Data to keep of the episodes.
+    engine, time_limit
+        Where episodes run, and the seconds after which one is given up.
+    store
+        Where results are kept by key. Single episodes have keys of their own until the unit is complete, so that an
+        interrupted run loses nothing.
+    failures
+        Counts failed episodes, and raises an error if there are too many.
+    report
+        Called with the number of episodes that have finished.
+    """
+    episode_keys = [f"{key}-{place}" for place in range(len(unit))]
+    alone_setup, single_units = _split_unit(setup, unit, range(len(unit)))
+    # Episodes that an interrupted run has stored are not played again, but their failures count.
+    missing = [place for place, episode_key in enumerate(episode_keys) if episode_key not in store]
+    for single, episode_key in zip(single_units, episode_keys, strict=True):
+        if episode_key in store:
+            failures.add(*_find_failed(single, store[episode_key]))
     report(len(unit) - len(missing))
-    for outcome in engine.run(kept.play, alone, [ones[place] for place in missing], time_limit=time_limit):
+    to_play = [single_units[place] for place in missing]
+    for outcome in engine.run(kept.play, alone_setup, to_play, time_limit=time_limit):
         place = missing[outcome.index]
-        store[parts[place]] = (
+        store[episode_keys[place]] = (
             kept.kind.of_failed(failure_reason(outcome)) if isinstance(outcome, Failed) else outcome.result
         )
-        failures.add(*_find_failed(ones[place], store[parts[place]]))
+        failures.add(*_find_failed(single_units[place], store[episode_keys[place]]))
         report(1)
-    store[key] = kept.kind.concatenate([store[part] for part in parts])
-    for part in (*parts, key + _BROKEN):
-        del store[part]
+    # Join the episodes, then delete their entries and the mark that the unit failed.
+    store[key] = kept.kind.concatenate([store[episode_key] for episode_key in episode_keys])
+    for used_key in (*episode_keys, key + _BROKEN):
+        del store[used_key]
 
 
 def _find_failed(unit: Unit, result: Result) -> list[FailedEpisode]:

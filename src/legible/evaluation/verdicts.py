@@ -326,7 +326,11 @@ def _is_gain_otherwise(found: Confirmation | None) -> bool:
 
 
 def _make_row(verdict: Verdict, space: FeatureSpace) -> dict[str, Any]:
-    """Return a verdict as a row; figures of the confirmation are left out if there was none."""
+    """Return a verdict as a dictionary for JSON or a data frame; `space` has the names of the features.
+
+    Figures of the first test are always there. Those of the confirmation, on held-out seeds, are added if there was
+    one.
+    """
     rule_set = verdict.treatment if isinstance(verdict.treatment, RuleSet) else None
     row: dict[str, Any] = {
         "rule": rule_set.short_text(space) if rule_set is not None else None,
@@ -343,7 +347,7 @@ def _make_row(verdict: Verdict, space: FeatureSpace) -> dict[str, Any]:
         "cost": verdict.sample.cost,
         "fired": verdict.sample.fired,
         "changed": verdict.sample.changed,
-        "steps": verdict.steps,
+        "steps": verdict.steps,  # environment steps that were played for this rule set
         "failed": verdict.sample.failed,
         "weakness": verdict.is_weakness,
         "harmful": verdict.is_harmful,
@@ -359,6 +363,7 @@ def _make_row(verdict: Verdict, space: FeatureSpace) -> dict[str, Any]:
             row |= {"detectable": effect.detectable, "changed_on_fresh_seeds": effect.changed, "seeds": effect.seeds}
         row["too_rare"] = verdict.confirmation.is_too_rare
         if verdict.confirmation.rare_losses is not None:
+            # How large a rare loss could be, how frequent it had to be to cancel the gain, and what is excluded.
             rare = verdict.confirmation.rare_losses
             row |= {"worst_loss": rare.size, "break_even_rate": rare.break_even, "excluded_rate": rare.excluded}
             row["unless_rare_losses"] = rare.is_gain_otherwise and not verdict.is_confirmed

@@ -47,16 +47,21 @@ def is_cut(space: FeatureSpace) -> bool:
 def cut_choices(
     space: FeatureSpace, actions: NDArray[Any] | None = None, links: Iterable[GroupLink] = ()
 ) -> FeatureSpace:
-    """Return the space with continuous parts cut into regions; choices without a region are left out.
+    """Return the space with the continuous parts of its actions cut into regions, each of which is one choice.
+
+    A part is cut where it divides the policy's own actions into equally many, so every region is one that the policy
+    uses. If the actions have too few distinct values for this, some regions are empty, and their choices are left out.
 
     Parameters
     ----------
     space
-        Features and choices. The number of choices of a group is the number of regions to cut. Cut parts are kept.
+        Features and choices. Each part of an action is a group; its number of choices is the number of regions to cut.
+        Groups that are already cut, and discrete ones, are unchanged.
     actions
-        Actions of the policy, ``[n, groups]``. Without them, parts are cut into equal pieces of their range.
+        Actions of the policy, ``float[n, groups]``. Without them, parts are cut into equal pieces of their range.
     links
-        Groups that share cuts, if they have the same bounds and number of choices.
+        Groups that a symmetry of the task maps to each other: they get the same cuts, or mirrored ones, if they have
+        the same bounds and number of choices.
 
     Examples
     --------
@@ -72,28 +77,36 @@ def cut_choices(
     uncut = {i: group.regions for i, group in enumerate(groups) if group.regions and not group.regions.is_cut}
     if not uncut:
         return space
-    made: dict[int, tuple[Regions, list[int]]] = {}
+
+    # By the number of a group: its regions, and the positions of the choices that keep a region.
+    cut_groups: dict[int, tuple[Regions, list[int]]] = {}
     for family in _families(groups, uncut, links):
+        # Groups that share cuts are cut once, from the actions of all of them.
         values, twice_centre = np.zeros(0, np.float32), family.twice_centre
         if actions is not None:
-            # Mirrored groups are seen as the first group of the family.
+            # Actions of mirrored groups (sign -1) are mirrored at the centre of the range: x becomes 2 · centre - x.
             columns = {i: np.asarray(actions[:, i], np.float32) for i in family.signs}
             mirror = np.float32(twice_centre)
-            values = np.concatenate([c if family.signs[i] > 0 else mirror - c for i, c in columns.items()])
+            values = np.concatenate(
+                [column if family.signs[i] > 0 else mirror - column for i, column in columns.items()]
+            )
         regions, kept = _cut_family(family, values)
+        # Mirrored groups get the mirror image, in which the order of the regions is reversed.
         for i, sign in family.signs.items():
-            made[i] = regions, kept
+            cut_groups[i] = regions, kept
             if sign < 0:
                 cuts = tuple(_mirror_cut(cut, twice_centre) for cut in reversed(regions.cuts or ()))
                 typical = tuple(twice_centre - value + 0.0 for value in reversed(regions.typical))
-                kept_here = [family.count - 1 - place for place in reversed(kept)]
-                made[i] = replace(regions, cuts=cuts, typical=typical), kept_here
+                kept_here = [family.count - 1 - position for position in reversed(kept)]
+                cut_groups[i] = replace(regions, cuts=cuts, typical=typical), kept_here
+
+    # All choices in their order, without the dropped ones.
     kept_actions = [
-        space.actions[group.first + place]
+        space.actions[group.first + position]
         for i, group in enumerate(groups)
-        for place in (made[i][1] if i in made else range(group.count))
+        for position in (cut_groups[i][1] if i in cut_groups else range(group.count))
     ]
-    all_regions = [made[i][0] if i in made else group.regions for i, group in enumerate(groups)]
+    all_regions = [cut_groups[i][0] if i in cut_groups else group.regions for i, group in enumerate(groups)]
     return replace(space, actions=tuple(kept_actions), groups=with_regions(groups, all_regions))
 
 
@@ -119,60 +132,93 @@ class _Family:
 def _families(
     groups: Sequence[ActionGroup], uncut: Mapping[int, Regions], links: Iterable[GroupLink]
 ) -> Iterator[_Family]:
-    """Yield groups of actions whose regions are not fixed yet, in families that links connect.
+    """Yield the groups that share cuts, as families: groups that links connect, directly or by way of others.
 
-    All groups of a family are cut alike, up to the mirror images that the signs stand for.
+    Parameters
+    ----------
+    groups
+        All groups: the parts of an action.
+    uncut
+        By the number of a group, the bounds of the groups that are still to be cut.
+    links
+        Pairs of groups that a symmetry of the task maps to each other. A negated link mirrors the values: left becomes
+        right.
     """
+    # Only groups with the same number of choices and the same bounds can share cuts.
     shapes = {i: (groups[i].count, regions.low, regions.high) for i, regions in uncut.items()}
-    known = [link for link in links if link.group in shapes and shapes[link.group] == shapes.get(link.image)]
-    left = list(uncut)
-    while left:
-        signs, waiting, symmetric = {left[0]: 1}, [left[0]], False
-        for current in waiting:
-            for link in known:
-                for one, other in ((link.group, link.image), (link.image, link.group)):
-                    if one != current:
+    usable = [link for link in links if link.group in shapes and shapes[link.group] == shapes.get(link.image)]
+    remaining = list(uncut)
+    while remaining:
+        # Walk along the links from the first remaining group. Sign 1: oriented like the first group; -1: mirrored.
+        # If a group is reached with both signs, the family is its own mirror image, so its cuts must be symmetric.
+        signs, to_visit, symmetric = {remaining[0]: 1}, [remaining[0]], False
+        for current in to_visit:
+            for link in usable:
+                for group, other in ((link.group, link.image), (link.image, link.group)):
+                    if group != current:
                         continue
                     sign = -signs[current] if link.negated else signs[current]
                     if other not in signs:
                         signs[other] = sign
-                        waiting.append(other)
+                        to_visit.append(other)
                     symmetric |= signs[other] != sign
-        left = [number for number in left if number not in signs]
+        remaining = [i for i in remaining if i not in signs]
+
+        # Cuts that the user gave for groups of the family, seen in the orientation of the first group, must agree.
         signs = dict(sorted(signs.items()))
         count, low, high = shapes[min(signs)]
         twice_centre = low + high if np.isfinite(low) and np.isfinite(high) else 0.0
-        given: dict[tuple[float, ...], str] = {}
+        names_by_cuts: dict[tuple[float, ...], str] = {}
         for i, sign in signs.items():
             name, cuts = groups[i].name, uncut[i].cuts
             if cuts is not None:
                 flipped = tuple(float(np.float32(twice_centre - cut)) for cut in reversed(cuts))
-                given[cuts if sign > 0 else flipped] = name
+                names_by_cuts[cuts if sign > 0 else flipped] = name
                 if symmetric and cuts != flipped:
                     raise FeatureError(
-                        f"group {name!r}: a relation mirrors this group, but its regions are not symmetric. They are "
-                        f"cut at {', '.join(f'{cut:g}' for cut in cuts)}."
+                        f"group {name!r}: a relation mirrors this group, but its regions are not symmetric: they are "
+                        f"cut at {', '.join(f'{cut:g}' for cut in cuts)}. Make them symmetric about "
+                        f"{twice_centre / 2:g}."
                     )
-        if len(given) > 1:
-            first, second = list(given.values())[:2]
-            raise FeatureError(f"a relation maps {first!r} to {second!r}, but the regions given for them do not match.")
-        yield _Family(signs, symmetric, uncut[min(signs)], twice_centre, count, next(iter(given), None))
+        if len(names_by_cuts) > 1:
+            first, second = list(names_by_cuts.values())[:2]
+            raise FeatureError(
+                f"a relation maps {first!r} to {second!r}, but the regions given for them do not match. Give both the "
+                "same regions, or mirrored ones if the relation mirrors them."
+            )
+        yield _Family(signs, symmetric, uncut[min(signs)], twice_centre, count, next(iter(names_by_cuts), None))
 
 
 def _cut_family(family: _Family, values: Values) -> tuple[Regions, list[int]]:
-    """Return the regions of the first group of a family, and the places of its choices that are kept."""
+    """Return the regions of groups that share cuts, and the positions of the choices that keep a region.
+
+    Parameters
+    ----------
+    family
+        The groups: their range and number of choices, the cuts that the user gave, if any, whether the cuts must be
+        symmetric, and twice the centre of the range. The result is in the orientation of the first group.
+    values
+        The policy's actions in these groups, ``float32[n]``, already mirrored for mirrored groups; may be empty.
+    """
+    # The cuts: given by the user; symmetric about the centre; otherwise at quantiles of the actions, which give every
+    # region the same share, or in equal pieces if the actions do not vary.
     if family.given is not None:
         cuts = list(family.given)
         if family.symmetric:
             middle = family.twice_centre / 2
-            inner, upper = [cut for cut in cuts if cut == middle], [cut for cut in cuts if cut > middle]
-            cuts = _both_sides(inner, upper, family.twice_centre)
+            centre_cut, upper_cuts = [cut for cut in cuts if cut == middle], [cut for cut in cuts if cut > middle]
+            cuts = _both_sides(centre_cut, upper_cuts, family.twice_centre)
     elif family.symmetric:
         cuts = _symmetric_cuts(family, values)
     else:
-        shares = [k / family.count for k in range(1, family.count)]
+        shares = [number / family.count for number in range(1, family.count)]
         cuts = _quantile_cuts(values, shares, family.resolution(values)) or _equal_pieces(family, values)
+
+    # Two equal cuts leave no region between them: its choice is dropped. The outer regions always stay.
     kept = [i for i in range(len(cuts) + 1) if i == 0 or i == len(cuts) or cuts[i - 1] < cuts[i]]
+
+    # The spread of the actions (root mean square distance from their centre) is the unit in which scores are given. If
+    # they do not vary, it is the width of a region.
     centre = family.twice_centre / 2 if family.symmetric else values.mean(dtype=np.float64) if values.size else 0.0
     spread = float(np.sqrt(np.mean((values.astype(np.float64) - centre) ** 2))) if values.size else 0.0
     if not spread > 0:  # also if it is NaN

@@ -64,13 +64,24 @@ class DerivedFeatures:
         own: Sequence[str],
         derived: Mapping[str, str],
         actions: Sequence[str] = (),
-        parts: Mapping[str, float] | None = None,
+        start_values: Mapping[str, float] | None = None,
     ) -> DerivedFeatures:
-        """Parse the expressions of derived features by name.
+        """Return the derived features that these expressions define, or raise an error that names the wrong one.
 
-        Names of actions stand for their indices. `parts` gives the parts of the last action and their values before the
-        first one; by default there is one part, ``last_action``.
+        Parameters
+        ----------
+        own
+            The names of the features of the observation.
+        derived
+            By the name of each derived feature: its expression, which may use any other feature.
+        actions
+            The names of the actions, which stand for their indices in expressions.
+        start_values
+            The names of the parts of the last action in expressions, each with its value before the first action. By
+            default there is one part, ``last_action``.
 
+        Examples
+        --------
         >>> made = DerivedFeatures.of(["gap"], {"closing": "gap / max(1, -change(gap))"})
         >>> memory = made.new_memory(1)
         >>> made.compute([[12.0]], memory, np.array([True])).tolist()
@@ -78,33 +89,38 @@ class DerivedFeatures:
         >>> made.compute([[8.0]], memory, np.array([False])).tolist()
         [[2.0]]
         """
-        parts = {LAST_ACTION: NO_ACTION} if parts is None else parts
-        known = {*own, *derived, *parts}
+        start_values = {LAST_ACTION: NO_ACTION} if start_values is None else start_values
+        known = {*own, *derived, *start_values}
         constants = {name: float(number) for number, name in enumerate(actions) if name not in known}
-        width, uses, found = len(parts), {}, []
+
+        # The memory of an episode begins with the parts of the last action; then each expression has columns for the
+        # earlier values that `previous`, `change` and `since` need.
+        n_columns, dependencies, expressions = len(start_values), {}, []
         for name, text in derived.items():
-            expression = parse_expression(text, f"derived feature {name!r}", constants=constants, first=width)
+            expression = parse_expression(text, f"derived feature {name!r}", constants=constants, first=n_columns)
             for used in expression.names:
                 if used not in known:
-                    hint = suggest_names(used, [*own, *derived, *parts, *constants], "names in expressions")
+                    hint = suggest_names(used, [*own, *derived, *start_values, *constants], "names in expressions")
                     raise FeatureError(f"derived feature {name!r} = {text!r}: there is no feature {used!r}.{hint}")
-            width += expression.memory
-            uses[name] = [used for used in expression.names if used in derived and used not in parts]
-            found.append(expression)
+            n_columns += expression.memory
+            dependencies[name] = [used for used in expression.names if used in derived and used not in start_values]
+            expressions.append(expression)
+
+        # Features are computed after those that they use.
         try:
-            order = [list(derived).index(name) for name in TopologicalSorter(uses).static_order()]
+            order = [list(derived).index(name) for name in TopologicalSorter(dependencies).static_order()]
         except CycleError as error:
-            circle = " → ".join(error.args[1])
-            raise FeatureError(f"derived features depend on each other in a circle: {circle}.") from None
+            cycle = " → ".join(error.args[1])
+            raise FeatureError(f"derived features depend on each other in a circle: {cycle}.") from None
         return cls(
             own=tuple(own),
             names=tuple(derived),
-            expressions=tuple(found),
+            expressions=tuple(expressions),
             order=tuple(order),
-            parts=tuple(parts),
-            start=tuple(parts.values()),
+            parts=tuple(start_values),
+            start=tuple(start_values.values()),
             actions=tuple(actions),
-            width=width,
+            width=n_columns,
         )
 
     def new_memory(self, n: int) -> Values:
@@ -116,35 +132,40 @@ class DerivedFeatures:
         memory[:, : len(self.parts)] = np.asarray(actions, np.float64).reshape(len(memory), -1)
 
     def compute(self, own: ArrayLike, memory: Values, fresh: NDArray[np.bool_]) -> NDArray[np.float32]:
-        """Return the derived features of observations, ``float32[n, derived]``, and update the memory.
+        """Return the derived features of one step of n episodes, ``float32[n, derived]``, and update the memory.
 
         Parameters
         ----------
         own
             The features of the observation, ``float32[n, own]``.
         memory
-            Memory of each row's episode; changed in place.
+            The memory of each episode, ``float64[n, columns]``, from `new_memory`; changed in place.
         fresh
-            Marks rows at the first step of their episode.
+            Marks the episodes that are at their first step, ``bool[n]``: their last action is reset.
         """
-        columns = np.asarray(own, np.float32).astype(np.float64)
+        # What expressions can use, in float64: the parts of the last action, which the first columns of the memory
+        # hold, and the features of the observation.
+        own_values = np.asarray(own, np.float32).astype(np.float64)
         memory[fresh, : len(self.parts)] = self.start
         values: dict[str, Values] = dict(zip(self.parts, memory[:, : len(self.parts)].T.copy(), strict=True))
-        values |= dict(zip(self.own, columns.T, strict=True))
+        values |= dict(zip(self.own, own_values.T, strict=True))
         step = StepValues(values, memory, fresh)
-        derived = np.empty((len(columns), len(self.names)), np.float32)
+
+        # Evaluate in the order of their dependencies; each result is available to the expressions after it. NumPy's
+        # warnings are off, because a result that is not finite is an error here.
+        derived = np.empty((len(own_values), len(self.names)), np.float32)
         for i in self.order:
             what = f"derived feature {self.names[i]!r} = {self.expressions[i].text!r}"
             try:
                 with np.errstate(all="ignore"):
-                    found = self.expressions[i].evaluate(step).astype(np.float32)
+                    result = self.expressions[i].evaluate(step).astype(np.float32)
             except FeatureError as error:
                 raise FeatureError(f"{what} {error}.") from None
-            if not np.isfinite(found).all():
-                bad = found[int(np.argmin(np.isfinite(found)))]
-                raise FeatureError(f"{what} is {bad}; it must be a finite number.")
-            derived[:, i] = found
-            values[self.names[i]] = found.astype(np.float64)
+            if not np.isfinite(result).all():
+                wrong_value = result[int(np.argmin(np.isfinite(result)))]
+                raise FeatureError(f"{what} is {wrong_value}; it must be a finite number.")
+            derived[:, i] = result
+            values[self.names[i]] = result.astype(np.float64)
         return derived
 
 

@@ -89,7 +89,7 @@ class _WrongExpressionError(Exception):
 def parse_expression(
     text: str, where: str, *, constants: Mapping[str, float] | None = None, first: int = 0
 ) -> Expression:
-    """Return the expression that a text stands for.
+    """Return the expression that a text defines, ready to be evaluated; raise an error that says what is wrong with it.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def parse_expression(
     constants
         Names that stand for a number, such as those of actions. Other names are looked up during evaluation.
     first
-        The first free memory column.
+        The number of the first free column in the memory of an episode, which `previous`, `change` and `since` need.
 
     Examples
     --------
@@ -117,6 +117,9 @@ def parse_expression(
         raise FeatureError(f"{where}: an expression is expected, got {text!r}.")
     if len(text) > LONGEST_EXPRESSION:
         raise FeatureError(f"{where}: the expression has {len(text)} characters; the limit is {LONGEST_EXPRESSION}.")
+
+    # Python's parser reads the text; it is never run. Names such as ``goal.1``, which Python does not allow, are put
+    # in quotes first.
     reader = _Reader(constants or {}, first)
     try:
         tree = ast.parse(_QUOTED_OR_NAME.sub(_quote_numbered_name, text.strip()), mode="eval").body
@@ -124,8 +127,11 @@ def parse_expression(
     except SyntaxError as error:
         raise FeatureError(f"{where}: {text!r} cannot be read: {error.msg}.") from error
     except (_WrongExpressionError, RecursionError, MemoryError, ValueError) as error:
-        wrong = str(error) or "is nested too deeply"
-        raise FeatureError(f"{where}: {text!r}: {wrong}{'' if wrong.endswith('?') else '.'}") from error
+        problem = str(error) or "is nested too deeply"
+        raise FeatureError(f"{where}: {text!r}: {problem}{'' if problem.endswith('?') else '.'}") from error
+
+    # Whether the value is yes or no, and whether it is a feature itself: look into ``previous(…)``, which returns an
+    # earlier value unchanged.
     names = tuple(dict.fromkeys(reader.names))
     while isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and tree.func.id == "previous" and tree.args:
         tree = tree.args[0]
@@ -187,13 +193,24 @@ class _Reader:
         self.memory = first
 
     def read(self, tree: ast.expr) -> Evaluate:
-        """Return a function that evaluates the expression for a batch of steps; `names` collects the features used."""
+        """Return a function that evaluates an expression for one step of n episodes, as ``float64[n]``.
+
+        The names of the features that it uses are added to ``self.names``.
+
+        Parameters
+        ----------
+        tree
+            The expression, as Python's parser read it.
+        """
+        # A name is a feature, or a constant such as the name of an action.
         name = _name_of(tree)
         if name is not None:
             if name not in self.constants:
                 self.names.append(name)
                 return lambda step: step.values[name]
             tree = ast.Constant(self.constants[name])
+
+        # Every other node that the language allows.
         match tree:
             case ast.Constant(value=bool() | int() | float() as value):
                 constant = float(value)
@@ -210,11 +227,20 @@ class _Reader:
         raise _WrongExpressionError(f"{ast.unparse(tree)!r} is not supported")
 
     def _binary(self, left: ast.expr, op: ast.operator, right: ast.expr) -> Evaluate:
-        """Return a function that applies an operator to the values of two expressions."""
+        """Return a function that applies an arithmetic operator to the values of two expressions.
+
+        Parameters
+        ----------
+        left, right
+            The expressions before and after the operator.
+        op
+            The operator: ``+ - * / % **``.
+        """
         first, second = self.read(left), self.read(right)
         if type(op) in _ARITHMETIC:
             function = _ARITHMETIC[type(op)]
             return lambda step: function(first(step), second(step))
+        # A zero divisor is an error in that step, instead of an infinite feature.
         if isinstance(op, (ast.Div, ast.Mod)):
             divisor_text = ast.unparse(right)
             if isinstance(right, ast.Constant) and right.value == 0:
@@ -230,6 +256,7 @@ class _Reader:
                 return divide(value, divisor)
 
             return divided
+        # Constant, limited exponents keep the values finite and avoid roots of negative numbers.
         if isinstance(op, ast.Pow):
             if not isinstance(right, ast.Constant) or not isinstance(right.value, (int, float)):
                 raise _WrongExpressionError("the exponent must be a number")

@@ -176,25 +176,37 @@ def scores_of(groups: Sequence[ActionGroup], actions: NDArray[Any]) -> NDArray[n
 def move_to(
     groups: Sequence[ActionGroup], actions: NDArray[Any], choices: NDArray[np.int64], enforce: Enforce = "typical"
 ) -> NDArray[Any]:
-    """Return actions ``[n, groups]`` changed to make these choices, numbered over all groups.
+    """Return actions ``[n, groups]`` that are changed as little as needed to make the given choices.
 
-    A continuous part that already lies in the region is unchanged, to the bit.
+    A continuous part that already lies in the chosen region keeps its exact value.
+
+    Parameters
+    ----------
+    groups
+        The parts of an action; a continuous part has regions, which are its choices.
+    actions
+        The actions before the change, ``[n, groups]``.
+    choices
+        The choice of each part, ``int64[n, groups]``, numbered over the choices of all parts.
+    enforce
+        The value that a continuous part gets in another region: ``"typical"``, the policy's typical action there, or
+        ``"nearest"``, the nearest value.
     """
     moved = np.array(actions)
-    for number, group in enumerate(groups):
-        wanted = choices[:, number] - group.first
+    for i, group in enumerate(groups):
+        wanted = choices[:, i] - group.first  # the number of the choice within this part
         if group.regions is None:
-            moved[:, number] = wanted
+            moved[:, i] = wanted
             continue
-        elsewhere = group.regions.region_of(actions[:, number]) != wanted
-        if elsewhere.any():
-            there = wanted[elsewhere]
+        is_elsewhere = group.regions.region_of(actions[:, i]) != wanted
+        if is_elsewhere.any():
+            wanted_regions = wanted[is_elsewhere]
             values = (
-                np.array(group.regions.typical)[there]
+                np.array(group.regions.typical)[wanted_regions]
                 if enforce == "typical"
-                else group.regions.nearest(actions[elsewhere, number], there)
+                else group.regions.nearest(actions[is_elsewhere, i], wanted_regions)
             )
-            moved[elsewhere, number] = values if moved.dtype.kind == "f" else np.rint(values)
+            moved[is_elsewhere, i] = values if moved.dtype.kind == "f" else np.rint(values)
     return moved
 
 
@@ -230,23 +242,32 @@ def _read_written_regions(table: Mapping[str, Any]) -> Regions | None:
 
 
 def read_groups(data: Any, where: str) -> tuple[tuple[ActionGroup, tuple[str, ...]], ...]:
-    """Return groups from plain data, each with the short names of its choices.
+    """Return the groups of choices in a names file, each with the short names of its choices.
 
-    A group is a list of names, a table from names to regions ``[low, high]``, or the output of `write_groups`.
+    Parameters
+    ----------
+    data
+        By the name of each group (a part of an action): a list of names for its choices, a table from names to regions
+        ``[low, high]``, or the output of `write_groups`.
+    where
+        The place in the file, for error messages.
     """
     if not isinstance(data, Mapping) or not data:
         raise FeatureError(f"{where}: expected a table of groups, such as steer = ['left', 'right'].")
     read: list[tuple[ActionGroup, tuple[str, ...]]] = []
-    for name, given in data.items():
+    for name, description in data.items():
         try:
-            table: Any = {"choices": given} if isinstance(given, list) else given
+            table: Any = {"choices": description} if isinstance(description, list) else description
             if not isinstance(table, Mapping) or not table:
-                raise FeatureError(f"expected a list of names, or a table from names to [low, high], got {given!r}.")
+                raise FeatureError(
+                    f"expected a list of names, or a table from names to [low, high], got {description!r}."
+                )
             is_written_form = isinstance(table.get("choices"), list) and set(table) <= set(_KEYS)
             if is_written_form:  # a list of names, or the output of `write_groups`
                 regions, choices = _read_written_regions(table), tuple(str(choice) for choice in table["choices"])
             else:
                 regions, choices = _read_regions(table)
+            # Choices are numbered over all groups.
             first = sum(group.count for group, _ in read)
             read.append((ActionGroup(str(name), first, len(choices), regions), choices))
         except (FeatureError, TypeError, ValueError) as error:

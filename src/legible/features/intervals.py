@@ -91,23 +91,31 @@ def _encode(
 
 
 def deciles(space: FeatureSpace, observations: ArrayLike) -> Intervals:
-    """Return the intervals that LIME uses: the deciles of numeric features, and single values of categorical ones.
+    """Return the intervals that LIME uses: deciles of numeric features, single values of categorical ones.
 
-    Features with fixed ``cuts`` keep them. Sentinels do not count for the deciles, and each gets a separate interval.
+    Parameters
+    ----------
+    space
+        The features. Fixed ``cuts`` of a feature replace its deciles. ``sentinels`` are special values, such as -1 for
+        "none left": they do not count for the deciles, and each gets an interval of its own.
+    observations
+        The observations whose deciles are taken, ``float32[n, features]``.
     """
-    lows, highs = [], []
+    lows, highs = [], []  # one array per feature; an interval is low < x <= high
     for feature, column in zip(space.features, space.check(observations).T, strict=True):
+        # One interval per value that occurs or has a name: from the float32 number just below it to the value.
         if feature.kind == "categorical":
             values = np.concatenate([column[np.isfinite(column)], np.array(list(feature.values), np.float32)])
             highs.append(np.unique(values + np.float32(0.0)))  # adding 0 turns -0.0 into 0.0
             lows.append(below(highs[-1]))
             continue
+        # Cuts at the 10th, 20th, ... 90th percentile of the measured values, and around each sentinel.
         sentinels = np.asarray(feature.sentinels, np.float32)
         cuts: ArrayLike = feature.cuts or ()
         measured = column[np.isfinite(column) & ~np.isin(column, sentinels)]
         if feature.cuts is None and measured.size:
             cuts = np.percentile(measured, np.arange(10, 100, 10))
-        made = Intervals.from_cuts([np.concatenate([np.asarray(cuts, np.float32), sentinels, below(sentinels)])])
-        lows.append(made.lows[0])
-        highs.append(made.highs[0])
+        intervals = Intervals.from_cuts([np.concatenate([np.asarray(cuts, np.float32), sentinels, below(sentinels)])])
+        lows.append(intervals.lows[0])
+        highs.append(intervals.highs[0])
     return Intervals(tuple(lows), tuple(highs))

@@ -25,8 +25,15 @@ _DERIVED = """\
 
 
 def names_toml(space: FeatureSpace) -> str:
-    r"""Return a space as the text of a names file.
+    r"""Return the text of a names file (TOML) for a user to edit, with the names that a feature space already has.
 
+    Parameters
+    ----------
+    space
+        The features and actions.
+
+    Examples
+    --------
     >>> print(names_toml(FeatureSpace.of(["gap"], ["Go"])).split("\n\n")[1])
     [[features]]
     name = "gap"
@@ -35,9 +42,11 @@ def names_toml(space: FeatureSpace) -> str:
     """
 
     def text(value: str) -> str:
+        """Return a string in quotes; JSON's quoting is also valid TOML."""
         return json.dumps(value, ensure_ascii=False)
 
-    parts = [_HEAD]
+    # One table per feature of the observation; entries without a value are left out.
+    sections = [_HEAD]
     for feature in space.own.features:
         lines = ["[[features]]", f"name = {text(feature.name)}", f'kind = "{feature.kind}"']
         lines.append(f"words = {text(feature.words)}")
@@ -51,17 +60,21 @@ def names_toml(space: FeatureSpace) -> str:
                 lines.append(f"{key} = [{', '.join(map(_number, numbers))}]")
         if feature.least is not None:
             lines.append(f"least = {feature.least!r}")
-        parts.append("\n".join(lines) + "\n")
+        sections.append("\n".join(lines) + "\n")
+
+    # Discrete actions are a list; actions with several parts are a table of groups with their choices.
     if space.is_discrete:
-        parts += [f"[[actions]]\nname = {text(one.name)}\nwords = {text(one.words)}\n" for one in space.actions]
+        sections += [f"[[actions]]\nname = {text(item.name)}\nwords = {text(item.words)}\n" for item in space.actions]
     else:
-        parts.append(_GROUPS)
+        sections.append(_GROUPS)
         for group in space.groups:
             names = [name.removeprefix(f"{group.name}.") for name in space.action_names[group.choices]]
-            parts[-1] += f"{text(group.name)} = {json.dumps(names, ensure_ascii=False)}\n"
-    derived = [f"{text(one.name)} = {text(one.expression)}\n" for one in space.features if one.expression]
-    parts.append("".join(["[derived]\n", *derived]) if derived else _DERIVED)
-    return "\n".join(parts)
+            sections[-1] += f"{text(group.name)} = {json.dumps(names, ensure_ascii=False)}\n"
+
+    # Derived features with their expressions, or a comment that explains how to add some.
+    derived = [f"{text(item.name)} = {text(item.expression)}\n" for item in space.features if item.expression]
+    sections.append("".join(["[derived]\n", *derived]) if derived else _DERIVED)
+    return "\n".join(sections)
 
 
 def _number(value: float) -> str:

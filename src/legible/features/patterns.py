@@ -12,7 +12,9 @@ from collections.abc import Sequence
 
 
 def match_pattern(pattern: str, name: str) -> tuple[str, ...] | None:
-    """Return the texts that the ``*`` stand for, the first ones as long as possible; None without a match.
+    """Return the texts that the ``*`` in a pattern stand for in a name, None if the name does not match.
+
+    If there are several ways to match, the first ``*`` stands for as much as possible, then the second, and so on.
 
     >>> match_pattern("ghost*.path.*", "ghost1.path.north")
     ('1', 'north')
@@ -26,16 +28,18 @@ def match_pattern(pattern: str, name: str) -> tuple[str, ...] | None:
     end = len(name) - len(last)
     if not name.startswith(first) or not name.endswith(last) or end < len(first):
         return None
-    # If a name matches at all, it matches with every piece as far to the right as possible.
-    found: list[str] = []
+
+    # Place the pieces between the stars from the last to the first, each as far to the right as possible: if the name
+    # matches at all, it matches so. `end` is where the piece found last begins.
+    matched: list[str] = []
     for piece in reversed(middle):
         start = name.rfind(piece, len(first), end)
         if start < 0:
             return None
-        found.append(name[start + len(piece) : end])
+        matched.append(name[start + len(piece) : end])
         end = start
-    found.append(name[len(first) : end])
-    return tuple(reversed(found))
+    matched.append(name[len(first) : end])
+    return tuple(reversed(matched))
 
 
 def fill_pattern(pattern: str, texts: Sequence[str]) -> str:

@@ -303,7 +303,16 @@ class FeatureSpace:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], where: str = "feature space") -> FeatureSpace:
-        """Return a space from the output of `to_dict`, or from a TOML file of the same shape."""
+        """Return the features and actions that plain data describes, or raise an error that names the wrong entry.
+
+        Parameters
+        ----------
+        data
+            The output of `to_dict`, or the contents of a names file: lists of ``features`` and ``actions`` (names or
+            tables), and tables of ``derived`` features and of ``groups`` of choices.
+        where
+            The name of the data, such as "the names file FILE", for error messages.
+        """
         if not isinstance(data, Mapping) or not all(isinstance(data.get(k, []), list) for k in ("features", "actions")):
             raise FeatureError(f"{where}: expected a table with lists of features and actions.")
         features, actions = (
@@ -316,12 +325,15 @@ class FeatureSpace:
                 f"{where}: unknown key {unknown[0]!r}; the keys are 'features', 'derived', 'actions' and 'groups'."
             )
         features = (*features, *_read_derived(data.get("derived", {}), f"{where}: derived"))
+
+        # Without groups, an action is one choice among `actions`. With groups, it takes one choice of each group, and
+        # `actions` may only describe those choices ("group.choice") in other words.
         if "groups" not in data:
             return cls(features, actions)
-        named = read_groups(data["groups"], f"{where}: groups")
+        groups = read_groups(data["groups"], f"{where}: groups")
         plain_choices = {
             f"{group.name}.{choice}": Action(f"{group.name}.{choice}", f"{group.name} {choice}")
-            for group, choices in named
+            for group, choices in groups
             for choice in choices
         }
         described_choices = {action.name: action for action in actions}
@@ -329,7 +341,7 @@ class FeatureSpace:
             if name not in plain_choices:
                 hint = suggest_names(name, plain_choices, "choices")
                 raise FeatureError(f"{where}: actions: there is no choice {name!r} in the groups.{hint}")
-        return cls(features, tuple((plain_choices | described_choices).values()), tuple(group for group, _ in named))
+        return cls(features, tuple((plain_choices | described_choices).values()), tuple(group for group, _ in groups))
 
     @classmethod
     def from_toml(cls, path: str | Path) -> FeatureSpace:
@@ -342,26 +354,37 @@ class FeatureSpace:
         return cls.from_dict(read_toml(path, FeatureError), str(path))
 
 
-def _read_entry(kind: type[Any], item: Any, where: str) -> Any:
-    """Return a Feature or an Action from a table or a bare name."""
-    if isinstance(item, str):
-        item = {"name": item}
-    if not isinstance(item, Mapping):
-        raise FeatureError(f"{where}: expected a name or a table, got {item!r}.")
-    item = dict(item)
-    known = kind.__dataclass_fields__
-    for key in item:
-        if key not in known:
-            raise FeatureError(f"{where}: unknown key {key!r}.{suggest_names(key, known, 'keys')}")
-    if "name" not in item:
+def _read_entry(record_class: type[Any], entry: Any, where: str) -> Any:
+    """Return the `Feature` or `Action` that an entry of a names file describes.
+
+    Parameters
+    ----------
+    record_class
+        `Feature` or `Action`.
+    entry
+        A name alone, or a table with ``name`` and other fields of the class.
+    where
+        The place of the entry, for error messages.
+    """
+    if isinstance(entry, str):
+        entry = {"name": entry}
+    if not isinstance(entry, Mapping):
+        raise FeatureError(f"{where}: expected a name or a table, got {entry!r}.")
+    entry = dict(entry)
+    fields = record_class.__dataclass_fields__
+    for key in entry:
+        if key not in fields:
+            raise FeatureError(f"{where}: unknown key {key!r}.{suggest_names(key, fields, 'keys')}")
+    if "name" not in entry:
         raise FeatureError(f"{where}: 'name' is missing.")
+    # TOML has neither numbers as keys nor tuples.
     try:
-        if "values" in item:
-            item["values"] = {float(value): words for value, words in item["values"].items()}
+        if "values" in entry:
+            entry["values"] = {float(value): words for value, words in entry["values"].items()}
         for key in ("sentinels", "cuts", "sides"):
-            if key in item:
-                item[key] = tuple(item[key])
-        return kind(**item)
+            if key in entry:
+                entry[key] = tuple(entry[key])
+        return record_class(**entry)
     except (FeatureError, TypeError, ValueError, AttributeError) as error:
         raise FeatureError(f"{where}: {error}") from error
 

@@ -67,16 +67,23 @@ class AuditLog:
 
 
 def _to_dict(intervention: Intervention | JointIntervention) -> dict[str, Any]:
-    """Return an intervention as plain data for the log."""
+    """Return what rules did in one step as plain data for the log, with names instead of numbers.
+
+    Parameters
+    ----------
+    intervention
+        The wanted and the final action, and the rules that triggered; a `JointIntervention` for actions of several
+        parts, of which only the parts with a triggered rule are logged.
+    """
     space = intervention.space
     if isinstance(intervention, JointIntervention):
         names = [group.name for group in space.groups]
-        parts = zip(names, intervention.parts, strict=True)
+        named_parts = zip(names, intervention.parts, strict=True)
         return {
             "wanted": dict(zip(names, np.ravel(intervention.wanted).tolist(), strict=True)),
             "done": dict(zip(names, np.ravel(intervention.action).tolist(), strict=True)),
             "changed": intervention.changed,
-            "parts": {name: _to_dict(part) for name, part in parts if part.triggered},
+            "parts": {name: _to_dict(part) for name, part in named_parts if part.triggered},
         }
     action_names = space.action_names
     return {

@@ -46,14 +46,16 @@ class GuidedActions(NamedTuple):
 
 
 class CountingChooser(ABC):
-    """A chooser that applies one treatment per episode and counts its interventions.
+    """A chooser of actions that changes each episode's actions in one way (its treatment) and counts the changes.
+
+    A treatment is whatever a subclass applies to a whole episode, such as a rule set. Treatments are numbered.
 
     Parameters
     ----------
     policy
         The policy.
     treatments, seeds
-        The number of each episode's treatment (−1: none), and its seed.
+        ``int64[episodes]``: the number of each episode's treatment (−1: none), and its seed.
     sample
         Sample actions from the policy's probabilities instead of taking the best one.
     enforce
@@ -80,10 +82,26 @@ class CountingChooser(ABC):
         sample: bool = False,
         enforce: Enforce = "typical",
     ) -> None:
+        """Prepare the treatments (such as rule sets) of episodes, and start all counts at 0.
+
+        Parameters
+        ----------
+        policy
+            The policy whose actions are changed.
+        treatments
+            ``int64[episodes]``: the number of each episode's treatment; −1 for none.
+        seeds
+            The seed of each episode, from which its random numbers follow.
+        sample
+            Whether to sample actions from the policy's probabilities instead of taking the best one.
+        enforce
+            The value of a continuous action that is moved into a region: ``"typical"`` or ``"nearest"``.
+        """
         self._policy = policy
         self._starts = group_starts(policy)
         self._sample, self._enforce = sample, enforce
-        # The last entries are for idle rows, whose episode is −1.
+        # Arrays are read with the number of the episode that a row plays. Idle rows have the number −1, and so read the
+        # entry that is appended here.
         self._treatments = np.append(np.asarray(treatments, np.int64), -1)
         self._keys = policy_keys([*seeds, 0])
         self.fired = np.zeros(len(seeds), np.int64)
@@ -179,12 +197,42 @@ class GuidedChooser(CountingChooser):
         precedence: Precedence = "positive",
         enforce: Enforce = "typical",
     ) -> None:
+        """Check the settings, and compile the rules to arrays.
+
+        Parameters
+        ----------
+        policy
+            The policy whose actions are guided.
+        rule_sets
+            The rule sets.
+        episodes
+            The number of each episode's rule set; −1 for an unguided episode.
+        seeds
+            The seed of each episode, from which its random numbers follow.
+        epsilon
+            Probability of a random action in each step.
+        epsilon_when_guided
+            Whether this also holds in states in which a rule triggers.
+        sample
+            Whether to sample actions from the policy's probabilities instead of taking the best one.
+        precedence
+            Which rules win a conflict: ``"positive"`` ("take") or ``"negative"`` ("avoid") ones.
+        enforce
+            The value of a continuous action that rules move into a region: ``"typical"`` or ``"nearest"``.
+        """
         check_exploration(policy, epsilon, sample)
         check_precedence(precedence)
-        chosen = np.asarray(episodes, np.int64)
-        if chosen.shape != (len(seeds),) or (chosen >= len(rule_sets)).any() or (chosen < -1).any():
-            raise LegibleError(f"a rule set −1 … {len(rule_sets) - 1} is needed for each of {len(seeds)} episodes.")
-        super().__init__(policy, chosen, seeds, sample=sample, enforce=enforce)
+        set_of_episode = np.asarray(episodes, np.int64)
+        if (
+            set_of_episode.shape != (len(seeds),)
+            or (set_of_episode >= len(rule_sets)).any()
+            or (set_of_episode < -1).any()
+        ):
+            raise LegibleError(
+                f"each of the {len(seeds)} episodes needs the number of its rule set, from 0 to {len(rule_sets) - 1}, "
+                "or −1 for none."
+            )
+        super().__init__(policy, set_of_episode, seeds, sample=sample, enforce=enforce)
         self._rules = CompiledRules.compile(rule_sets)
         self._epsilon = epsilon
         self._guided_epsilon = epsilon if epsilon_when_guided else 0.0
@@ -198,7 +246,27 @@ class GuidedChooser(CountingChooser):
         keys: NDArray[np.uint64],
         steps: NDArray[np.int64],
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
-        """Guide every row with its rule set."""
+        """Return the choices of n rows, each guided by its own rule set.
+
+        Parameters
+        ----------
+        observations
+            ``float32[n, features]``.
+        scores
+            ``float[n, choices]``: the policy's scores of all choices.
+        treatments
+            ``int64[n]``: the number of each row's rule set; −1 for none.
+        keys
+            ``uint64[n]``: the random key of each row's episode.
+        steps
+            ``int64[n]``: the number of steps that each episode has taken.
+
+        Returns
+        -------
+        choices, fired, changed
+            ``int64[n, groups]``: one choice per part of an action; ``bool[n]``: where a rule triggered, and where that
+            changed a choice of the policy.
+        """
         choices, fired, changed, self._overruled_rows = choose_guided(
             self._rules,
             treatments,
@@ -220,14 +288,29 @@ class GuidedChooser(CountingChooser):
         scores: Scores,
         keys: NDArray[np.uint64],
         steps: NDArray[np.int64],
-        own: NDArray[np.int64],
-        taken: NDArray[np.int64],
-        episodes: NDArray[np.int64],
-        changes: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]],
+        policy_choices: NDArray[np.int64],
+        recorded_choices: NDArray[np.int64],
+        episode_starts: NDArray[np.int64],
+        results: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]],
     ) -> None:
-        """Find the first step in which each rule set would make another choice; see `kernel.first_guided_changes`.
+        """Find the first step of recorded episodes in which each rule set would have made another choice.
 
-        The choices equal the result of `choose`, without the rows after the first change.
+        Until then, an episode with the rule set is the recorded one, so it need not be played again.
+
+        Parameters
+        ----------
+        observations, scores, keys, steps
+            The recorded steps, one row each, as for `choose`; the rows of an episode follow each other.
+        policy_choices
+            ``int64[n, groups]``: the choices of the policy without rules.
+        recorded_choices
+            ``int64[n, groups]``: the choices that were made in the recorded episodes, which may have been guided.
+        episode_starts
+            ``int64[episodes + 1]``: the first row of each episode, and the end of the last.
+        results
+            Three arrays ``int64[rule sets, episodes]``, filled in place: the first step that differs (left unchanged if
+            there is none), and the numbers of steps before it in which a rule triggered, and in which that changed the
+            policy's choice.
         """
         first_guided_changes(
             self._rules,
@@ -239,9 +322,9 @@ class GuidedChooser(CountingChooser):
             steps,
             self._guided_epsilon,
             self._draws,
-            own,
-            taken,
-            pack_rows((own != taken).any(axis=1)),
-            episodes,
-            *changes,
+            policy_choices,
+            recorded_choices,
+            pack_rows((policy_choices != recorded_choices).any(axis=1)),
+            episode_starts,
+            *results,
         )

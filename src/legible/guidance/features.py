@@ -26,47 +26,76 @@ from legible.policies.actors.saving import build_space, describe_space
 def rows_of(
     features: FeatureMap, observation: Any, state: Any, episode_start: Any, action_masks: ArrayLike | None = None
 ) -> tuple[Observations, bool, NDArray[np.float64] | None]:
-    """Return the rows of an observation or a batch, whether it was a single one, and the memory of the episodes.
+    """Return what rules see of an observation or of a batch: one row of features per observation.
 
     Parameters
     ----------
     features
-        The features that rules see.
-    observation, state, episode_start
-        As for ``predict`` of Stable-Baselines3. Without a state, episodes start.
+        Which features rules see, and in which columns of a row.
+    observation
+        One observation of the environment, or a batch of n.
+    state
+        The state that ``predict`` returned in the step before, which holds the memory of derived features such as
+        "change of the speed"; None if the episodes start.
+    episode_start
+        ``bool[n]``: where an episode starts although there is a state.
     action_masks
-        Allowed actions, in an environment with action masks that observations do not hold.
+        ``bool[n, choices]``: the allowed actions, in an environment whose observations do not contain them.
+
+    Returns
+    -------
+    rows, is_single, memory
+        ``float32[n, columns]``; whether it was one observation instead of a batch; and the memory of each episode,
+        ``float64[n, columns of memory]``, None without derived features.
     """
     if features.needs:
         raise LegibleError(
             f"predict cannot compute these features, because they are read from {features.needs}; play in a "
             "legible.GuidedEnv instead."
         )
-    single, parts = _observations(features.observation_space, observation)
-    own_features = np.stack([features.reader.read(part, {}, None) for part in parts])
-    rows = np.zeros((len(parts), features.width), np.float32)
+
+    # The features of the observation, and the observation itself if rules see other features than it.
+    is_single, observations = _observations(features.observation_space, observation)
+    own_features = np.stack([features.reader.read(single_observation, {}, None) for single_observation in observations])
+    rows = np.zeros((len(observations), features.width), np.float32)
     rows[:, : own_features.shape[1]] = own_features
     if not features.reader.holds_observation:
-        rows[:, features.shown] = [flatten_observation(features.observation_space, part) for part in parts]
+        rows[:, features.shown] = [
+            flatten_observation(features.observation_space, single_observation) for single_observation in observations
+        ]
+
+    # The action mask: from the observation, or as passed.
     if features.masks is not None:
         if action_masks is None and features.masks.source != "entry":
             raise LegibleError(
                 f"the environment masks actions by {features.masks.words}: pass them to predict as action_masks, or "
                 "play in a legible.GuidedEnv."
             )
-        given = [part[ENTRY] for part in parts] if action_masks is None else action_masks
-        rows[:, features.masked] = np.asarray(given).reshape(len(parts), features.masks.width)
+        masks_given = (
+            [single_observation[ENTRY] for single_observation in observations] if action_masks is None else action_masks
+        )
+        rows[:, features.masked] = np.asarray(masks_given).reshape(len(observations), features.masks.width)
+
+    # Derived features, which depend on earlier steps of the episode. As in Stable-Baselines3, the state is a tuple of
+    # arrays ``[1, n, columns]``; here of one, the memory of the episodes.
     derived = features.space.derived
     if derived is None:
-        return rows, single, None
-    memory = derived.new_memory(len(parts)) if state is None else np.array(state[0][0], np.float64)
-    if memory.shape != (len(parts), derived.width):
-        raise LegibleError(f"the state belongs to {len(memory)} episodes, but there are {len(parts)} observations.")
-    begun = np.ones(len(parts), np.bool_)
+        return rows, is_single, None
+    memory = derived.new_memory(len(observations)) if state is None else np.array(state[0][0], np.float64)
+    if memory.shape != (len(observations), derived.width):
+        raise LegibleError(
+            f"the state belongs to {len(memory)} episodes, but there are {len(observations)} observations; pass the "
+            "state that predict returned for these episodes, or None at their start."
+        )
+    is_first_step = np.ones(len(observations), np.bool_)
     if state is not None:
-        begun = np.zeros(len(parts), np.bool_) if episode_start is None else np.asarray(episode_start, np.bool_).ravel()
-    rows[:, own_features.shape[1] : len(features.space)] = derived.compute(own_features, memory, begun)
-    return rows, single, memory
+        is_first_step = (
+            np.zeros(len(observations), np.bool_)
+            if episode_start is None
+            else np.asarray(episode_start, np.bool_).ravel()
+        )
+    rows[:, own_features.shape[1] : len(features.space)] = derived.compute(own_features, memory, is_first_step)
+    return rows, is_single, memory
 
 
 def remember_actions(features: FeatureMap, memory: NDArray[np.float64] | None, actions: NDArray[Any]) -> None:

@@ -116,28 +116,35 @@ def intervene(
     negative_first: bool,
     allowed: Collection[int] | None = None,
 ) -> Intervention:
-    """Return the intervention of the triggered rules of one group of choices.
+    """Return a record of what rules did to one action, or to one part of an action, in one state.
 
     Parameters
     ----------
-    action, wanted
-        The choice that is taken, and the choice of the unguided policy.
-    triggered, space
-        The rules that triggered, and the names of features and actions.
+    action
+        The number of the choice that is taken, guided by the rules.
+    wanted
+        The number of the choice of the unguided policy.
+    triggered
+        The rules about this part of the action whose conditions hold.
+    space
+        The names of features and actions.
     negative_first
-        Whether negative rules precede positive ones.
+        Whether negative rules ("avoid") win a conflict with positive ones ("take").
     allowed
-        The choices that are not masked; None: all.
+        The choices that the action mask allows; None without a mask.
     """
     group = space.groups[space.group_of(wanted)]
     allowed = range(group.first, group.first + group.count) if allowed is None else allowed
-    positive = {rule.action for rule in triggered if rule.polarity == "+"}
+    enforced_choices = {rule.action for rule in triggered if rule.polarity == "+"}
     blocked = {rule.action for rule in triggered if rule.polarity == "-"}
+
+    # As in Algorithm 1: exactly one positive rule's choice is enforced; contradicting ones enforce nothing. The action
+    # mask overrules rules that enforce a masked choice, or that block every allowed one.
     if negative_first:
-        positive -= blocked
-    overruled = not positive <= set(allowed)
-    positive &= set(allowed)
-    enforced = positive.pop() if len(positive) == 1 else None
+        enforced_choices -= blocked
+    overruled = not enforced_choices <= set(allowed)
+    enforced_choices &= set(allowed)
+    enforced = enforced_choices.pop() if len(enforced_choices) == 1 else None
     if enforced is None and len(allowed) < group.count and blocked and blocked >= set(allowed):
         overruled, blocked = True, set()
     return Intervention(action, wanted, enforced, tuple(sorted(blocked)), triggered, space, overruled)

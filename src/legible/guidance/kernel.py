@@ -54,35 +54,51 @@ def _is_marked(marks: NDArray[np.bool_], first: int, last: int) -> bool:
 def block_choices(
     blocked: NDArray[np.bool_], enforced: NDArray[np.bool_], negative_first: bool, scores: Scores
 ) -> bool:
-    """Apply lines 5 to 11 of Algorithm 1 to one group of choices; return whether the action mask overrules them.
+    """Block choices by setting their scores to −∞, in place; return whether the action mask overruled the rules.
 
-    If the positive rules that trigger name exactly one choice, all others are blocked (score −∞); otherwise the choices
-    of the negative rules that trigger. Masked choices keep their score: rules that enforce one of them, or that block
-    all others, are overruled.
+    These are lines 5 to 11 of Algorithm 1, for one state and one group of choices (one part of an action). If the
+    positive rules that trigger name exactly one choice, all others are blocked; otherwise the choices of the negative
+    rules that trigger. Choices that the action mask forbids keep their score `MASKED`: rules that enforce one of them,
+    or that block all others, are overruled.
+
+    Parameters
+    ----------
+    blocked, enforced
+        ``bool[choices]``: the choices that negative and positive rules name. `enforced` may be changed.
+    negative_first
+        Whether negative rules win if both kinds name a choice.
+    scores
+        ``float[choices]``: the policy's scores; changed in place.
     """
     if negative_first:
         enforced &= ~blocked
-    masked, free, overruled = False, 0, False
-    for a in range(scores.size):
-        if scores[a] == MASKED:
-            masked = True
-            overruled |= enforced[a]
-            enforced[a] = False
-        elif not blocked[a]:
-            free += 1
+
+    # What the action mask leaves: masked choices cannot be enforced, the others are free unless rules block them.
+    has_masked, n_free, overruled = False, 0, False
+    for choice in range(scores.size):
+        if scores[choice] == MASKED:
+            has_masked = True
+            overruled |= enforced[choice]
+            enforced[choice] = False
+        elif not blocked[choice]:
+            n_free += 1
+
+    # One enforced choice: block all others. (The policy may give it the score −∞; then it gets 0.)
     if enforced.sum() == 1:
-        chosen = np.argmax(enforced)
-        for a in range(scores.size):
-            if a == chosen:
-                scores[a] = scores[a] if scores[a] > -np.inf else 0.0
-            elif scores[a] != MASKED:
-                scores[a] = -np.inf
-    elif masked and free == 0:
+        only_choice = np.argmax(enforced)
+        for choice in range(scores.size):
+            if choice == only_choice:
+                scores[choice] = scores[choice] if scores[choice] > -np.inf else 0.0
+            elif scores[choice] != MASKED:
+                scores[choice] = -np.inf
+    # Nothing would be left: the rules do not apply.
+    elif has_masked and n_free == 0:
         return True
+    # Otherwise block what negative rules name.
     else:
-        for a in range(scores.size):
-            if blocked[a] and scores[a] != MASKED:
-                scores[a] = -np.inf
+        for choice in range(scores.size):
+            if blocked[choice] and scores[choice] != MASKED:
+                scores[choice] = -np.inf
     return overruled
 
 
@@ -130,35 +146,63 @@ def choose_guided(
     guided_epsilon: float,
     sample: bool,
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
-    """Guide every row with its own rule set (−1: none).
+    """Return the choices of the policy in n states (rows), each guided by its own rule set: Algorithm 1 of the paper.
 
-    Group g has the choices ``starts[g] … starts[g + 1] - 1``. Returns the choices ``int64[n, groups]``, and the rows in
-    which a rule triggered, that were changed, and in which the action mask overruled rules. A group without a triggered
-    rule follows the policy.
+    Parameters
+    ----------
+    rules
+        All rule sets, compiled to arrays.
+    rule_sets
+        ``int64[n]``: the number of the rule set of each row; −1 for none.
+    observations
+        ``float32[n, features]``.
+    scores
+        ``float[n, choices]``: the policy's scores of all choices.
+    starts
+        ``int64[groups + 1]``: group g, one part of an action, has the choices ``starts[g] … starts[g + 1] - 1``.
+    negative_first
+        Whether negative rules win a conflict with positive ones.
+    keys, steps
+        ``[n]``: the random key of each row's episode and its step, for exploration and sampling.
+    epsilon, guided_epsilon
+        Probability of a random choice where no rule triggers, and where one does.
+    sample
+        Whether to sample from the scores instead of taking the best choice.
+
+    Returns
+    -------
+    choices, fired, changed, overruled
+        ``int64[n, groups]``: the choices; ``bool[n]``: where a rule triggered, where that changed a choice, and where
+        the action mask overruled rules.
     """
-    n, n_groups = scores.shape[0], starts.size - 1
-    choices = np.empty((n, n_groups), np.int64)
-    fired = np.zeros(n, np.bool_)
-    changed = np.zeros(n, np.bool_)
-    overruled = np.zeros(n, np.bool_)
-    marks = np.empty((2, scores.shape[1]), np.bool_)
-    guided = np.empty(scores.shape[1], scores.dtype)
-    for i in range(n):
-        if rule_sets[i] >= 0:
-            fired[i] = _mark(rules, rule_sets[i], observations[i], marks)
-        for g in range(n_groups):
-            first, last = starts[g], starts[g + 1]
-            key = group_key(keys[i], g)
-            own_scores = scores[i, first:last]
-            wanted = choose_row(own_scores, key, steps[i], epsilon, sample)
+    n_rows, n_groups = scores.shape[0], starts.size - 1
+    choices = np.empty((n_rows, n_groups), np.int64)
+    fired = np.zeros(n_rows, np.bool_)
+    changed = np.zeros(n_rows, np.bool_)
+    overruled = np.zeros(n_rows, np.bool_)
+    # The choices that triggered rules block (row 0) and enforce (row 1), and scores to change; reused for every row.
+    named_choices = np.empty((2, scores.shape[1]), np.bool_)
+    buffer = np.empty(scores.shape[1], scores.dtype)
+    for row in range(n_rows):
+        if rule_sets[row] >= 0:
+            fired[row] = _mark(rules, rule_sets[row], observations[row], named_choices)
+        for group in range(n_groups):
+            first, last = starts[group], starts[group + 1]
+            # First the policy's own choice, then the choice with the scores that rules leave. Both use the same random
+            # numbers, so they differ only because of rules. A group that no triggered rule names follows the policy.
+            key = group_key(keys[row], group)
+            own_scores = scores[row, first:last]
+            wanted = choose_row(own_scores, key, steps[row], epsilon, sample)
             chosen = wanted
-            if fired[i] and (n_groups == 1 or _is_marked(marks, first, last)):
-                guided_scores = guided[first:last]
+            if fired[row] and (n_groups == 1 or _is_marked(named_choices, first, last)):
+                guided_scores = buffer[first:last]
                 guided_scores[:] = own_scores
-                overruled[i] |= block_choices(marks[0, first:last], marks[1, first:last], negative_first, guided_scores)
-                chosen = choose_row(guided_scores, key, steps[i], guided_epsilon, sample)
-                changed[i] |= chosen != wanted
-            choices[i, g] = first + chosen
+                overruled[row] |= block_choices(
+                    named_choices[0, first:last], named_choices[1, first:last], negative_first, guided_scores
+                )
+                chosen = choose_row(guided_scores, key, steps[row], guided_epsilon, sample)
+                changed[row] |= chosen != wanted
+            choices[row, group] = first + chosen
     return choices, fired, changed, overruled
 
 
@@ -178,7 +222,7 @@ def mark_by_bits(rules: CompiledRules, rule_set: int, of_rules: Bits, row: int, 
 @njit(cache=True, nogil=True)
 def first_guided_changes(
     rules: CompiledRules,
-    known: ConditionBits,
+    condition_bits: ConditionBits,
     scores: Scores,
     starts: NDArray[np.int64],
     negative_first: bool,
@@ -186,55 +230,92 @@ def first_guided_changes(
     steps: NDArray[np.int64],
     guided_epsilon: float,
     sample: bool,
-    own: NDArray[np.int64],
-    taken: NDArray[np.int64],
-    strays: Bits,
-    episodes: NDArray[np.int64],
+    policy_choices: NDArray[np.int64],
+    recorded_choices: NDArray[np.int64],
+    differing_rows: Bits,
+    episode_starts: NDArray[np.int64],
     first: NDArray[np.int64],
     fired: NDArray[np.int64],
     changed: NDArray[np.int64],
 ) -> None:
-    """Find the first step in which rule sets would make another choice than in recorded episodes.
+    """Find the first step of recorded episodes in which each rule set would have made another choice.
 
-    Episode e has the rows ``episodes[e] … episodes[e + 1] - 1``; `own` are the choices ``int64[n, groups]`` of the
-    unguided policy, `taken` the recorded ones, and `strays` the rows in which these differ. For every rule set and
-    episode, `first` is set to the first step that differs (unchanged if there is none), and `fired` and `changed` to
-    the numbers of steps before it in which a rule triggered, and in which that changed the unguided policy's choice.
-    The choices equal the result of `choose_guided`.
+    The choices are those of `choose_guided`, but rows in which nothing can differ are skipped.
+
+    Parameters
+    ----------
+    rules
+        All rule sets, compiled to arrays.
+    condition_bits
+        For every condition, the rows in which it holds, as bits.
+    scores
+        ``float[n, choices]``: the policy's scores in all recorded steps.
+    starts
+        ``int64[groups + 1]``: group g, one part of an action, has the choices ``starts[g] … starts[g + 1] - 1``.
+    negative_first
+        Whether negative rules win a conflict with positive ones.
+    keys, steps
+        ``[n]``: the random key of each row's episode and its step, for exploration and sampling.
+    guided_epsilon
+        Probability of a random choice where a rule triggers.
+    sample
+        Whether to sample from the scores instead of taking the best choice.
+    policy_choices, recorded_choices
+        ``int64[n, groups]``: the choices of the policy without rules, and those in the recorded episodes.
+    differing_rows
+        The rows in which these two differ, as bits.
+    episode_starts
+        ``int64[episodes + 1]``: episode e has the rows ``episode_starts[e] … episode_starts[e + 1] - 1``.
+    first, fired, changed
+        ``int64[rule sets, episodes]``: results, filled in place. The first step that differs (left unchanged if there
+        is none), and the numbers of steps before it in which a rule triggered, and in which that changed the policy's
+        choice.
     """
     n_groups = starts.size - 1
-    marks = np.empty((2, scores.shape[1]), np.bool_)
-    guided = np.empty(scores.shape[1], scores.dtype)
-    of_rules = np.empty((known.most_rules, strays.size), np.uint64)
-    active = np.empty(strays.size, np.uint64)
-    for s in range(first.shape[0]):
-        trigger_bits(rules, known, s, of_rules, active)
-        active |= strays
-        for e in range(first.shape[1]):
-            i = episodes[e]
-            while i < episodes[e + 1]:
-                rest = active[i >> 6] >> np.uint64(i & 63)
-                if rest & np.uint64(1) == np.uint64(0):
-                    i = ((i >> 6) + 1) << 6 if rest == np.uint64(0) else i + 1
+    # The choices that triggered rules block (row 0) and enforce (row 1), and scores to change; reused for every row.
+    named_choices = np.empty((2, scores.shape[1]), np.bool_)
+    buffer = np.empty(scores.shape[1], scores.dtype)
+    rule_bits = np.empty((condition_bits.most_rules, differing_rows.size), np.uint64)
+    rows_to_check = np.empty(differing_rows.size, np.uint64)
+    for rule_set in range(first.shape[0]):
+        # Another choice is possible only where a rule triggers or where the recorded choice is not the policy's.
+        trigger_bits(rules, condition_bits, rule_set, rule_bits, rows_to_check)
+        rows_to_check |= differing_rows
+        for episode in range(first.shape[1]):
+            row = episode_starts[episode]
+            while row < episode_starts[episode + 1]:
+                # Skip rows without a bit, a whole word of 64 rows at once if no bit is left in it.
+                rest_of_word = rows_to_check[row >> 6] >> np.uint64(row & 63)
+                if rest_of_word & np.uint64(1) == np.uint64(0):
+                    row = ((row >> 6) + 1) << 6 if rest_of_word == np.uint64(0) else row + 1
                     continue
-                triggered = mark_by_bits(rules, s, of_rules, i, marks)
+
+                # Guide the row as `choose_guided` does, and compare the choice with the policy's and the recorded one.
+                triggered = mark_by_bits(rules, rule_set, rule_bits, row, named_choices)
                 changes, differs = False, False
-                for g in range(n_groups):
-                    low, high = starts[g], starts[g + 1]
-                    chosen = own[i, g]
-                    if triggered and (n_groups == 1 or _is_marked(marks, low, high)):
-                        left = guided[low:high]
-                        left[:] = scores[i, low:high]
-                        block_choices(marks[0, low:high], marks[1, low:high], negative_first, left)
-                        chosen = low + choose_row(left, group_key(keys[i], g), steps[i], guided_epsilon, sample)
-                    changes |= chosen != own[i, g]
-                    differs |= chosen != taken[i, g]
+                for group in range(n_groups):
+                    first_choice, end_choice = starts[group], starts[group + 1]
+                    chosen = policy_choices[row, group]
+                    if triggered and (n_groups == 1 or _is_marked(named_choices, first_choice, end_choice)):
+                        guided_scores = buffer[first_choice:end_choice]
+                        guided_scores[:] = scores[row, first_choice:end_choice]
+                        block_choices(
+                            named_choices[0, first_choice:end_choice],
+                            named_choices[1, first_choice:end_choice],
+                            negative_first,
+                            guided_scores,
+                        )
+                        chosen = first_choice + choose_row(
+                            guided_scores, group_key(keys[row], group), steps[row], guided_epsilon, sample
+                        )
+                    changes |= chosen != policy_choices[row, group]
+                    differs |= chosen != recorded_choices[row, group]
                 if differs:
-                    first[s, e] = i - episodes[e]
+                    first[rule_set, episode] = row - episode_starts[episode]
                     break
-                fired[s, e] += triggered
-                changed[s, e] += changes
-                i += 1
+                fired[rule_set, episode] += triggered
+                changed[rule_set, episode] += changes
+                row += 1
 
 
 @njit(cache=True, nogil=True)

@@ -102,16 +102,40 @@ class GuidedPolicy(Displayed):
         observation_shape: tuple[int, ...] | None = None,
         features: FeatureMap | None = None,
     ) -> None:
+        """Combine a policy with rules, after checks that they fit each other.
+
+        Parameters
+        ----------
+        policy
+            The policy to guide.
+        rules
+            The rules: take or avoid an action if all conditions hold.
+        space
+            Names and kinds of features and actions.
+        precedence
+            Which rules win a conflict: ``"positive"`` ("take") or ``"negative"`` ("avoid") ones.
+        enforce
+            The value of a continuous action that rules move into a region: ``"typical"`` or ``"nearest"``.
+        seed
+            Seed of sampled actions.
+        observation_shape
+            Shape of one observation, for observations that could be taken for a batch of one.
+        features
+            The features that rules see, if not the observation alone.
+        """
         check_precedence(precedence)
         self.rules = rules if isinstance(rules, RuleSet) else RuleSet(tuple(rules))
         for rule in self.rules.rules:
             rule.check(space)
         if not is_cut(space):
             raise LegibleError("continuous actions must be divided into regions before rules can use them.")
+
+        # `_scored` is the policy as it plays here: it reads rows of features, and scores every choice.
         self.features = _features_of(space) if features is None else features.with_space(space)
         self._scored = adapt_policy(policy, space=space, features=self.features)
         if len(space.actions) != self._scored.n_actions:
             raise LegibleError(f"the policy has {policy.n_actions} actions, the feature space {len(space.actions)}.")
+
         self.policy = policy
         self.space = space
         self.precedence = precedence
@@ -179,39 +203,59 @@ class GuidedPolicy(Displayed):
         *,
         rng: np.random.Generator | None = None,
     ) -> tuple[NDArray[Any], Any]:
-        """Return actions and state for one observation or a batch, as ``predict`` of Stable-Baselines3.
+        """Return the guided action for an observation, or one action per observation of a batch, and the new state.
 
-        Actions are sampled with `rng`; by default with the policy's own generator. `action_masks` are the allowed
-        actions in an environment with action masks, as in sb3-contrib.
+        The signature is that of Stable-Baselines3's ``predict``.
+
+        Parameters
+        ----------
+        observation
+            One observation of the environment or a batch of n; or, if rules see more than the observation, rows of
+            features as a `legible.environments.FeatureEnv` shows them.
+        state
+            The state that the call before returned, None at the start of episodes. It holds the memory of derived
+            features, which depend on earlier steps.
+        episode_start
+            ``bool[n]``: where an episode starts although there is a state.
+        deterministic
+            Whether to take the best action instead of sampling one.
+        action_masks
+            ``bool[n, choices]``: the allowed actions, in an environment with action masks.
+        rng
+            Generator to sample with; by default the policy's own.
         """
-        # Observations of another width are raw: features for the rules are computed from them.
+        # Observations of the environment are recognised by their width: compute the features that rules see.
         if self.features is not None and (
             isinstance(observation, Mapping) or np.shape(observation)[-1:] != (self._width,)
         ):
-            rows, single, memory = rows_of(self.features, observation, state, episode_start, action_masks)
+            rows, is_single, memory = rows_of(self.features, observation, state, episode_start, action_masks)
             actions, _ = self.predict(rows, deterministic=deterministic, rng=rng)
-            remember_actions(self.features, memory, actions)
-            return (actions[0] if single else actions), None if memory is None else (memory[None],)
+            remember_actions(self.features, memory, actions)  # for features about the last action
+            return (actions[0] if is_single else actions), None if memory is None else (memory[None],)
+
+        # Rows of features. Random numbers follow from a key and a step: draw a key for each row; all steps are 0.
         array = np.asarray(observation, np.float32)
-        width = self._width
-        if array.size % width:
-            raise LegibleError(f"an observation must have {width} features, got an array of shape {array.shape}.")
-        single, batch = self._is_single(array), array.reshape(-1, width)
+        row_width = self._width
+        if array.size % row_width:
+            raise LegibleError(f"an observation must have {row_width} features, got an array of shape {array.shape}.")
+        is_single, batch = self._is_single(array), array.reshape(-1, row_width)
         n = len(batch)
         keys = (
             self._rng.integers(0, 2**63, n, np.uint64) if rng is None else (rng.random(n) * 2.0**63).astype(np.uint64)
         )
-        zeros = np.zeros(n, np.int64)
+        zero_steps = np.zeros(n, np.int64)
+        # An action is a single choice, made from the guided scores; or it has several parts, each guided separately, by
+        # a chooser with one rule set (number 0) for all rows.
         if self.space.is_discrete:
             sample = not deterministic and self.kind == "log-probabilities"
-            actions = choose_actions(self.scores(batch), keys, zeros, sample=sample)
+            actions = choose_actions(self.scores(batch), keys, zero_steps, sample=sample)
         else:
             sample = not deterministic and self.stochastic
             chooser = GuidedChooser(
                 self._scored, [self.rules], [0], [0], sample=sample, precedence=self.precedence, enforce=self.enforce
             )
-            actions = self._shaped(chooser.act(batch, zeros, keys, zeros).actions)
-        return (actions[0] if single else actions), state
+            actions = self._shaped(chooser.act(batch, zero_steps, keys, zero_steps).actions)
+        return (actions[0] if is_single else actions), state
 
     def _shaped(self, rows: NDArray[Any]) -> NDArray[Any]:
         return rows.reshape(len(rows), *(self.action_space.shape or ()))
@@ -259,29 +303,43 @@ class GuidedPolicy(Displayed):
     def _explain_parts(
         self, batch: Observations, triggered: tuple[Rule, ...], wanted: NDArray[Any] | None
     ) -> JointIntervention:
-        """Return the intervention in an action of several parts; `wanted` is the unguided action, if known."""
+        """Return a record of what rules do to an action of several parts, or a continuous one, in one state.
+
+        Parameters
+        ----------
+        batch
+            ``float32[1, features]``: the state.
+        triggered
+            The rules whose conditions hold in it.
+        wanted
+            ``[1, groups]``: the action before rules change it; None for the best action of the policy.
+        """
         scored, groups = self._scored, self.space.groups
         assert isinstance(scored, AdaptedPolicy)
+        # The wanted action, and scores of all choices: the policy's, or those by which the wanted action is the best.
         scores, own_actions = scored.outputs(batch)
         if wanted is None:
-            best = [[group.first + int(scores[0, group.choices].argmax()) for group in groups]]
-            wanted = choices_to_actions(scored, np.array(best), own_actions)
+            best_choices = [[group.first + int(scores[0, group.choices].argmax()) for group in groups]]
+            wanted = choices_to_actions(scored, np.array(best_choices), own_actions)
         elif not any(group.regions is None for group in groups):
             scores = scores_of(groups, wanted)
-        outputs = choices_of(groups, wanted)[0].tolist()
+
+        # Per part of the action: the wanted choice is kept if the rules allow it, otherwise the best one that they
+        # leave is taken.
+        wanted_choices = choices_of(groups, wanted)[0].tolist()
         guided = self._guide(batch, np.ascontiguousarray(scores))[0]
         parts, negative_first = [], self.precedence == "negative"
-        for number, group in enumerate(groups):
-            of_group = tuple(rule for rule in triggered if self.space.group_of(rule.action) == number)
+        for i, group in enumerate(groups):
+            group_rules = tuple(rule for rule in triggered if self.space.group_of(rule.action) == i)
             allowed = (group.first + np.flatnonzero(scores[0, group.choices] != MASKED)).tolist()
-            own_choice = outputs[number]
+            wanted_choice = wanted_choices[i]
             part = intervene(
-                own_choice, own_choice, of_group, self.space, negative_first=negative_first, allowed=allowed
+                wanted_choice, wanted_choice, group_rules, self.space, negative_first=negative_first, allowed=allowed
             )
-            best_left = group.first + int(guided[group.choices].argmax())
-            parts.append(replace(part, action=_allowed(part, outputs[number], group.count, best_left)))
-        done = move_to(groups, wanted, np.array([[part.action for part in parts]]), self.enforce)
-        return JointIntervention(self._shaped(done)[0], self._shaped(wanted)[0], tuple(parts))
+            best_guided_choice = group.first + int(guided[group.choices].argmax())
+            parts.append(replace(part, action=_allowed(part, wanted_choices[i], group.count, best_guided_choice)))
+        final_action = move_to(groups, wanted, np.array([[part.action for part in parts]]), self.enforce)
+        return JointIntervention(self._shaped(final_action)[0], self._shaped(wanted)[0], tuple(parts))
 
     @property
     def network(self) -> Policy:
@@ -319,7 +377,7 @@ class GuidedPolicy(Displayed):
         """Read a file that `save` wrote, as `legible.load_policy` does, with a seed for random choices."""
         policy = load_policy(path)
         if not isinstance(policy, GuidedPolicy):
-            raise LegibleError(f"{path}: is a policy without rules.")
+            raise LegibleError(f"{path}: is a policy without rules; read it with legible.load_policy.")
         return policy.seeded(seed, observation_shape)
 
     def seeded(self, seed: int, observation_shape: tuple[int, ...] | None = None) -> GuidedPolicy:
@@ -379,16 +437,25 @@ def _allowed(advised: Intervention, wanted: int, choices: int, best_left: int) -
 
 
 def restore_guidance(network: NetworkPolicy | ActorPolicy, path: str | Path) -> Policy:
-    """Return the guided policy that a file holds, given its network; the network itself where the file has no rules."""
+    """Return a network with the rules that its file holds; the network itself if the file has no rules.
+
+    Parameters
+    ----------
+    network
+        The policy as read from the file, whose metadata hold the rules as text.
+    path
+        The file, for error messages.
+    """
     text = network.metadata.get(_GUIDANCE)
     if text is None:
         return network
     try:
-        found = json.loads(text)
-        if not isinstance(found, list) or not found:
+        rule_layers = json.loads(text)
+        if not isinstance(rule_layers, list) or not rule_layers:
             raise ValueError("no rules")
+        # A policy may be guided several times, innermost rules first.
         policy: Policy = network
-        for document in found:
+        for document in rule_layers:
             space = FeatureSpace.from_dict(document["space"], str(path))
             rules = RuleSet.from_dict(document["rules"])
             enforce: Enforce = document.get("enforce", "typical")

@@ -28,14 +28,31 @@ def compose_as_in_paper(
     run: Runner,
     on_episodes: Callable[[int], None] | None,
 ) -> Composed:
-    """Add candidates one by one to a rule set; keep each that raises the objective and that the constraints allow.
+    """Return the composition of Algorithm 2 of the paper: a greedy union of rule sets, without tests.
 
-    Parameters as for `legible.improvement.improve`.
+    Rule sets are added one by one, and each stays if it raises the objective on the same seeds and the constraints
+    allow it.
+
+    Parameters
+    ----------
+    setup
+        Policy, environment and settings of play; its rule sets are not used.
+    evaluation
+        Verdicts on the rule sets, from which candidates are taken; also the objective and the constraints.
+    seed, settings
+        Seed of the study; numbers of episodes, order of candidates and limit of the override rate.
+    veto
+        Rules to exclude: a rule set that contains one is not tried.
+    run
+        Plays lists of episodes and returns their results: `run_units`, possibly with engine and store already chosen.
+    on_episodes
+        Called with the number of episodes that have finished, for progress bars.
     """
     seeds = stage_seeds(seed, "composition", 0, settings.episodes)
     value = find_objective(evaluation.settings.objective).value
 
     def play(rules: RuleSet | None) -> UnitResult:
+        """Return the episodes of the policy guided by rules, or unguided, on the seeds of this stage."""
         guided_setup = replace(setup, treatments=() if rules is None else (rules,))
         return play_blocks(guided_setup, [(UNGUIDED if rules is None else 0, seeds)], run, on_episodes)[0]
 
@@ -44,16 +61,16 @@ def compose_as_in_paper(
     composition, accepted, steps = RuleSet(()), [], []
     for verdict in find_candidates(evaluation, settings, veto):
         trial = composition | verdict.rule_set
-        tried = play(trial)
-        played.append(tried)
+        trial_episodes = play(trial)
+        played.append(trial_episodes)
         # Failed episodes count as the worst so far, against the trial.
-        with_it, without = WorstCase(played, value).of(tried, best)
-        sample, changed, is_accepted = Sample.of(tried), share_changed(tried), False
-        if value(with_it) > value(without) and changed <= settings.most_changed:
-            checks = check_constraints(evaluation.settings, played, tried, unguided)
+        with_it, without = WorstCase(played, value).of(trial_episodes, best)
+        sample, override_rate, is_accepted = Sample.of(trial_episodes), share_changed(trial_episodes), False
+        if value(with_it) > value(without) and override_rate <= settings.most_changed:
+            checks = check_constraints(evaluation.settings, played, trial_episodes, unguided)
             if all(check.is_kept for check in checks):
-                best, composition, is_accepted = tried, trial, True
+                best, composition, is_accepted = trial_episodes, trial, True
                 accepted.append(verdict.rule_set)
-        steps.append(CompositionStep(verdict.rule_set, sample.mean, sample.error, is_accepted, changed=changed))
+        steps.append(CompositionStep(verdict.rule_set, sample.mean, sample.error, is_accepted, changed=override_rate))
     environment_steps = sum(int(result.lengths.sum()) for result in played)
     return Composed(tuple(accepted), composition, tuple(steps), Sample.of(best), environment_steps=environment_steps)

@@ -32,23 +32,30 @@ class Checked(NamedTuple):
 
 
 def check_composition(how: Play, composition: RuleSet, others: Sequence[RuleSet], episodes: int) -> Checked:
-    """Check a composition on held-out seeds.
+    """Return whether a composition (the rules to deploy) is better than the unguided policy on held-out seeds.
 
-    The rules must change at least `FEWEST_CHANGES` episodes, as in the confirmation: with fewer, the test is not valid
-    where large losses are rare. If the seeds of the settings hold fewer, more are played, up to `confirmation_seeds`.
+    The rules must change at least `FEWEST_CHANGES` episodes: with fewer, the test is not valid where large losses are
+    rare. If the minimum number of seeds gives fewer, more are played, up to `confirmation_seeds`.
 
     Parameters
     ----------
     how
-        Settings of play.
+        Policy, environment, seed and settings that all compositions are played with.
     composition, others
-        The rules to check, and the other compositions of the Pareto front, on the same seeds.
+        The rules to check, and other compositions of the Pareto front of gain and override rate, which play the same
+        seeds for comparison.
     episodes
         Minimum number of seeds.
+
+    Returns
+    -------
+    The check, the Pareto front with figures of these seeds, and the number of environment steps played.
     """
     settings, seed = how.settings, how.seed
     min_seeds = max(episodes, least_episodes(settings))
     max_seeds = max(min_seeds, settings.confirmation_seeds)
+    # `play` pairs guided with unguided episodes on the same seeds. The composition decides the number of seeds; the
+    # others then play as many.
     play = how.against("composition check", max_seeds)
     numbers = [play.add(rules) for rules in (composition, *others)]
     play.play_seeds({numbers[0]: min_seeds})
@@ -56,6 +63,7 @@ def check_composition(how: Play, composition: RuleSet, others: Sequence[RuleSet]
     seeds = max(min_seeds, play.seeds_for(numbers[0], FEWEST_CHANGES))
     play.play_seeds(dict.fromkeys(numbers, seeds))
     pairs = [play.pairs(number, seeds) for number in numbers]
+    # Test all, and whether the composition keeps the constraints.
     judge = Judge(play.results, pairs, settings, seed, how.worst_loss)
     effects = [judge.effect(one) for one in pairs]
     constraints = judge.constraints(pairs[0])

@@ -193,32 +193,39 @@ def improve(
     run: Runner = run_units,
     on_episodes: Callable[[int], None] | None = None,
 ) -> Improvement:
-    """Compose rule sets, then measure the composition on held-out seeds.
+    """Return the composition, which is the rules that are best deployed together, and its gain on held-out seeds.
 
     Parameters
     ----------
     setup
-        As for the evaluation; its treatments are not used.
+        Policy, environment and settings of play, as for the evaluation; its rule sets are not used.
     evaluation
-        Verdicts on the rule sets.
+        Verdicts on the rule sets, from which those to compose are taken.
     seed
         Seed of the study.
     settings
         Numbers of episodes, candidates and their order.
     veto
         Rules to exclude: a rule set that contains one, or has one as its mined rule, is not tried.
-    run, on_episodes
-        As in `legible.evaluation.evaluate`.
+    run
+        Plays lists of episodes and returns their results: `run_units`, possibly with engine and store already chosen.
+    on_episodes
+        Called with the number of episodes that have finished, for progress bars.
     """
     settings = settings or ImprovementSettings()
+    # Select the rules, on seeds of their own.
     compose = compose_by_selection if evaluation.settings.method == "racing" else compose_as_in_paper
     found = compose(setup, evaluation, seed=seed, settings=settings, veto=veto, run=run, on_episodes=on_episodes)
+    # Play the policy with and without them on the final seeds, which selected nothing. If no rules were found, the
+    # unguided policy plays alone.
     treatments = (found.composition,) if len(found.composition) else ()
-    final = replace(setup, treatments=treatments, count_choices=True)
-    blocks = play_on_same_seeds(final, stage_seeds(seed, "final", 0, settings.final_episodes), run, on_episodes)
-    played = sum(int(result.lengths.sum()) for result in blocks.results)
+    final_setup = replace(setup, treatments=treatments, count_choices=True)
+    final_seeds = stage_seeds(seed, "final", 0, settings.final_episodes)
+    blocks = play_on_same_seeds(final_setup, final_seeds, run, on_episodes)
+    final_steps = sum(int(result.lengths.sum()) for result in blocks.results)
+    # Split the gain by time after the first changed action, which needs the reward of every step; then drop those.
     is_split = treatments and len(blocks.base) > 1
-    times = split_times(courses_of(blocks.base, blocks.results[-1])) if is_split else ()
+    gain_by_time = split_times(courses_of(blocks.base, blocks.results[-1])) if is_split else ()
     blocks = replace(blocks, results=tuple(result.without_course for result in blocks.results))
     objective, method = find_objective(evaluation.settings.objective), evaluation.settings.method
     return Improvement(
@@ -231,8 +238,8 @@ def improve(
         settings=settings,
         evaluation_settings=evaluation.settings,
         worst_loss=evaluation.worst_loss,
-        gain_by_time=times,
+        gain_by_time=gain_by_time,
         front=found.front,
         check=found.check,
-        environment_steps=found.environment_steps + played,
+        environment_steps=found.environment_steps + final_steps,
     )

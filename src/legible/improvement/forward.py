@@ -125,8 +125,8 @@ class Path:
         """Return the candidates that were tried and did not join."""
         return [one.step(accepted=False) for one in (*self._spent, *self._candidates) if one.trial is not None]
 
-    def beginnings(self, count: int) -> list[Path]:
-        """Return paths that each begin with one of the candidates that add most."""
+    def start_paths(self, count: int) -> list[Path]:
+        """Return paths that each start with another one of the candidates that add most."""
         found: list[Path] = []
         for one in self._passing(count):
             others = [replace(other, is_fresh=False) for other in self._candidates if other is not one]
@@ -210,28 +210,31 @@ class Path:
 
 
 def grow_compositions(
-    judge: CompositionJudge, candidates: Sequence[CompositionCandidate], *, most: int, beginnings: int
+    judge: CompositionJudge, candidates: Sequence[CompositionCandidate], *, most: int, first_candidates: int
 ) -> tuple[list[Path], Path]:
-    """Grow compositions from several first candidates.
+    """Return compositions that were grown by adding rule sets one at a time, each from another first rule set.
+
+    The first rule set matters most, so several are followed; `Path` is a composition that grows.
 
     Parameters
     ----------
     judge
-        Compares compositions.
+        Plays and compares compositions.
     candidates
         Rule sets that may join, the largest estimated gain first.
     most
-        Maximum number of active candidates.
-    beginnings
-        Maximum number of first candidates.
+        Maximum number of candidates that are tried at a time; others replace those that turn out not to help.
+    first_candidates
+        Maximum number of rule sets from which a composition starts.
 
     Returns
     -------
-    One path per first candidate, and the empty path of the unguided policy.
+    One path per first rule set, and the empty path, which holds the candidates that did not even join as the first.
     """
-    alone = Path(judge, judge.beginning, candidates, most)
+    empty_path = Path(judge, judge.unguided_trials, candidates, most)
     paths: list[Path] = []
-    for path in alone.beginnings(beginnings):
+    for path in empty_path.start_paths(first_candidates):
+        # A path that reaches a composition of an earlier one would only repeat it.
         if path.grow(paths):
             paths.append(path)
-    return paths, alone
+    return paths, empty_path

@@ -39,11 +39,11 @@ class CompositionJudge:
         self._play, self._half = play, (settings.episodes + 1) // 2
         self._trials = [Trials(play, self._half)]
         self._second = SecondHalf(play, self._half, settings.episodes - self._half)
-        self.base = self.both(self.beginning.result, RuleSet(()))
+        self.base = self.both(self.unguided_trials.result, RuleSet(()))
         self.looked_at: list[tuple[RuleSet, UnitResult]] = []
 
     @property
-    def beginning(self) -> Trials:
+    def unguided_trials(self) -> Trials:
         """Trials on the first half, compared with the unguided policy."""
         return self._trials[0]
 

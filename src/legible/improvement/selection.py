@@ -42,20 +42,41 @@ def compose_by_selection(
     run: Runner,
     on_episodes: Callable[[int], None] | None,
 ) -> Composed:
-    """Select rule sets, and check the composition; parameters as for `legible.improvement.improve`."""
+    """Return the few rule sets that are best deployed together, or none if they do not help on held-out seeds.
+
+    Parameters
+    ----------
+    setup
+        Policy, environment and settings of play; its rule sets are not used.
+    evaluation
+        Verdicts on the rule sets, from which candidates are taken; also the objective and the constraints.
+    seed, settings
+        Seed of the study; numbers of episodes and candidates, and limit of the override rate.
+    veto
+        Rules to exclude: a rule set that contains one is not tried.
+    run
+        Plays lists of episodes and returns their results: `run_units`, possibly with engine and store already chosen.
+    on_episodes
+        Called with the number of episodes that have finished, for progress bars.
+    """
     repetition = evaluation.repetition or find_repetition(setup, seed, "composition", run)
     play = Play(setup, repetition, seed, evaluation.settings, run, on_episodes, evaluation.worst_loss)
     judge = CompositionJudge(play, settings)
+    # Forward: grow compositions from several first rule sets, adding the one that helps most. More candidates are taken
+    # than are tried at a time: the others replace candidates that turn out not to help.
     verdicts = candidates_by_worth(evaluation, settings, veto)
-    most = settings.most_candidates or len(verdicts)
-    candidates = [CompositionCandidate(v.rule_set, worth(v)) for v in verdicts[: RESERVE_FACTOR * most]]
-    paths, alone = grow_compositions(judge, candidates, most=most, beginnings=settings.beginnings)
+    most_active = settings.most_candidates or len(verdicts)
+    candidates = [
+        CompositionCandidate(verdict.rule_set, worth(verdict)) for verdict in verdicts[: RESERVE_FACTOR * most_active]
+    ]
+    paths, empty_path = grow_compositions(judge, candidates, most=most_active, first_candidates=settings.beginnings)
+    # Backward: remove redundant rules from the best composition.
     if paths:
         best = _best_of(judge, paths)
         selected = leave_out(judge, best)
         selected = replace(selected, steps=(*selected.steps, *best.refused()))
     else:
-        selected = Selected((), judge.base, tuple(alone.refused()))
+        selected = Selected((), judge.base, tuple(empty_path.refused()))
     found = Composed(
         rule_sets=selected.rule_sets,
         composition=selected.composition,
@@ -65,6 +86,7 @@ def compose_by_selection(
     )
     if not selected.rule_sets:
         return found
+    # Check: a composition that is not significantly better on held-out seeds is given up.
     others = front_candidates(judge.looked_at, judge.base, found.composition, evaluation.settings)
     checked = check_composition(play, found.composition, others, settings.episodes)
     found = replace(

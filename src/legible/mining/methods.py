@@ -41,16 +41,18 @@ class ImportanceMethod(Protocol):
         rng: np.random.Generator,
         /,
     ) -> Importance | None:
-        """Return the importances, or None if all features are equally important.
+        """Return how important each feature is for each action of the policy; None if all are equally important.
 
         Parameters
         ----------
-        policy, experiences
-            The policy and its recorded steps.
+        policy
+            The policy.
+        experiences
+            Its recorded steps.
         rows
-            The experiences to use; the others are held out to judge rules.
+            The numbers of the steps to use; the others are held out to judge rules.
         intervals
-            Intervals of the features.
+            The intervals into which the values of each feature are divided.
         settings
             All settings of mining.
         rng
@@ -73,18 +75,20 @@ class RuleLearner(Protocol):
         settings: MiningSettings,
         seed: int,
     ) -> Bodies:
-        """Return the bodies of rules that cover positive rows and few others.
+        """Return the conditions of rules that hold in positive rows and in few others.
+
+        The conditions of a rule are pairs (number of the feature, number of its interval).
 
         Parameters
         ----------
         codes
-            Interval number of every value, ``[rows, features]``.
+            ``uint16[rows, features]``: the number of the interval in which each value lies.
         positive
-            Rows that the rules should cover.
+            ``bool[rows]``: the rows in which the rules should hold.
         n_values
-            Number of intervals of each feature.
+            ``int64[features]``: the number of intervals of each feature.
         importances
-            Importance of each feature, not negative; None if all are equally important.
+            ``float64[features]``: the importance of each feature, not negative; None if all are equally important.
         settings
             All settings of mining.
         seed
@@ -134,19 +138,41 @@ def _lime(
     settings: MiningSettings,
     rng: np.random.Generator,
 ) -> Importance:
-    """Apply LIME in random states; a surrogate if the policy does not see the features."""
+    """Return how important each feature is for each action, by LIME in randomly chosen states.
+
+    LIME asks the policy about other values of the features. Where that is impossible, a surrogate model of the policy
+    is used instead.
+
+    Parameters
+    ----------
+    policy
+        The policy.
+    experiences
+        Its recorded steps.
+    rows
+        The numbers of the steps to use.
+    intervals
+        The intervals into which the values of each feature are divided.
+    settings
+        The settings of mining, among them numbers of states and samples.
+    rng
+        The only source of randomness.
+    """
     from legible.mining.lime import lime_importance  # noqa: PLC0415 (it needs numba and SciPy)
 
     if not reads_features(policy):
         return surrogate_importance(experiences, rows, rng)
+    # The policy sees the features of the observation only; derived features follow them.
     space = experiences.space.own
     own_columns = experiences.observations[:, : len(space)]
-    chosen = rng.choice(rows, min(settings.lime_states, rows.size), replace=False)
+    states = rng.choice(rows, min(settings.lime_states, rows.size), replace=False)
+    # LIME's kernel width is proportional to the square root of the number of features; a setting excludes categorical
+    # features from this number.
     kernel_features = [f for f in space.features if f.kind == "numeric" or not settings.kernel_counts_numeric]
-    found = lime_importance(
+    importance = lime_importance(
         policy,
         own_columns[rows],
-        own_columns[chosen],
+        own_columns[states],
         intervals if len(intervals) == len(space) else intervals.first(len(space)),
         space,
         samples=settings.lime_samples,
@@ -154,33 +180,48 @@ def _lime(
         kernel_width=settings.kernel_width * max(1, len(kernel_features)) ** 0.5,
         seed=rng,
     )
-    return found if experiences.space.derived is None else _with_derived(found, experiences, rows, rng)
+    return importance if experiences.space.derived is None else _with_derived(importance, experiences, rows, rng)
 
 
 def _with_derived(
     lime: Importance, experiences: Experiences, rows: NDArray[np.intp], rng: np.random.Generator
 ) -> Importance:
-    """Add importances of derived features, which the policy does not see, on the scale of LIME.
+    """Return the importances of LIME, with those of derived features added on the same scale.
 
-    Two surrogates, one of the observed and one of the derived features, measure how well each group predicts the
-    action. The largest importance of LIME sets the scale.
+    The policy does not see derived features, so LIME cannot measure them. Instead, two surrogate models, one of the
+    features of the observation and one of the derived ones, measure how well each feature predicts the action. For each
+    action, the largest importance of LIME sets the scale.
+
+    Parameters
+    ----------
+    lime
+        The importances of the features of the observation.
+    experiences
+        The recorded steps of the policy.
+    rows
+        The numbers of the steps to use.
+    rng
+        The only source of randomness.
     """
     n_own, n_features = experiences.space.n_own, len(experiences.space)
-    seen = surrogate_importance(experiences, rows, rng, range(n_own))
-    derived = surrogate_importance(experiences, rows, rng, range(n_own, n_features))
-    lines = []
-    for of_lime, of_seen, of_derived, sign in (
-        (lime.positive, seen.positive, derived.positive, 1.0),
-        (lime.negative, seen.negative, derived.negative, -1.0),
+    of_own = surrogate_importance(experiences, rows, rng, range(n_own))
+    of_derived = surrogate_importance(experiences, rows, rng, range(n_own, n_features))
+    derived_weights = []
+    # Importances in favour of actions and against them, ``float64[actions, features]`` each.
+    for lime_part, own_part, derived_part, sign in (
+        (lime.positive, of_own.positive, of_derived.positive, 1.0),
+        (lime.negative, of_own.negative, of_derived.negative, -1.0),
     ):
-        greatest = np.maximum(of_seen.max(axis=1), of_derived.max(axis=1))
-        scale = np.divide(of_lime.max(axis=1), greatest, out=np.zeros_like(greatest), where=greatest > 0.0)
-        lines.append(sign * scale[:, None] * of_derived)
-    wide = np.zeros((*lime.weights.shape[:2], n_features))
-    wide[:, :, :n_own] = lime.weights
-    weights = np.concatenate([wide, np.stack(lines)])
+        largest = np.maximum(own_part.max(axis=1), derived_part.max(axis=1))
+        scale = np.divide(lime_part.max(axis=1), largest, out=np.zeros_like(largest), where=largest > 0.0)
+        derived_weights.append(sign * scale[:, None] * derived_part)
+
+    # The weights have a row per explained state: append two rows for the derived features.
+    lime_weights = np.zeros((*lime.weights.shape[:2], n_features))
+    lime_weights[:, :, :n_own] = lime.weights
+    weights = np.concatenate([lime_weights, np.stack(derived_weights)])
     intercepts = np.concatenate([lime.intercepts, np.zeros((2, lime.intercepts.shape[1]))])
-    return Importance(weights, intercepts, "lime and surrogate", derived.fidelity)
+    return Importance(weights, intercepts, "lime and surrogate", of_derived.fidelity)
 
 
 def _ripper(
@@ -192,7 +233,25 @@ def _ripper(
     settings: MiningSettings,
     seed: int,
 ) -> Bodies:
-    """Run RIPPER, guided by the importances."""
+    """Return the conditions of rules that hold in positive rows and in few others, learned by RIPPER.
+
+    The conditions of a rule are pairs (number of the feature, number of its interval).
+
+    Parameters
+    ----------
+    codes
+        ``uint16[rows, features]``: the number of the interval in which each value lies.
+    positive
+        ``bool[rows]``: the rows in which the rules should hold.
+    n_values
+        ``int64[features]``: the number of intervals of each feature.
+    importances
+        ``float64[features]``: weights of the features in growing rules; None if all are equal.
+    settings
+        The settings of mining, among them those of RIPPER.
+    seed
+        The only source of randomness.
+    """
     from legible.mining.ripper import learn_rules  # noqa: PLC0415 (it needs numba)
 
     return learn_rules(

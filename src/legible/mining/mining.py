@@ -105,7 +105,15 @@ class Mining(Displayed):
 
     @classmethod
     def load(cls, path: str | Path, key: str | None = None) -> Mining:
-        """Read a file that `save` wrote; a `key` must match."""
+        """Return the mined rules in a file that `save` wrote, or raise an error if the file is damaged.
+
+        Parameters
+        ----------
+        path
+            The file.
+        key
+            The key of the study that the file must belong to; None to accept any.
+        """
         advice = "delete it to mine again"
         try:
             data = read_arrays(Path(path), key, advice)
@@ -116,10 +124,12 @@ class Mining(Displayed):
             document = json.loads(str(data["document"]))
             if data["sizes"].sum() != len(data["lows"]):
                 raise ValueError("intervals are missing")
+            # The intervals of all features are stored one after the other: split them by feature.
             ends = np.cumsum(data["sizes"])[:-1]
             intervals = Intervals(tuple(np.split(data["lows"], ends)), tuple(np.split(data["highs"], ends)))
             importance = Importance.from_arrays(data) if "weights" in data else None
             space = FeatureSpace.from_dict(document["space"])
+            # The rules, with a check that they fit the features.
             rules = [{**entry, "rule": Rule.from_dict(entry["rule"])} for entry in document["rules"]]
             for entry in rules:
                 check_fields(MinedRule, entry)
@@ -164,7 +174,10 @@ def mine(
     importance: Importance | None = None,
     on_progress: Callable[[str, int, int], None] | None = None,
 ) -> Mining:
-    """Mine positive and negative rules from a policy.
+    """Return the habits of a policy as rules: what it does (``+``) and what it avoids (``-``) in which states.
+
+    This is step 1 of the paper: cut the features into intervals, measure their importance, learn rules from recorded
+    steps, and keep the rules that are accurate and frequent in held-out episodes.
 
     Parameters
     ----------
@@ -184,34 +197,47 @@ def mine(
         Called as ``on_progress(what, done, of)``, where `what` is "importance" or "rules".
     """
     settings = settings or MiningSettings()
-    find, learn = find_importance(settings.importance), find_learner(settings.learner)
+    importance_method, rule_learner = find_importance(settings.importance), find_learner(settings.learner)
     report = on_progress or (lambda *_: None)
     seconds: dict[str, float] = {}
     split_seed, importance_seed, learner_seed = np.random.SeedSequence(seed).spawn(3)
+
+    # Interval numbers of all values, and the split of the steps into those to learn from and those to judge rules on.
+    # Values of objects that are absent, such as the distance of no vehicle, may get an interval of their own.
     with _timed(seconds, "intervals"):
         space = experiences.space
         intervals = intervals or deciles(space, experiences.observations)
-        absent = absent_values(experiences) if settings.padded_apart else None
-        codes, n_values = _encode(experiences, intervals, absent)
-        learning, judging = _split(experiences, settings, np.random.default_rng(split_seed))
+        values_when_absent = absent_values(experiences) if settings.padded_apart else None
+        codes, n_values = _encode(experiences, intervals, values_when_absent)
+        learning_rows, judging_rows = _split(experiences, settings, np.random.default_rng(split_seed))
+
     with _timed(seconds, "importance"), one_thread():
         report("importance", 0, 1)
         if importance is None:
             rng = np.random.default_rng(importance_seed)
-            importance = find(policy, experiences, learning, intervals, settings, rng)
+            importance = importance_method(policy, experiences, learning_rows, intervals, settings, rng)
         report("importance", 1, 1)
+
     with _timed(seconds, "rules"):
-        learn = functools.partial(learn, n_values=n_values, settings=settings)
+        rule_learner = functools.partial(rule_learner, n_values=n_values, settings=settings)
         # For features of an object that may be absent, the feature that marks its presence.
-        needs = {i: feature.needs for i, feature in enumerate(space.features) if feature.needs and absent is not None}
-        presence = {i: space.feature_index(name) for i, name in needs.items()}
-        rules = _learn(learn, experiences, codes, learning, intervals, importance, presence, learner_seed, report)
+        needed_names = {
+            i: feature.needs
+            for i, feature in enumerate(space.features)
+            if feature.needs and values_when_absent is not None
+        }
+        presence = {i: space.feature_index(name) for i, name in needed_names.items()}
+        rules = _learn(
+            rule_learner, experiences, codes, learning_rows, intervals, importance, presence, learner_seed, report
+        )
+
+    # Keep rules that are accurate and frequent on the held-out steps.
     with _timed(seconds, "filter"):
-        judged = judge_rules(rules, experiences, judging)
+        judged = judge_rules(rules, experiences, judging_rows)
         kept, dropped = _filter(judged, settings)
         if settings.plain_intervals:
-            # Merged rules need no filter: every part has passed it.
-            kept = judge_rules(merge_slices(found.rule for found in kept), experiences, judging)
+            # Merge rules about neighbouring intervals. Merged rules need no filter: every part has passed it.
+            kept = judge_rules(merge_slices(mined.rule for mined in kept), experiences, judging_rows)
     return Mining(tuple(kept), space, intervals, importance, len(rules), dropped, seconds)
 
 
@@ -273,7 +299,7 @@ def _split(
 
 
 def _learn(
-    learn: Callable[..., Bodies],
+    rule_learner: Callable[..., Bodies],
     experiences: Experiences,
     codes: NDArray[np.uint16],
     learning: NDArray[np.intp],
@@ -283,21 +309,48 @@ def _learn(
     seed: np.random.SeedSequence,
     report: Callable[[str, int, int], None],
 ) -> list[Rule]:
-    """Learn rules for every action and polarity from the rows `learning`."""
+    """Return the rules that are learned for every action and polarity.
+
+    Parameters
+    ----------
+    rule_learner
+        The learning method, see `RuleLearner`.
+    experiences
+        The recorded steps.
+    codes
+        ``uint16[steps, features]``: the number of the interval in which each value lies.
+    learning
+        The numbers of the steps to learn from.
+    intervals
+        The intervals of each feature.
+    importance
+        The importance of the features; None if all are equal.
+    presence
+        For a feature of an object that may be absent: the number of the feature that says whether it is present.
+    seed
+        The source of a seed for each action and polarity.
+    report
+        Called as ``report("rules", done, of)``.
+    """
     n_actions = len(experiences.space.actions)
-    heads = [(action, polarity) for action in range(n_actions) for polarity in POLARITIES]
+    actions_and_polarities = [(action, polarity) for action in range(n_actions) for polarity in POLARITIES]
     is_learning_row = np.zeros(len(experiences), np.bool_)
     is_learning_row[learning] = True
     rules: list[Rule] = []
-    for done, ((action, polarity), state) in enumerate(zip(heads, seed.generate_state(len(heads)), strict=True)):
-        report("rules", done, len(heads))
+    for n_done, ((action, polarity), rule_seed) in enumerate(
+        zip(actions_and_polarities, seed.generate_state(len(actions_and_polarities)), strict=True)
+    ):
+        report("rules", n_done, len(actions_and_polarities))
+        # Positive rows, such as those in which the action was taken, and negative ones; the others are left out.
         include = inclusion(experiences, action, polarity) & is_learning_row
         exclude = exclusion(experiences, action, polarity) & is_learning_row
         rows = np.flatnonzero(include | exclude)
         importances = None if importance is None else importance.of(polarity, action)
-        bodies = learn(codes[rows], include[rows], importances=importances, seed=int(state))
-        rules += [Rule(polarity, action, _conditions(body, intervals, presence)) for body in bodies]
-    report("rules", len(heads), len(heads))
+        condition_lists = rule_learner(codes[rows], include[rows], importances=importances, seed=int(rule_seed))
+        rules += [
+            Rule(polarity, action, _conditions(conditions, intervals, presence)) for conditions in condition_lists
+        ]
+    report("rules", len(actions_and_polarities), len(actions_and_polarities))
     return rules
 
 
@@ -316,34 +369,56 @@ def _conditions(
 
 
 def judge_rules(rules: list[Rule], experiences: Experiences, rows: NDArray[np.bool_] | None = None) -> list[MinedRule]:
-    """Return the figures of rules on some of the experiences, by default on all."""
+    """Return rules with their figures: how often each triggers, and how often the policy then follows it.
+
+    `coverage` is the share of states in which the rule triggers, `agreement` the share of those in which the policy
+    follows it, and `purity` the share of positive examples among the examples of learning that trigger it.
+
+    Parameters
+    ----------
+    rules
+        The rules.
+    experiences
+        The recorded steps of the policy.
+    rows
+        ``bool[steps]``: the steps on which the figures are computed; by default all.
+    """
     rows = np.ones(len(experiences), np.bool_) if rows is None else rows
     matched = CompiledRules.compile([rules]).matches(experiences.observations[rows])
-    total = int(rows.sum())
+    n_states = int(rows.sum())
     judged = []
-    for column, rule in zip(matched.T, rules, strict=True):
-        taken = experiences.taken(rule.action)[rows]
+    for triggers, rule in zip(matched.T, rules, strict=True):
+        # Steps in which the action was taken, and the positive and negative examples of learning.
+        is_taken = experiences.taken(rule.action)[rows]
         include = inclusion(experiences, rule.action, rule.polarity)[rows]
         exclude = exclusion(experiences, rule.action, rule.polarity)[rows]
-        triggered = int(column.sum())
-        agree = int((column & (taken if rule.polarity == "+" else ~taken)).sum())
-        included, excluded = int((column & include).sum()), int((column & exclude).sum())
+        n_triggered = int(triggers.sum())
+        n_agree = int((triggers & (is_taken if rule.polarity == "+" else ~is_taken)).sum())
+        n_included, n_excluded = int((triggers & include).sum()), int((triggers & exclude).sum())
         judged.append(
             MinedRule(
                 rule=rule,
-                agreement=agree / triggered if triggered else float("nan"),
-                coverage=triggered / total if total else 0.0,
-                purity=included / (included + excluded) if included + excluded else float("nan"),
-                triggered=triggered,
+                agreement=n_agree / n_triggered if n_triggered else float("nan"),
+                coverage=n_triggered / n_states if n_states else 0.0,
+                purity=n_included / (n_included + n_excluded) if n_included + n_excluded else float("nan"),
+                triggered=n_triggered,
             )
         )
     return judged
 
 
 def _filter(judged: list[MinedRule], settings: MiningSettings) -> tuple[list[MinedRule], dict[str, int]]:
-    """Keep rules that are accurate, frequent, and not contained in another one."""
+    """Return the rules that are accurate, frequent and not contained in another one, and the others' number by reason.
+
+    Parameters
+    ----------
+    judged
+        The rules with their figures on held-out episodes.
+    settings
+        The smallest accuracy and coverage, and what accuracy means: ``agreement`` or ``purity`` (see `MinedRule`).
+    """
     dropped = {"never triggered": 0, "inaccurate": 0, "rarely triggered": 0, "contained in another": 0}
-    passed: list[MinedRule] = []
+    good: list[MinedRule] = []
     for mined in judged:
         accuracy = mined.agreement if settings.criterion == "agreement" else mined.purity
         if mined.triggered == 0:
@@ -353,12 +428,14 @@ def _filter(judged: list[MinedRule], settings: MiningSettings) -> tuple[list[Min
         elif mined.coverage < settings.min_coverage:
             dropped["rarely triggered"] += 1
         else:
-            passed.append(mined)
+            good.append(mined)
     kept = []
-    for i, mined in enumerate(passed):
+    for i, mined in enumerate(good):
         # Drop a rule if a more general one, or an equal one before it, exists.
-        others = [(j, other.rule) for j, other in enumerate(passed) if j != i]
-        if not any(other.contains(mined.rule) and (j < i or not mined.rule.contains(other)) for j, other in others):
+        other_rules = [(j, other.rule) for j, other in enumerate(good) if j != i]
+        if not any(
+            other.contains(mined.rule) and (j < i or not mined.rule.contains(other)) for j, other in other_rules
+        ):
             kept.append(mined)
-    dropped["contained in another"] = len(passed) - len(kept)
+    dropped["contained in another"] = len(good) - len(kept)
     return kept, dropped

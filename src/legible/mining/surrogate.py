@@ -29,14 +29,17 @@ MAX_LEARNED, MAX_JUDGED, HELD_OUT = 20_000, 4_000, 0.25
 def surrogate_importance(
     experiences: Experiences, rows: NDArray[np.intp], rng: np.random.Generator, columns: Sequence[int] | None = None
 ) -> Importance:
-    """Measure how much every feature contributes to predicting the action.
+    """Return how much every feature contributes to predicting the policy's action.
+
+    A random forest, the surrogate of the policy, learns to predict the action from the features. A feature is important
+    if the predictions become worse when its values are shuffled among held-out states.
 
     Parameters
     ----------
     experiences
         Recorded steps of the policy.
     rows
-        The experiences to use; a quarter of their episodes is held out.
+        The numbers of the steps to use; a quarter of their episodes is held out.
     rng
         The only source of randomness.
     columns
@@ -45,8 +48,9 @@ def surrogate_importance(
     Returns
     -------
     Importance
-        When the values of f are shuffled, imp(+, a, f) is the mean loss of the predicted probability of a where a was
-        taken, and imp(−, a, f) its mean gain where a negative rule on a should hold.
+        The importance of feature f for action a is the mean loss of the predicted probability of a, where a was taken,
+        when the values of f are shuffled; its importance against a is the mean gain of the probability where a rule
+        that avoids a should hold.
     """
     from sklearn.ensemble import RandomForestClassifier  # noqa: PLC0415 (slow to import)
 
@@ -54,28 +58,36 @@ def surrogate_importance(
     seen_columns = np.arange(len(space)) if columns is None else np.asarray(columns)
     learning_rows, held_out_rows = _split(experiences, rows, rng)
     positive, negative = np.zeros((2, len(space.actions), len(space)))
-    agrees = []
-    for number, group in enumerate(space.groups):
-        chosen = experiences.actions if space.is_discrete else experiences.actions[:, number]
+    is_right = []
+
+    # One forest per part of an action; a group holds the choices of one part.
+    for part, group in enumerate(space.groups):
+        choices = experiences.actions if space.is_discrete else experiences.actions[:, part]
         model = RandomForestClassifier(
             TREES, min_samples_leaf=MIN_LEAF, random_state=int(rng.integers(2**31)), n_jobs=1
-        ).fit(experiences.observations[np.ix_(learning_rows, seen_columns)], chosen[learning_rows])
-        states = experiences.observations[np.ix_(held_out_rows, seen_columns)]
-        unshuffled = _probabilities(model, states, group)
-        agrees.append(unshuffled.argmax(axis=1) + group.first == chosen[held_out_rows])
-        for place, feature in enumerate(seen_columns.tolist()):
-            total = np.zeros_like(unshuffled)
+        ).fit(experiences.observations[np.ix_(learning_rows, seen_columns)], choices[learning_rows])
+        held_out_states = experiences.observations[np.ix_(held_out_rows, seen_columns)]
+        unshuffled = _probabilities(model, held_out_states, group)
+        is_right.append(unshuffled.argmax(axis=1) + group.first == choices[held_out_rows])
+
+        # Shuffle one feature at a time and average the new probabilities over some shuffles.
+        for position, feature in enumerate(seen_columns.tolist()):
+            shuffled_sum = np.zeros_like(unshuffled)
             for _ in range(SHUFFLES):
-                shuffled = states.copy()
-                shuffled[:, place] = rng.permutation(shuffled[:, place])
-                total += _probabilities(model, shuffled, group)
-            loss = unshuffled - total / SHUFFLES
+                shuffled = held_out_states.copy()
+                shuffled[:, position] = rng.permutation(shuffled[:, position])
+                shuffled_sum += _probabilities(model, shuffled, group)
+            loss = unshuffled - shuffled_sum / SHUFFLES
+            # The mean over the states in which the action was taken, and over those in which a rule that avoids it
+            # should hold (`inclusion`).
             for action in range(group.first, group.first + group.count):
-                column = loss[:, action - group.first]
-                positive[action, feature] = _mean(column, experiences.taken(action)[held_out_rows])
-                negative[action, feature] = _mean(-column, inclusion(experiences, action, "-")[held_out_rows])
+                loss_of_action = loss[:, action - group.first]
+                positive[action, feature] = _mean(loss_of_action, experiences.taken(action)[held_out_rows])
+                negative[action, feature] = _mean(-loss_of_action, inclusion(experiences, action, "-")[held_out_rows])
+
+    # The format of `Importance`: a row of weights in favour of actions, and one, negative, against them.
     weights = np.stack([positive, -negative])
-    fidelity = float(np.all(agrees, axis=0).mean())
+    fidelity = float(np.all(is_right, axis=0).mean())
     return Importance(weights, np.zeros(weights.shape[:2]), "surrogate", fidelity)
 
 

@@ -46,42 +46,53 @@ class Decisions:
 
 
 def choose_decisions(experiences: Experiences, count: int, *, seed: int) -> Decisions:
-    """Choose decisions to examine: one half a random sample, the other half where mistakes are likely.
+    """Return the recorded steps to examine for mistakes, in the order of the recording.
 
-    Mistakes are likely shortly before the end of episodes that went badly (without success, or with one of the lowest
-    returns), and where the best two scores are close.
+    One half is a random sample, which allows estimates for all decisions. The other half is taken where mistakes are
+    likely: shortly before the end of episodes that went badly (without success, or with one of the lowest returns), and
+    where the policy's best two scores are close.
 
     Parameters
     ----------
     experiences
         The recorded episodes.
     count
-        Maximum number of decisions.
+        Maximum number of decisions (steps).
     seed
         Seed of the random draws.
     """
     rng = np.random.default_rng([seed, len(experiences)])
-    n = len(experiences)
-    count = min(count, n)
-    sample = rng.permutation(n)[: max(1, round(RANDOM_SHARE * count))]
-    likely: list[NDArray[np.int64]] = []
-    left = count - len(sample)
-    to_the_end = experiences.lengths[experiences.episode_ids] - steps_of(experiences)
-    before_losses = went_badly(experiences)[experiences.episode_ids] & (to_the_end <= STEPS_BEFORE_LOSS)
-    margins = np.full(n, np.inf)
+    n_steps = len(experiences)
+    count = min(count, n_steps)
+    random_sample = rng.permutation(n_steps)[: max(1, round(RANDOM_SHARE * count))]
+
+    # Steps shortly before the end of bad episodes.
+    likely_parts: list[NDArray[np.int64]] = []
+    n_likely = count - len(random_sample)
+    steps_to_end = experiences.lengths[experiences.episode_ids] - steps_of(experiences)
+    before_losses = went_badly(experiences)[experiences.episode_ids] & (steps_to_end <= STEPS_BEFORE_LOSS)
+
+    # Steps with a narrow margin between the best two choices, in any part of the action; four times as many as needed,
+    # because some are drawn already.
+    margins = np.full(n_steps, np.inf)
     for group in experiences.space.groups:
         if group.count > 1:
             scores = experiences.scores[:, group.choices]
-            best = np.partition(np.where(scores == MASKED, -np.inf, scores), -2, axis=1)[:, -2:]
+            best_two = np.partition(np.where(scores == MASKED, -np.inf, scores), -2, axis=1)[:, -2:]
             with np.errstate(invalid="ignore"):  # blocked choices have a score of −∞
-                margins = np.fmin(margins, best[:, 1] - best[:, 0])
-    close = np.argsort(margins, kind="stable")[: 4 * left].astype(np.int64)
-    for rows, share in ((np.flatnonzero(before_losses), left // 2), (close, left - left // 2)):
-        unused = np.setdiff1d(rows, np.concatenate([sample, *likely]))
-        likely.append(rng.permutation(unused)[:share])
-    rows = np.concatenate([sample, *likely]).astype(np.int64)
+                margins = np.fmin(margins, best_two[:, 1] - best_two[:, 0])
+    narrow_margins = np.argsort(margins, kind="stable")[: 4 * n_likely].astype(np.int64)
+
+    # Half of the likely decisions are of each kind. None is taken twice.
+    for rows, wanted_number in (
+        (np.flatnonzero(before_losses), n_likely // 2),
+        (narrow_margins, n_likely - n_likely // 2),
+    ):
+        unused = np.setdiff1d(rows, np.concatenate([random_sample, *likely_parts]))
+        likely_parts.append(rng.permutation(unused)[:wanted_number])
+    rows = np.concatenate([random_sample, *likely_parts]).astype(np.int64)
     order = np.argsort(rows)
-    return Decisions(rows[order], (np.arange(len(rows)) < len(sample))[order])
+    return Decisions(rows[order], (np.arange(len(rows)) < len(random_sample))[order])
 
 
 def went_badly(experiences: Experiences) -> NDArray[np.bool_]:
@@ -105,23 +116,28 @@ def count_choices_in(space: FeatureSpace) -> int:
 def other_choices(
     space: FeatureSpace, taken: NDArray[np.int64], scores: NDArray[np.floating[Any]] | None = None
 ) -> NDArray[np.int64]:
-    """Return for every decision `CHOICE_TAKEN` and the other choices of each group, ``int64[decisions, choices]``.
+    """Return the choices to compare at each decision, ``int64[decisions, choices]``.
+
+    The first column is `CHOICE_TAKEN`, which stands for the choice that was taken; the others are the numbers of all
+    other choices. If an action has several parts, each other choice changes one part (group).
 
     Parameters
     ----------
     space
         Features and choices.
     taken
-        Choices taken: ``int64[decisions]``, or ``int64[decisions, groups]`` where an action takes one of each group.
+        The choices that were taken: ``int64[decisions]``, or ``int64[decisions, groups]`` for actions of several parts.
     scores
-        Scores of all choices at the decisions. `CHOICE_TAKEN` stands in the place of choices that are masked.
+        ``float[decisions, choices]``: the policy's scores. Choices that the action mask forbids are replaced by
+        `CHOICE_TAKEN`, so that nothing else is compared in their place.
     """
-    columns = taken.reshape(len(taken), len(space.groups))
-    parts = [np.full((len(taken), 1), CHOICE_TAKEN)]
-    for group, done in zip(space.groups, columns.T, strict=True):
-        every = np.tile(np.arange(group.first, group.first + group.count), (len(taken), 1))
-        parts.append(every[every != done[:, None]].reshape(len(taken), group.count - 1))
-    choices = np.hstack(parts).astype(np.int64)
+    taken_by_group = taken.reshape(len(taken), len(space.groups))
+    columns = [np.full((len(taken), 1), CHOICE_TAKEN)]
+    for group, taken_choice in zip(space.groups, taken_by_group.T, strict=True):
+        all_choices = np.tile(np.arange(group.first, group.first + group.count), (len(taken), 1))
+        columns.append(all_choices[all_choices != taken_choice[:, None]].reshape(len(taken), group.count - 1))
+    choices = np.hstack(columns).astype(np.int64)
+    # MASKED is the score of choices that the action mask forbids.
     if scores is not None:
         forbidden = np.take_along_axis(scores, np.maximum(choices, 0), axis=1) == MASKED
         choices[forbidden] = CHOICE_TAKEN
@@ -129,25 +145,28 @@ def other_choices(
 
 
 def forced_actions(policy: Policy, taken: NDArray[Any], choices: NDArray[np.int64]) -> NDArray[Any]:
-    """Return the actions that take choices: the typical action in the group of the choice, the same in other groups.
+    """Return the actions that make given choices at recorded decisions, ``[decisions, choices]`` or ``[…, groups]``.
+
+    If an action has several parts (groups), a choice changes one of them, to the policy's typical value in a continuous
+    part, and leaves the others as they were.
 
     Parameters
     ----------
     policy
-        The policy, which knows its choices where an action consists of several.
+        The policy; for actions of several parts it knows their choices.
     taken
-        Actions taken, as the environment received them: one entry or row per decision.
+        The actions that were taken, as the environment received them: one number or row per decision.
     choices
-        ``int64[decisions, choices]``.
+        ``int64[decisions, choices]``: the numbers of the choices; `CHOICE_TAKEN` leaves the action unchanged.
     """
     space = choice_space(policy)
     if space is None:
         forced: NDArray[Any] = np.where(choices == CHOICE_TAKEN, taken[:, None], choices)
         return forced
-    n = choices.shape[1]
-    done = np.repeat(taken, n, axis=0)
-    wanted = choices_of(space.groups, done)
+    n_choices = choices.shape[1]
+    taken_actions = np.repeat(taken, n_choices, axis=0)
+    wanted_choices = choices_of(space.groups, taken_actions)
     for row, choice in enumerate(choices.ravel().tolist()):
         if choice != CHOICE_TAKEN:
-            wanted[row, space.group_of(choice)] = choice
-    return move_to(space.groups, done, wanted).reshape(*choices.shape, -1)
+            wanted_choices[row, space.group_of(choice)] = choice
+    return move_to(space.groups, taken_actions, wanted_choices).reshape(*choices.shape, -1)

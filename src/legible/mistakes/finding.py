@@ -162,22 +162,33 @@ class Mistakes(Displayed):
 
     @classmethod
     def load(cls, path: Path, key: str | None = None) -> Mistakes:
-        """Read what `save` wrote."""
+        """Return the results in a file that `save` wrote, or raise an error if the file is damaged.
+
+        Parameters
+        ----------
+        path
+            The file.
+        key
+            The key of the study that the file must belong to; None to accept any.
+        """
         advice = "delete it to search for mistakes again"
-        kept = read_json(path, key, advice)
+        contents = read_json(path, key, advice)
+        # Convert the plain data to records, with a check of every field.
         try:
-            values = {name: kept[name] for name in cls.__dataclass_fields__}
+            values = {name: contents[name] for name in cls.__dataclass_fields__}
             values["choices"] = tuple(values["choices"])
-            for one in values["listed"]:
-                check_fields(Mistake, one)
-            values["listed"] = tuple(Mistake(**one) for one in values["listed"])
+            for mistake in values["listed"]:
+                check_fields(Mistake, mistake)
+            values["listed"] = tuple(Mistake(**mistake) for mistake in values["listed"])
             for name in ("share", "headroom"):
                 if values[name] is not None:
                     check_fields(IntervalEstimate, values[name])
                     values[name] = IntervalEstimate(**values[name])
             check_fields(cls, values)
             if any(
-                not 0 <= choice < len(values["choices"]) for m in values["listed"] for choice in (m.action, m.better)
+                not 0 <= choice < len(values["choices"])
+                for mistake in values["listed"]
+                for choice in (mistake.action, mistake.better)
             ):
                 raise ValueError("a choice does not exist")
             return cls(**values)
@@ -188,31 +199,35 @@ class Mistakes(Displayed):
 def plan_decisions(
     experiences: Experiences, settings: MistakeSettings, choices: int, *, way: str, exact: bool
 ) -> tuple[int, str]:
-    """Return how many decisions can be examined within the steps of the settings; 0 and the reason if too few.
+    """Return how many decisions can be examined within the allowed steps and ""; or 0 and the reason, if too few.
+
+    At each decision, every choice is tried in several rollouts, each of which plays the episode to its end.
 
     Parameters
     ----------
     experiences
         The recorded episodes.
     settings
-        Numbers of steps and rollouts.
+        The allowed number of steps, and the numbers of decisions and rollouts.
     choices
-        Number of choices at a decision, including the one taken.
+        The number of choices at a decision, including the one taken.
     way
-        How decisions are reached again; a replay takes all steps before them.
+        The method of returning to a decision (`legible.play.WAYS`); "replay" repeats all steps before it.
     exact
-        Whether nothing is random, so that `EXACT_ROLLOUTS` are enough.
+        Whether nothing is random, so that `EXACT_ROLLOUTS` per choice are enough.
     """
+    # A rollout plays the rest of its episode; with "replay", also the steps before the decision.
     lengths = experiences.lengths[experiences.episode_ids]
-    left = float(lengths.mean() if way == "replay" else (lengths - steps_of(experiences)).mean())
-    rollouts = choices * EXACT_ROLLOUTS if exact else _count_rollouts(choices, settings)
-    found = min(settings.decisions, int(settings.steps / (left * rollouts)))
-    if found >= min(FEWEST_DECISIONS, settings.decisions, len(experiences)):
-        return found, ""
+    steps_per_rollout = float(lengths.mean() if way == "replay" else (lengths - steps_of(experiences)).mean())
+    rollouts_per_decision = choices * EXACT_ROLLOUTS if exact else _count_rollouts(choices, settings)
+
+    affordable = min(settings.decisions, int(settings.steps / (steps_per_rollout * rollouts_per_decision)))
+    if affordable >= min(FEWEST_DECISIONS, settings.decisions, len(experiences)):
+        return affordable, ""
     return 0, (
-        f"episodes are too long to examine single decisions: a rollout takes {number(left)} steps on average, and "
-        f"each decision takes {rollouts} rollouts, but at most {number(settings.steps)} steps may be played. Raise "
-        "--set mistakes.steps=N."
+        f"episodes are too long to examine single decisions: a rollout takes {number(steps_per_rollout)} steps on "
+        f"average, and each decision takes {rollouts_per_decision} rollouts, but at most {number(settings.steps)} "
+        "steps may be played. Raise --set mistakes.steps=N."
     )
 
 
@@ -289,50 +304,62 @@ def find_mistakes(
     search: DecisionSearch,
     measure: Measure,
     futures: Futures,
-    way: BranchingMethod,
+    branching: BranchingMethod,
     *,
     greedy: bool,
     settings: MistakeSettings,
     alpha: float,
     seed: int,
 ) -> Mistakes:
-    """Find decisions in which another choice is significantly better.
+    """Return the decisions in which another choice is significantly better than the one that the policy took.
+
+    Each choice is tried in rollouts: return to the state, make the choice, follow the policy to the end of the episode.
 
     Parameters
     ----------
     search
-        The decisions.
+        The decisions to examine, with the choices to compare at each.
     measure
-        Plays rollouts; see `legible.mistakes.running.RolloutRunner`.
+        Function that plays rollouts and returns their returns, such as a `legible.mistakes.running.RolloutRunner`.
     futures
-        Returns the seeds of futures of a decision that `measure` uses.
-    way
-        How decisions are reached again, and whether the environment has other futures.
+        Function that returns the seeds that `measure` uses for the random numbers after a decision (its futures).
+    branching
+        The method of returning to a decision, and whether the environment can continue with other random numbers.
     greedy
-        Whether the policy draws no random numbers.
-    settings, alpha, seed
-        Numbers of rollouts, significance level, and seed of the resampling.
+        Whether the policy itself draws no random numbers.
+    settings
+        Numbers of rollouts.
+    alpha
+        Significance level.
+    seed
+        Seed of the resampling, and of the draw if fewer decisions can be examined than planned.
     """
-    numbers, is_exact = np.arange(len(search.decisions)), False
-    if way.futures == "nothing random" and greedy:
-        returns = measure(numbers, search.choices, 0, EXACT_ROLLOUTS)
+    # If nothing seems random, one rollout per choice shows the gain, and a second one verifies that. `returns` has the
+    # shape [decisions, choices, rollouts].
+    all_decisions, is_exact = np.arange(len(search.decisions)), False
+    if branching.futures == "nothing random" and greedy:
+        returns = measure(all_decisions, search.choices, 0, EXACT_ROLLOUTS)
         # The last bit of a network's output may depend on its row in the batch, so that continuous actions, and with
         # them returns, are only equal up to rounding.
         is_exact = np.allclose(returns, returns[:, :, :1], rtol=_ROUNDING, atol=_ROUNDING, equal_nan=True)
         if not is_exact:
             # Each decision needs many more rollouts than planned, so fewer decisions are examined.
-            exact, full = EXACT_ROLLOUTS * search.choices.shape[1], _count_rollouts(search.choices.shape[1], settings)
-            search = search.some(max(1, len(numbers) * exact // full), seed=seed)
-    if way.futures == "cannot be reseeded":
-        found = _find_in_recorded(search, measure(numbers, search.choices, 0, 1))
+            n_choices = search.choices.shape[1]
+            exact_rollouts, full_rollouts = EXACT_ROLLOUTS * n_choices, _count_rollouts(n_choices, settings)
+            search = search.some(max(1, len(all_decisions) * exact_rollouts // full_rollouts), seed=seed)
+
+    # Without other random numbers, only the recorded episodes can be judged; if nothing is random, gains are exact;
+    # otherwise a gain is proven by tests over many futures.
+    if branching.futures == "cannot be reseeded":
+        result = _find_in_recorded(search, measure(all_decisions, search.choices, 0, 1))
     elif is_exact:
-        found = _find_exact(search, returns, futures, alpha=alpha, seed=seed)
+        result = _find_exact(search, returns, futures, alpha=alpha, seed=seed)
     else:
-        found = _find_proven(search, measure, futures, settings=settings, alpha=alpha, seed=seed)
+        result = _find_proven(search, measure, futures, settings=settings, alpha=alpha, seed=seed)
     return replace(
-        found,
+        result,
         decisions=len(search.decisions),
-        branching=way.way or "",
+        branching=branching.way or "",
         level=1 - alpha,
         choices=search.experiences.space.action_names,
     )
@@ -367,77 +394,126 @@ def _estimate_figures(
     alpha: float,
     seed: int,
 ) -> dict[str, Any]:
-    """Return the share of decisions that are mistakes, and the headroom, from the randomly drawn decisions alone.
+    """Return estimates for all decisions of the policy: the share of mistakes, and the headroom.
+
+    The headroom is the gain per episode of correcting every decision that looks like a mistake. Both are estimated from
+    the randomly drawn decisions alone, because the others were chosen where mistakes are likely.
 
     Parameters
     ----------
     search
-        All decisions.
-    proven, gains
-        The proven mistakes, and the gain of each.
+        All examined decisions.
+    proven
+        ``int[mistakes]``: the numbers of the decisions that are proven mistakes.
+    gains
+        ``float64[mistakes]``: the gain of correcting each of them.
     headroom
-        Gain of correcting each decision; NaN where its rollouts failed.
-    alpha, seed
-        One minus the level of the intervals, and seed of the resampling.
+        ``float64[decisions]``: the estimated gain of correcting each decision, 0 if it does not look like a mistake;
+        NaN if its rollouts failed.
+    alpha
+        One minus the level of the confidence intervals.
+    seed
+        Seed of the resampling.
+
+    Returns
+    -------
+    dict
+        Values of the fields ``share``, ``headroom`` and ``random_decisions`` of `Mistakes`; empty without a sample.
     """
-    seen, sample = search.experiences, np.flatnonzero(search.decisions.is_random & ~np.isnan(headroom))
+    experiences, sample = search.experiences, np.flatnonzero(search.decisions.is_random & ~np.isnan(headroom))
     if not len(sample):
         return {}
-    episodes = seen.episode_ids[search.decisions.rows[sample]]
-    is_proven = np.isin(sample, proven)
-    share = share_of(is_proven, episodes, seen.n_episodes, alpha=alpha, seed=seed)
-    room = per_episode(headroom[sample], episodes, seen.lengths, alpha=alpha, seed=seed)
+    episodes = experiences.episode_ids[search.decisions.rows[sample]]
+    is_mistake = np.isin(sample, proven)
+    share = share_of(is_mistake, episodes, experiences.n_episodes, alpha=alpha, seed=seed)
+    headroom_estimate = per_episode(headroom[sample], episodes, experiences.lengths, alpha=alpha, seed=seed)
     if len(gains):
-        # Resampling a sample with few mistakes gives no more of them: use the upper limit of the share instead.
-        room = replace(room, high=max(room.high, share.high * float(gains.mean()) * float(seen.lengths.mean())))
-    return {"share": share, "headroom": room, "random_decisions": len(sample)}
+        # Resampling a sample with few mistakes never gives many, so its upper limit may be too low. Another upper
+        # limit: the largest plausible share of mistakes, times their mean gain, times the decisions of an episode.
+        headroom_estimate = replace(
+            headroom_estimate,
+            high=max(headroom_estimate.high, share.high * float(gains.mean()) * float(experiences.lengths.mean())),
+        )
+    return {"share": share, "headroom": headroom_estimate, "random_decisions": len(sample)}
 
 
 def _find_proven(
     search: DecisionSearch, measure: Measure, futures: Futures, *, settings: MistakeSettings, alpha: float, seed: int
 ) -> Mistakes:
-    """Return the mistakes that rollouts prove, the largest gain first.
+    """Return the mistakes that rollouts prove in an environment with random futures, the largest gain first.
 
-    The first mistakes are measured again on other futures, because the ranking selected them.
+    Parameters
+    ----------
+    search
+        The decisions to examine, with the choices to compare at each.
+    measure
+        Function that plays rollouts in numbered futures (continuations with other random numbers), and returns their
+        returns ``[decisions, choices, futures]``.
+    futures
+        Function that returns the seeds of the futures of a decision.
+    settings
+        Numbers of rollouts.
+    alpha
+        Significance level.
+    seed
+        Seed of the resampling.
     """
-    every = np.arange(len(search.decisions)) if search.numbers is None else search.numbers
+    decision_numbers = np.arange(len(search.decisions)) if search.numbers is None else search.numbers
 
-    def measured(numbers: NDArray[np.intp], choices: NDArray[np.int64], first: int, count: int) -> NDArray[np.float64]:
-        return measure(every[numbers], choices, first, count)
+    def measure_searched(
+        numbers: NDArray[np.intp], choices: NDArray[np.int64], first: int, count: int
+    ) -> NDArray[np.float64]:
+        # `measure` numbers all planned decisions, of which the search may have kept only some.
+        return measure(decision_numbers[numbers], choices, first, count)
 
-    raced = race_decisions(measured, search.choices, settings)
-    gains = [gain_of(differences) for differences in raced.differences]
+    # Rollouts in three rounds, in which only promising decisions go on. The decisions of the last round have the
+    # numbers `race.numbers`; for each, `race.better` is the choice that looked best before that round, and
+    # `race.differences` are its gains in the futures of that round. "Positions" below count these decisions.
+    race = race_decisions(measure_searched, search.choices, settings)
+    gains = [gain_of(differences) for differences in race.differences]
     means = np.array([gain.mean for gain in gains])
 
-    def listed_of(places: NDArray[np.intp]) -> NDArray[np.intp]:
-        better = places[means[places] > 0]
-        return better[_drop_repeated(search, raced.numbers[better], means[better])]
+    def drop_repeated(positions: NDArray[np.intp]) -> NDArray[np.intp]:
+        # Of several mistakes that lead to the same loss, keep the earliest.
+        better = positions[means[positions] > 0]
+        return better[_drop_repeated(search, race.numbers[better], means[better])]
 
+    # Which gains are significant, corrected for the number of tests, and the level of intervals that stays valid for
+    # the selected ones.
     p_values = np.array([gain.p for gain in gains])
-    proven, listed, level = false_coverage(p_values, alpha, listed_of)
+    proven, listed, level = false_coverage(p_values, alpha, drop_repeated)
     proven = proven[means[proven] > 0]
+
+    # The largest gains are the largest also by luck: measure them again in futures that were not used for the ranking.
     ranked = listed[np.argsort(-means[listed], kind="stable")]
-    first, numbers = ranked[:MEASURED_AGAIN], raced.numbers[ranked[:MEASURED_AGAIN]]
-    both = np.stack([search.choices[numbers, 0], raced.better[first]], axis=1)
-    again = measured(numbers, both, SHOWN_FUTURES, settings.final_rollouts)
+    largest, largest_numbers = ranked[:MEASURED_AGAIN], race.numbers[ranked[:MEASURED_AGAIN]]
+    taken_and_better = np.stack([search.choices[largest_numbers, 0], race.better[largest]], axis=1)
+    measured_again = measure_searched(largest_numbers, taken_and_better, SHOWN_FUTURES, settings.final_rollouts)
+
     mistakes = []
-    for rank, place in enumerate(ranked.tolist()):
-        decision, differences = int(raced.numbers[place]), raced.differences[place]
-        from_future, own_level = FINAL_FUTURES, level
-        if rank < len(again) and not np.isnan(again[rank]).any():
-            differences, from_future, own_level = again[rank, 1] - again[rank, 0], SHOWN_FUTURES, 1 - alpha
+    for rank, position in enumerate(ranked.tolist()):
+        decision, differences = int(race.numbers[position]), race.differences[position]
+        first_future, interval_level = FINAL_FUTURES, level
+        if rank < len(measured_again) and not np.isnan(measured_again[rank]).any():
+            differences = measured_again[rank, 1] - measured_again[rank, 0]
+            first_future, interval_level = SHOWN_FUTURES, 1 - alpha  # no selection among these futures
+        # For the replay, the future in which the difference is closest to the mean.
         gain = gain_of(differences)
-        typical = int(np.abs(differences - gain.mean).argmin())
-        future = futures(int(every[decision]), from_future + typical, 1)[0]
+        typical_future = int(np.abs(differences - gain.mean).argmin())
+        future = futures(int(decision_numbers[decision]), first_future + typical_future, 1)[0]
         mistakes.append(
-            _make_mistake(search, decision, int(raced.better[place]), gain.mean, gain.interval(own_level), future)
+            _make_mistake(
+                search, decision, int(race.better[position]), gain.mean, gain.interval(interval_level), future
+            )
         )
-    headroom = np.where(np.isnan(raced.returns).any(axis=(1, 2)), np.nan, 0.0)
-    headroom[raced.numbers] = means
+
+    # The gain of correcting each decision: 0 for those that did not reach the last round, NaN for failed ones.
+    headroom = np.where(np.isnan(race.returns).any(axis=(1, 2)), np.nan, 0.0)
+    headroom[race.numbers] = means
     return Mistakes(
         listed=tuple(mistakes),
         proven=len(proven),
-        **_estimate_figures(search, raced.numbers[proven], means[proven], headroom, alpha=alpha, seed=seed),
+        **_estimate_figures(search, race.numbers[proven], means[proven], headroom, alpha=alpha, seed=seed),
     )
 
 

@@ -136,9 +136,17 @@ def play_endings(setup: RolloutSetup, unit: RolloutUnit) -> NDArray[np.str_]:
 
 
 def play_in_detail(setup: RolloutSetup, unit: RolloutUnit) -> UnitResult:
-    """Play all rollouts of a unit and return their endings, reward terms and rewards, from the decision on.
+    """Play all rollouts of a unit and return their results with endings, reward terms and the reward of every step.
 
-    They are in the order of decisions, choices and futures. Lengths are steps after the decision.
+    A rollout returns to a decision, makes a choice there, and follows the policy to the end of the episode. Lengths,
+    rewards and terms count from the decision on. The results are ordered by decision, then choice, then future.
+
+    Parameters
+    ----------
+    setup
+        Policy, environment and settings of play.
+    unit
+        The decisions, the choices to make at each, and the seeds of the futures.
     """
     starts = np.repeat([point.step for point in unit.points], len(unit) // len(unit.points))
     rewards: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]] = []
@@ -149,18 +157,20 @@ def play_in_detail(setup: RolloutSetup, unit: RolloutUnit) -> UnitResult:
 
     played, _ = _play(setup, unit, keep=(), on_step=keep_rewards)
     lengths = played.lengths - starts
+    # The reward of every step after the decision: one row per rollout.
     course = np.zeros((len(unit), int(lengths.max())))
-    for episodes, steps, earned in rewards:
-        course[episodes, steps - starts[episodes]] = earned
-    none = np.zeros(len(unit), np.int64)
+    for episodes, steps, step_rewards in rewards:
+        course[episodes, steps - starts[episodes]] = step_rewards
+    no_interventions = np.zeros(len(unit), np.int64)
     result = UnitResult(
-        *(played.returns, lengths, played.truncated, played.success, played.costs, none, none),
+        *(played.returns, lengths, played.truncated, played.success, played.costs, no_interventions, no_interventions),
         endings=played.endings,
         last=played.last,
         terms=played.terms,
         course=course,
     )
-    # Terms that are summed from the decision on belong to returns from the decision on.
+    # If the reward terms add up to the returns, both are of the whole episode. Otherwise terms are summed from the
+    # decision on, and so must the returns be.
     return result if find_reward_terms(result) else replace(result, returns=course.sum(axis=1))
 
 
@@ -173,16 +183,34 @@ def record_futures(setup: RolloutSetup, unit: RolloutUnit) -> list[Recording]:
 def _play(
     setup: RolloutSetup, unit: RolloutUnit, keep: Sequence[int], on_step: Callable[[StepRecord], None] | None = None
 ) -> tuple[Any, list[Recording]]:
-    decisions, choices = unit.choices.shape
-    rollouts = unit.seeds.shape[1]
-    state_of = np.repeat(np.arange(decisions), choices * rollouts)
-    steps = np.array([point.step for point in unit.points], np.int64)[state_of]
-    taken = np.array([point.actions[point.step] for point in unit.points])
-    forced = forced_actions(setup.policy, taken, unit.choices)
+    """Play all rollouts of a unit, and return their results and the recordings of some.
+
+    Results are ordered by decision, then choice, then future.
+
+    Parameters
+    ----------
+    setup
+        Policy, environment and settings of play.
+    unit
+        The decisions, the choices to make at each, and the seeds of the futures.
+    keep
+        The numbers of the rollouts to record.
+    on_step
+        Called with a record of every step, unless rollouts are recorded.
+    """
+    n_decisions, n_choices = unit.choices.shape
+    n_futures = unit.seeds.shape[1]
+    decision_of_rollout = np.repeat(np.arange(n_decisions), n_choices * n_futures)
+    steps = np.array([point.step for point in unit.points], np.int64)[decision_of_rollout]
+    taken_actions = np.array([point.actions[point.step] for point in unit.points])
+    forced = forced_actions(setup.policy, taken_actions, unit.choices)
+    # A new future has the same seed for all choices of a decision; otherwise the recorded episode's seed continues.
     if setup.future == "new":
-        seeds = np.repeat(unit.seeds[:, None, :], choices, axis=1).ravel().tolist()
+        seeds = np.repeat(unit.seeds[:, None, :], n_choices, axis=1).ravel().tolist()
     else:
-        seeds = [unit.points[i].seed for i in state_of.tolist()]
+        seeds = [unit.points[i].seed for i in decision_of_rollout.tolist()]
+
+    # Save the state of every decision, and play each rollout from a copy of it: the given choice, then the policy.
     slots = make_slots(
         setup.environment, min(setup.play.batch, len(seeds)), endings=setup.play.endings, terms=setup.play.terms
     )
@@ -190,12 +218,14 @@ def _play(
     try:
         branching = make_branching(slots, setup.way)
         states = branching.visit(unit.points)
-        starts = Branches(branching, states, state_of, steps, future=setup.future)
+        branches = Branches(branching, states, decision_of_rollout, steps, future=setup.future)
         policy = PolicyChooser(setup.policy, seeds, epsilon=setup.play.epsilon, sample=setup.play.sample)
-        chooser = _FirstChoice(policy, steps, np.repeat(forced.reshape(-1, *taken.shape[1:]), rollouts, axis=0))
+        chooser = _FirstChoice(
+            policy, steps, np.repeat(forced.reshape(-1, *taken_actions.shape[1:]), n_futures, axis=0)
+        )
         limit = setup.play.step_limit
         on_step = recorder if keep else on_step
-        played = play_episodes(slots, chooser, seeds, step_limit=limit, starts=starts, on_step=on_step)
+        played = play_episodes(slots, chooser, seeds, step_limit=limit, starts=branches, on_step=on_step)
     finally:
         slots.close()
     return played, recorder.recordings(seeds) if keep else []

@@ -101,38 +101,46 @@ class RolloutRunner:
         return stage_seeds(self._seed, STAGE, number * FUTURES_PER_DECISION + first, count)
 
     def _run(self, units: list[RolloutUnit]) -> list[Rollouts]:
-        """Return the rollouts of each unit, from the store or played.
+        """Return the rollouts of each unit; units that are in the store are not played again.
 
         A unit that fails is played again decision by decision; decisions that fail again get NaN as their returns.
+
+        Parameters
+        ----------
+        units
+            Some decisions each, with the choices to make there and the seeds of the futures.
         """
         keys = [self._key(unit) for unit in units]
-        missing = [i for i, key in enumerate(keys) if key not in self._store]
-        stored = sum(len(unit) for unit in units) - sum(len(units[i]) for i in missing)
+        to_play = [i for i, key in enumerate(keys) if key not in self._store]
+        stored = sum(len(unit) for unit in units) - sum(len(units[i]) for i in to_play)
         self._report(stored)
-        for index, parts in run_units_or_pieces(
+        for index, results in run_units_or_pieces(
             play_rollouts,
             self._setup,
-            [units[i] for i in missing],
+            [units[i] for i in to_play],
             cut=self._by_decision,
             engine=self._engine,
             time_limit=self._time_limit,
             failures=self._failures,
             problem="rollouts failed",
         ):
-            key, unit = keys[missing[index]], units[missing[index]]
+            # `results` has one entry for the whole unit, or one per decision, None if it failed.
+            key, unit = keys[to_play[index]], units[to_play[index]]
             shape = (1, unit.choices.shape[1], unit.seeds.shape[1])
             failed_decision = Rollouts(np.full(shape, np.nan), np.zeros(shape, np.int64))
-            returns, steps = zip(*(failed_decision if part is None else part for part in parts), strict=True)
+            returns, steps = zip(*(failed_decision if result is None else result for result in results), strict=True)
             self._store[key] = Rollouts(np.concatenate(returns), np.concatenate(steps))
             self._report(len(unit))
-        found = [self._store[key] for key in keys]
-        for unit, key, rollouts in zip(units, keys, found, strict=True):
+
+        # Stored files could belong to other decisions: their shapes must fit.
+        all_rollouts = [self._store[key] for key in keys]
+        for unit, key, rollouts in zip(units, keys, all_rollouts, strict=True):
             if rollouts.returns.shape != (*unit.choices.shape, unit.seeds.shape[1]):
                 raise DamagedFileError(
                     f"rollouts/{key}.npz: is damaged (it holds other decisions); delete it and run the study again."
                 )
             self.steps_played += self._steps(unit, rollouts)
-        return found
+        return all_rollouts
 
     def _by_decision(self, unit: RolloutUnit) -> Pieces[RolloutSetup, RolloutUnit]:
         cuts = [slice(i, i + 1) for i in range(len(unit.points))]

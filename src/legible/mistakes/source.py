@@ -39,7 +39,9 @@ LEAST_HELD_OUT_Z = 0.5
 def mistakes(known: SourceInput) -> Hypotheses:
     """Propose rules learned from single decisions, with their related forms."""
     if known.decisions is None:
-        raise LegibleError('the source "mistakes" needs single decisions, but none could be examined.')
+        raise LegibleError(
+            'the source "mistakes" needs single decisions, but none could be examined; leave it out of sources.'
+        )
     space, relations = known.experiences.space, known.relations
     yield learn_from_decisions(known.decisions, space, relations, seed=known.seed, polarities=known.polarities)
 
@@ -60,37 +62,44 @@ def learn_from_decisions(
     seed: int,
     polarities: Sequence[Polarity] = ("+", "-"),
 ) -> list[RuleSet]:
-    """Learn rules for states where another choice is better, or where the choice taken is bad; the best first.
+    """Return rule sets about states in which another choice is better or the choice taken is bad, the best first.
+
+    Rules are learned on some episodes and judged on the others, in each of `FOLDS` ways to split them.
 
     Parameters
     ----------
     decisions
-        Gains of other choices.
+        The examined decisions, with the gain of each other choice.
     space
         Features and choices.
     relations
-        Map decisions to related states, which gives more examples, and rules to related choices.
+        Symmetries of the task, such as "rotate by 90°". They map decisions to related states, which gives more
+        examples, and rules to related choices, which makes a rule set of each rule.
     seed
-        Seed of RIPPER's splits.
+        Seed of RIPPER, the rule learner.
     polarities
-        Polarities of the rules.
+        The kinds of rules to learn: ``"+"`` takes a choice, ``"-"`` avoids one.
     """
     folds = decisions.episodes % FOLDS
-    found: dict[frozenset[Rule], tuple[float, RuleSet]] = {}
+    best_worth: dict[frozenset[Rule], tuple[float, RuleSet]] = {}
     for fold in range(FOLDS):
         learning, judging = (
             DecisionGains(*(column[rows] for column in vars(decisions).values()))
             for rows in (folds != fold, folds == fold)
         )
+        # One choice of those that relations map to each other is enough: the rule sets contain the others.
         for choice in _representatives(len(space.actions), relations):
             for polarity in polarities:
+                # Learn from the decisions and their related states, and judge each rule with its related rules by the
+                # z-value of its gain on the other episodes. The same rule set may be learned in several splits: keep
+                # its best judgement.
                 examples = _with_images(learning, space, relations, choice, polarity)
                 for rule_set in generalised(_rules(examples, space, choice, polarity, seed), relations):
                     worth = _worth(rule_set, judging, space)
                     key = frozenset(rule_set.rules)
-                    if worth > LEAST_HELD_OUT_Z and (key not in found or worth > found[key][0]):
-                        found[key] = worth, rule_set
-    ordered = sorted(found.values(), key=lambda entry: -entry[0])
+                    if worth > LEAST_HELD_OUT_Z and (key not in best_worth or worth > best_worth[key][0]):
+                        best_worth[key] = worth, rule_set
+    ordered = sorted(best_worth.values(), key=lambda entry: -entry[0])
     return [rule_set for _, rule_set in ordered[:MOST_RULE_SETS]]
 
 

@@ -65,31 +65,33 @@ def gain_of(differences: NDArray[np.float64]) -> Gain:
 def false_coverage(
     p_values: NDArray[np.float64], alpha: float, choose: Callable[[NDArray[np.intp]], NDArray[np.intp]]
 ) -> tuple[NDArray[np.intp], NDArray[np.intp], float]:
-    """Find which of many effects are significant, and the level of intervals for the listed ones.
+    """Return the significant ones of many effects, those to list, and the level at which their intervals are valid.
 
-    Benjamini and Hochberg's procedure keeps the false discovery rate below `alpha`. At most the same share of intervals
-    at the returned level miss (the false coverage rate), although the effects were selected. Listing fewer effects is a
-    stricter selection: effects that do not pass it are removed until all pass.
+    Benjamini and Hochberg's procedure keeps the false discovery rate below `alpha`: the expected share of false effects
+    among the significant ones. In the same way, at most the share `alpha` of the listed intervals miss their effect
+    (the false coverage rate), although the effects were selected.
 
     Parameters
     ----------
     p_values
-        p-values of all effects that were measured.
+        ``float64[effects]``: the p-values of all effects that were measured.
     alpha
         The rate.
     choose
-        Chooses the effects to list among the significant ones.
+        Function that returns the effects to list, given the numbers of significant ones.
 
     Returns
     -------
-    The numbers of all significant effects, the numbers of the listed ones, and the level.
+    proven, listed, level
+        The numbers of all significant effects, the numbers of the listed ones, and the level of the intervals.
     """
-    m = len(p_values)
+    n_effects = len(p_values)
     proven = np.flatnonzero(benjamini_hochberg(p_values) <= alpha)
     limit = np.inf
+    # Listing fewer effects is a stricter selection, which not all of them may pass: repeat without those that fail.
     while True:
         listed = choose(proven[p_values[proven] <= limit])
-        threshold = len(listed) * alpha / m if m else 0.0
+        threshold = len(listed) * alpha / n_effects if n_effects else 0.0
         if not len(listed) or (p_values[listed] <= threshold).all():
             return proven, listed, 1 - threshold
         limit = min(threshold, np.nextafter(limit, 0))
@@ -107,21 +109,31 @@ class IntervalEstimate:
 def per_episode(
     values: NDArray[np.float64], episodes: NDArray[np.int64], lengths: NDArray[np.int64], *, alpha: float, seed: int
 ) -> IntervalEstimate:
-    """Estimate the sum of values of decisions over an episode, from a random sample of all decisions.
+    """Return an estimate of the mean sum of values over an episode, with a confidence interval.
+
+    It is computed from a random sample of all decisions: their mean value times the mean number of decisions.
 
     Parameters
     ----------
     values, episodes
-        Value and episode of each decision of the sample.
+        Value and episode number of each decision of the sample.
     lengths
-        Number of decisions of every episode.
-    alpha, seed
-        One minus the level of the interval, and seed of the resampling of whole episodes.
+        ``int64[episodes]``: the number of decisions of every episode.
+    alpha
+        One minus the level of the interval.
+    seed
+        Seed of the bootstrap, which resamples whole episodes, because decisions of one episode are not independent.
     """
-    sums, counts = _by_episode(values, episodes, len(lengths))
+    episode_sums, episode_counts = _by_episode(values, episodes, len(lengths))
 
     def estimate(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        return (weights @ sums) / np.maximum(weights @ counts, 1) * (weights @ lengths) / weights.sum(axis=1)
+        # weights[resample, episode]: how often each episode is drawn. Mean value × mean length.
+        return (
+            (weights @ episode_sums)
+            / np.maximum(weights @ episode_counts, 1)
+            * (weights @ lengths)
+            / weights.sum(axis=1)
+        )
 
     mean = float(estimate(np.ones((1, len(lengths))))[0])
     resampled = estimate(_weights(len(lengths), seed))

@@ -80,7 +80,7 @@ def describe_mistake(mistake: Mistake, experiences: Experiences) -> str:
 
 
 def describe_mistakes(mistakes: Mistakes) -> list[str]:
-    """Return a summary of all mistakes, in sentences."""
+    """Return a summary of a search for mistakes, one sentence per line; no lines if there was no search."""
     if not mistakes.decisions:
         return [_sentence(mistakes.problem)] if mistakes.problem else []
     examined = (
@@ -91,6 +91,8 @@ def describe_mistakes(mistakes: Mistakes) -> list[str]:
     lines = [examined]
     if mistakes.is_exact:
         lines.append("Nothing is random after the start of an episode, so gains are exact.")
+
+    # How frequent mistakes are, and what they cost; both only from the random sample of decisions.
     if mistakes.share is not None:
         share = mistakes.share
         lines.append(
@@ -99,6 +101,7 @@ def describe_mistakes(mistakes: Mistakes) -> list[str]:
         )
     if mistakes.headroom is not None:
         headroom = mistakes.headroom
+        # An interval that reaches 0, or is wider than twice the estimate, says too little to be quoted.
         is_rough = headroom.low <= 0.0 or headroom.high - headroom.low > 2 * headroom.mean
         lines.append(
             "The total gain of correcting all mistakes could not be estimated: too few decisions were examined "

@@ -108,30 +108,43 @@ class ActingChooser:
         return np.where(stuck, anything, actions), allowed
 
     def _predict(self, observations: Any, episodes: NDArray[np.int64], steps: NDArray[np.int64]) -> NDArray[Any]:
-        """Return the policy's actions; sampled ones depend only on the episode's seed and the step."""
-        options: dict[str, Any] = {} if self._slots.masks is None else {"action_masks": self._slots.masks}
-        arguments = (observations, self._state, steps == 0, self._deterministic)
+        """Return the actions ``[n, ...]`` that the policy's ``predict`` chooses, and keep its memory for the next step.
+
+        Sampled actions depend only on the episode's seed and the step, not on the other rows.
+
+        Parameters
+        ----------
+        observations
+            One observation per row, where each row is a slot in which an episode is played.
+        episodes
+            ``int64[n]``: the number of the episode that each row plays.
+        steps
+            ``int64[n]``: the number of steps that it has taken; at 0 the policy's memory is reset.
+        """
+        mask_option: dict[str, Any] = {} if self._slots.masks is None else {"action_masks": self._slots.masks}
+        inputs = (observations, self._state, steps == 0, self._deterministic)
         predict: Callable[..., tuple[NDArray[Any], Any]] = self._policy.predict
         try:
             if self._deterministic:
-                actions, self._state = predict(*arguments, **options)
+                actions, self._state = predict(*inputs, **mask_option)
             else:
-                # The random stream of this step; there is a single slot.
+                # Random numbers that depend on seed and step only. When sampling, `__init__` allows a single row.
                 rng = np.random.default_rng([int(self._keys[episodes[0]]), int(steps[0])])
                 if self._takes_rng:
-                    actions, self._state = predict(*arguments, **options, rng=rng)
+                    actions, self._state = predict(*inputs, **mask_option, rng=rng)
                 else:
                     # In-memory models of Stable-Baselines3 draw from PyTorch's global stream.
                     import torch  # noqa: PLC0415
 
                     with torch.random.fork_rng(devices=()):
                         torch.manual_seed(int(rng.integers(2**63)))
-                        actions, self._state = predict(*arguments, **options)
+                        actions, self._state = predict(*inputs, **mask_option)
         except TypeError as error:
-            if options and "action_masks" in str(error):
+            # Policies that were trained without masks do not take the argument.
+            if mask_option and "action_masks" in str(error):
                 raise LegibleError(
                     "this policy cannot respect the environment's action masks: it was not trained with masks and has "
-                    "no scores."
+                    "no scores. Use a policy that was trained with masks, such as one of MaskablePPO."
                 ) from error
             raise
         actions = np.asarray(actions).reshape(len(steps), *(self._slots.action_space.shape or ()))
@@ -220,29 +233,35 @@ def _check_observations_fit(read: spaces.Space[Any] | None, observation_space: s
 
 
 def check_can_be_studied(policy: Policy, env: Env, features: FeatureMap | None = None) -> None:
-    """Raise unless a policy can be studied in an environment.
+    """Raise an error that names the problem if a policy cannot be studied in an environment.
 
     Parameters
     ----------
-    policy, env
-        The policy and the environment, plain or showing rows of features.
+    policy
+        The policy.
+    env
+        The environment, as it is or wrapped in a `FeatureEnv`, which shows features instead of observations.
     features
-        The features that rules see; by default the observation, or the features of the rows.
+        The features that rules see; by default those of the `FeatureEnv`, or the observation itself.
     """
     check_is_policy(policy)
     check_action_space(env.action_space)
+    # A policy that does not read features is checked against the environment inside.
     if features is None and isinstance(env, FeatureEnv) and features_read(policy) is None:
         features, env = env.feature_map, env.env
-    flat = features is None or isinstance(features.reader, ObservationReader)
-    width = ObservationEncoder.of(env.observation_space).width if flat else 0
-    problem = explain_not_studied(policy) or (explain_not_flat(policy) if flat else None)
+    # Where rules see the observation itself, it must be flat; other readers take numbers from any observation.
+    reads_observation = features is None or isinstance(features.reader, ObservationReader)
+    width = ObservationEncoder.of(env.observation_space).width if reads_observation else 0
+    problem = explain_not_studied(policy) or (explain_not_flat(policy) if reads_observation else None)
     if problem is not None:
         raise LegibleError(problem)
-    if flat and isinstance(env.action_space, spaces.Discrete) and policy.kind != "none":
+
+    # Policies with scores for discrete actions may not declare spaces: compare the numbers of features and actions.
+    if reads_observation and isinstance(env.action_space, spaces.Discrete) and policy.kind != "none":
         check_counts(policy, width, count_actions(env.action_space))
     else:
         space = env.observation_space
-        if not flat and isinstance(space, spaces.Dict):
+        if not reads_observation and isinstance(space, spaces.Dict):
             # Entries without numbers, such as text, are not part of the rows of features.
             space = spaces.Dict({key: part for key, part in space.spaces.items() if flat_width(part)})
         check_spaces_fit(policy, space, env.action_space)

@@ -164,27 +164,34 @@ class AdaptedPolicy:
         keys: NDArray[np.uint64] | None = None,
         steps: NDArray[np.int64] | None = None,
     ) -> PolicyOutput:
-        """Return the scores of all choices, and the actions.
+        """Return the scores of all choices ``float[n, choices]`` and the actions ``[n, groups]`` for n observations.
+
+        A choice is one value, or one region of a continuous range, of one part of an action; the choices of a part are
+        a group.
 
         Parameters
         ----------
         observations
             ``float32[n, features]``.
         keys, steps
-            Random key of each row's episode, and its step, to sample actions; None for the most likely actions. Nothing
-            is sampled here where the scores are log-probabilities: the caller samples from them.
+            ``[n]``: the random key of each row's episode, and its step, to sample actions; None for the most likely
+            actions. Nothing is sampled here where the scores are log-probabilities: the caller samples from them.
         """
         if self.rows in (0, len(observations)):
             return self._compute(observations, keys, steps)
-        pieces = []
-        for first in range(0, len(observations), self.rows):
-            n = min(self.rows, len(observations) - first)
-            rows = _filled(first, n, self._size_for(n))
-            whole = self._compute(
-                observations[rows], None if keys is None else keys[rows], None if steps is None else steps[rows]
+        # Answers can depend on the batch size in the last bit, so the policy sees batches of one size: cut the
+        # observations, fill the last batch up with copies of its first row, and drop what was filled in.
+        outputs = []
+        for start in range(0, len(observations), self.rows):
+            n_rows = min(self.rows, len(observations) - start)
+            row_numbers = _filled(start, n_rows, self._size_for(n_rows))
+            filled = self._compute(
+                observations[row_numbers],
+                None if keys is None else keys[row_numbers],
+                None if steps is None else steps[row_numbers],
             )
-            pieces.append(PolicyOutput(whole.scores[:n], whole.actions[:n]))
-        return PolicyOutput(*(np.concatenate(both) for both in zip(*pieces, strict=True)))
+            outputs.append(PolicyOutput(filled.scores[:n_rows], filled.actions[:n_rows]))
+        return PolicyOutput(*(np.concatenate(fields) for fields in zip(*outputs, strict=True)))
 
     def predict(
         self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True, **options: Any
@@ -225,21 +232,26 @@ class AdaptedPolicy:
     def _compute(
         self, observations: Observations, keys: NDArray[np.uint64] | None, steps: NDArray[np.int64] | None
     ) -> PolicyOutput:
-        """Return scores and actions: sampled with the keys if they are given and the policy is stochastic."""
+        """Return the scores and actions of one batch, see `outputs`."""
         assert self.space is not None
         n, groups = len(observations), self.space.groups
+        # A policy with log-probabilities for every choice: the caller chooses the actions, so they stay 0 here.
         if self._traits.has_part_scores:
             scores = as_scores(self._own_scores(observations, "part_scores"), n, self.n_actions)
             return PolicyOutput(scores, np.zeros((n, len(groups)), np.int64))
+
+        # A policy without scores only returns actions. They become scores: high for the choice that contains the
+        # action, lower for the user's fallback, which rules take if they forbid the first.
         if keys is None or steps is None or not self.stochastic:
-            raw, _ = self._actor.predict(self._shown(observations, as_given=True), deterministic=True)
+            policy_actions, _ = self._actor.predict(self._shown(observations, as_given=True), deterministic=True)
         else:
-            raw = self._sample_actions(observations, keys, steps)
-        actions = self._clip_rounding(np.asarray(raw).reshape(n, -1))
+            policy_actions = self._sample_actions(observations, keys, steps)
+        actions = self._clip_rounding(np.asarray(policy_actions).reshape(n, -1))
         scores = scores_of(groups, actions)
         if self._traits.fallback is not None:
-            columns = [group.first + value for group, value in zip(groups, self._traits.fallback, strict=True)]
-            scores[:, columns] = np.maximum(scores[:, columns], FALLBACK_SCORE)
+            fallback_choices = [group.first + value for group, value in zip(groups, self._traits.fallback, strict=True)]
+            scores[:, fallback_choices] = np.maximum(scores[:, fallback_choices], FALLBACK_SCORE)
+        # Choices that the environment does not allow get the score MASKED.
         masks = self._masks(observations)
         if masks is not None:
             scores = np.where(masks, scores, MASKED)
@@ -307,35 +319,40 @@ def adapt_policy(
     features: FeatureMap | None = None,
     rows: int = 0,
 ) -> Policy:
-    """Return a policy with the parts that it needs to play here; the policy itself if it needs none.
+    """Return a policy wrapped so that it can play in an environment and scores every choice; unchanged if it can.
 
     Parameters
     ----------
     policy
-        Any policy; the parts of an adapted one stay, unless they are given.
+        Any policy. One that is already adapted keeps its settings, unless they are given here.
     environment
-        Where it plays. If it shows features instead of observations, the policy is given what it read in training,
-        from these features.
+        The environment in which it plays. If it shows features instead of observations, the policy is given the part of
+        them that it read in training.
     space
-        Features and choices; they matter if an action is not a single choice.
+        Features and choices. They matter only if an action has several parts or is continuous: its parts are then cut
+        into choices.
     features
-        How the features contain the observation, if `environment` is not given.
+        Where the observation stands in the features, if `environment` is not given.
     rows
         Number of observations in each batch that the policy sees; 0 for any number.
     """
-    before = policy if isinstance(policy, AdaptedPolicy) else AdaptedPolicy(policy)
-    if environment is not None and before is not policy and features_read(policy) is None:
+    # What is not given stays as it is. A policy that reads features, or was adapted, is not given other features.
+    adapted = policy if isinstance(policy, AdaptedPolicy) else AdaptedPolicy(policy)
+    if environment is not None and adapted is not policy and features_read(policy) is None:
         features = find_feature_map(environment)
-    features = before.features if features is None else features
-    rows = rows or before.rows
+    features = adapted.features if features is None else features
+    rows = rows or adapted.rows
+
     # A policy for single choices needs no space: it scores the actions themselves.
-    needs_space = space is not None and not (space.is_discrete and before.space is None)
-    kept_space = space if needs_space else before.space
+    needs_space = space is not None and not (space.is_discrete and adapted.space is None)
+    kept_space = space if needs_space else adapted.space
+
+    # Without choices and features, wrap only to fix the batch size.
     if kept_space is not None or features is not None:
-        return AdaptedPolicy(before.policy, kept_space, features, rows)
-    if space is not None and not isinstance(before.policy, Policy):
-        raise LegibleError(f"a {type(before.policy).__name__} has no scores for the actions of a Discrete space.")
-    return AdaptedPolicy(before.policy, rows=rows) if rows else cast("Policy", before.policy)
+        return AdaptedPolicy(adapted.policy, kept_space, features, rows)
+    if space is not None and not isinstance(adapted.policy, Policy):
+        raise LegibleError(f"a {type(adapted.policy).__name__} has no scores for the actions of a Discrete space.")
+    return AdaptedPolicy(adapted.policy, rows=rows) if rows else cast("Policy", adapted.policy)
 
 
 def choice_space(policy: object) -> FeatureSpace | None:

@@ -25,16 +25,20 @@ _LEAST_DISTINCT = 0.5  # share of the rows whose output must differ from all oth
 
 @lru_cache(maxsize=32)
 def equal_sizes(policy: Hashable, rows: int, method: str) -> tuple[int, ...]:
-    """Return the sizes of batches whose rows get the same bits as in a batch of `rows`, ascending; the last is `rows`.
+    """Return the batch sizes, ascending, that give the same answers to the bit as a batch of `rows` observations.
 
-    Only networks of legible that read flat numbers are tried: other policies may remember what they were asked.
+    The last bits of a matrix product can depend on the batch size. Smaller batches are faster, so some sizes are tried.
+    The last size returned is `rows` itself. Only networks of legible that read flat numbers are tried: other policies
+    may remember what they were asked.
 
     Parameters
     ----------
-    policy, rows
-        The policy, and the number of rows of its usual batches.
+    policy
+        The policy.
+    rows
+        The number of observations in its usual batches.
     method
-        "scores", "part_scores" or "predict".
+        The method of the policy whose answers are compared: "scores", "part_scores" or "predict".
     """
     from legible.policies import ActorPolicy, NetworkPolicy  # noqa: PLC0415 (they need PyTorch)
 
@@ -43,19 +47,29 @@ def equal_sizes(policy: Hashable, rows: int, method: str) -> tuple[int, ...]:
     space = policy.observation_space
     if not isinstance(space, spaces.Box) or len(space.shape) != 1 or space.dtype.kind != "f":
         return (rows,)
+
+    # Random observations of the size that the policy was trained on, as far as its statistics show it.
     centre, spread = np.zeros(space.shape), np.ones(space.shape)
     normalisation: Any = policy.normalisation
     if getattr(normalisation, "mean", None) is not None:
         centre, spread = normalisation.mean, np.sqrt(normalisation.var)
+
+    # Compare the last observations of the full batch with the same ones in a smaller batch, for small and for usual
+    # deviations from the centre.
     rng = np.random.default_rng(0)
-    equal, distinct = [size for size in _SIZES if size < rows], 0.0
+    equal_so_far, distinct = [size for size in _SIZES if size < rows], 0.0
     with one_thread():
         for scale in _SCALES:
-            shown = (centre + scale * spread * rng.standard_normal((rows, *space.shape))).astype(np.float32)
-            whole = _ask(policy, method, shown)
-            distinct = max(distinct, len(np.unique(whole, axis=0)) / rows)
-            equal = [size for size in equal if _ask(policy, method, shown[-size:]).tobytes() == whole[-size:].tobytes()]
-    return (*equal, rows) if distinct >= _LEAST_DISTINCT else (rows,)
+            observations = (centre + scale * spread * rng.standard_normal((rows, *space.shape))).astype(np.float32)
+            answers = _ask(policy, method, observations)
+            distinct = max(distinct, len(np.unique(answers, axis=0)) / rows)
+            equal_so_far = [
+                size
+                for size in equal_so_far
+                if _ask(policy, method, observations[-size:]).tobytes() == answers[-size:].tobytes()
+            ]
+    # A policy that answers nearly always the same would pass this test whatever it computes.
+    return (*equal_so_far, rows) if distinct >= _LEAST_DISTINCT else (rows,)
 
 
 def _ask(policy: Any, method: str, observations: Any) -> Any:

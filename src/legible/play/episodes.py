@@ -113,15 +113,19 @@ def play_episodes(
     on_episode: Callable[[int], None] | None = None,
     keep_course: bool = False,
 ) -> Episodes:
-    """Play one episode for every seed.
+    """Play one episode for every seed, several at a time, and return their results in the order of the seeds.
 
-    A slot that becomes free takes the next seed of the list, lowest slot first. By default batches contain all rows,
-    busy or idle, so that the batch shape never changes.
+    A slot that becomes free takes the next seed of the list, lowest slot first. By default the chooser is asked about
+    all slots, busy or idle, so that the batch shape never changes.
 
     Parameters
     ----------
-    slots, choose, seeds
-        The slots in which the episodes run, the chooser of the actions, and a seed for every episode.
+    slots
+        The environments in which the episodes run; slot i is row i of all arrays of a step.
+    choose
+        Function that returns the actions and scores of a batch of observations, such as a `PolicyChooser`.
+    seeds
+        A seed for every episode.
     step_limit
         Number of steps after which an episode is cut off; it then counts as truncated.
     ask_idle
@@ -133,52 +137,57 @@ def play_episodes(
     on_step, on_episode
         Called with a record of every step, and with the number of episodes that ended in a step, if any did.
     keep_course
-        Keep the reward of every step, unless that is too much (`MAX_COURSE`) or episodes do not start at their
-        beginning.
+        Whether to keep the reward of every step in `Episodes.course`. It is not kept if it would be too much
+        (`MAX_COURSE`) or if episodes do not start at their beginning.
     """
     if step_limit < 1:
         raise LegibleError(f"step_limit must be at least 1, got {step_limit}.")
-    checked = [check_seed(seed) for seed in seeds]
-    too_large = next((seed for seed in checked if seed >= 2**63), None)
+    checked_seeds = [check_seed(seed) for seed in seeds]
+    too_large = next((seed for seed in checked_seeds if seed >= 2**63), None)
     if too_large is not None:
         raise LegibleError(f"the seed of an episode must be below 2⁶³, got {too_large}.")
     import torch  # noqa: F401, PLC0415 (`one_thread` must find it, even if a policy imports it in the first step)
 
-    game = _Play(slots, checked, starts, choose)
-    courses: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]] = []
+    play = _Play(slots, checked_seeds, starts, choose)
+    step_rewards: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]] = []
     with one_thread():
-        while len(game.rows):
+        while len(play.rows):
+            # Copies for the record, because the step overwrites the arrays: the policy's full input, if it is more than
+            # what rules see, the observations that rules see, and the action masks.
             if on_step is not None:
-                rows = None if slots.n_features is None else slots.observations.copy()
-                before = map_arrays(np.copy, slots.seen)
+                policy_inputs = None if slots.n_features is None else slots.observations.copy()
+                observations = map_arrays(np.copy, slots.seen)
                 masks = None if slots.masks is None else slots.masks.copy()
-            actions, scores = game.choose_actions(ask_idle=ask_idle)
+            actions, scores = play.choose_actions(ask_idle=ask_idle)
             if on_step is not None:
                 # Scores may be a view of the observations, which the step overwrites.
                 scores = scores.copy()
-            slots.step(actions, game.active)
+            slots.step(actions, play.active)
+
+            # Report and keep the step, then count it: `advance` starts new episodes in slots whose episode ended.
             if on_step is not None:
-                steps = game.steps.copy()
-                earned, episodes = slots.rewards.copy(), game.episodes.copy()
-                on_step(StepRecord(episodes, steps, before, actions, scores, earned, masks, rows))
+                steps = play.steps.copy()
+                rewards, episodes = slots.rewards.copy(), play.episodes.copy()
+                on_step(StepRecord(episodes, steps, observations, actions, scores, rewards, masks, policy_inputs))
             if keep_course and starts is None:
-                courses.append((game.episodes[game.rows], game.steps[game.rows], slots.rewards[game.rows]))
-            ended = game.advance(step_limit)
-            if ended and on_episode is not None:
-                on_episode(ended)
+                step_rewards.append((play.episodes[play.rows], play.steps[play.rows], slots.rewards[play.rows]))
+            n_ended = play.advance(step_limit)
+            if n_ended and on_episode is not None:
+                on_episode(n_ended)
+
     if slots.cost_name and not slots.cost_seen:
         raise MissingCostError(f"the environment's infos never contain the requested cost {slots.cost_name!r}.")
     return Episodes(
-        np.array(checked, np.int64),
-        game.returns,
-        game.lengths,
-        game.truncated,
-        game.success,
-        game.costs,
-        np.array(game.endings, np.str_),
-        game.last,
-        as_table(game.terms),
-        _as_matrix(courses, len(checked), int(game.lengths.max(initial=0))),
+        seeds=np.array(checked_seeds, np.int64),
+        returns=play.returns,
+        lengths=play.lengths,
+        truncated=play.truncated,
+        success=play.success,
+        costs=play.costs,
+        endings=np.array(play.endings, np.str_),
+        last=play.last,
+        terms=as_table(play.terms),
+        course=_as_matrix(step_rewards, len(checked_seeds), int(play.lengths.max(initial=0))),
     )
 
 
@@ -244,27 +253,38 @@ class _Play:
         return actions, scores
 
     def advance(self, step_limit: int) -> int:
-        """Count the last step of the slots in their episodes; return the number of episodes that ended with it."""
+        """Count the step that was just taken, start new episodes where one ended, and return how many ended.
+
+        Parameters
+        ----------
+        step_limit
+            Number of steps after which an episode is cut off.
+        """
+        # The busy rows of the slots, and the number of the episode that each of them plays.
         slots, rows = self.slots, self.rows
-        playing, rewards = self.episodes[rows], slots.rewards[rows]
+        episodes, rewards = self.episodes[rows], slots.rewards[rows]
         if not np.isfinite(rewards).all():
-            bad = int(np.argmin(np.isfinite(rewards)))
-            step = int(self.steps[rows[bad]])
-            raise UnfitEnvironmentError(reward_fault(float(rewards[bad]), self.seeds[playing[bad]], step))
-        self.returns[playing] += rewards
+            wrong = int(np.argmin(np.isfinite(rewards)))
+            step = int(self.steps[rows[wrong]])
+            raise UnfitEnvironmentError(reward_fault(float(rewards[wrong]), self.seeds[episodes[wrong]], step))
+
+        self.returns[episodes] += rewards
         if slots.cost_name:
-            self.costs[playing] += slots.cost[rows]
+            self.costs[episodes] += slots.cost[rows]
         self.steps[rows] += 1
-        ends = slots.terminated[rows] | slots.truncated[rows] | (self.steps[rows] >= step_limit)
-        ended_rows = rows[ends]
+
+        # Store the results of the episodes that ended, and give their rows the next seeds.
+        is_over = slots.terminated[rows] | slots.truncated[rows] | (self.steps[rows] >= step_limit)
+        ended_rows = rows[is_over]
         if ended_rows.size:
-            ended = self.episodes[ended_rows]
-            self.lengths[ended] = self.steps[ended_rows]
-            self.truncated[ended] = ~slots.terminated[ended_rows]
-            self.success[ended] = slots.success[ended_rows]
-            for row, episode in zip(ended_rows.tolist(), ended.tolist(), strict=True):
+            ended_episodes = self.episodes[ended_rows]
+            self.lengths[ended_episodes] = self.steps[ended_rows]
+            self.truncated[ended_episodes] = ~slots.terminated[ended_rows]
+            self.success[ended_episodes] = slots.success[ended_rows]
+            for row, episode in zip(ended_rows.tolist(), ended_episodes.tolist(), strict=True):
                 self.endings[episode] = slots.ending(row)
                 self.terms[episode] = slots.terms(row, float(self.returns[episode]), int(self.steps[row]))
+                # The last observation helps the user to describe an ending that legible does not know.
                 if Ending.parse(self.endings[episode]).kind == "other":
                     self._keep_last(episode, slots.seen, row)
             self._refill(ended_rows)

@@ -89,11 +89,14 @@ class Experiences(Displayed):
     endings: NDArray[np.str_] = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
+        """Fill in missing arrays, and raise an error if the shapes of the arrays do not fit each other."""
         n, episodes = len(self.observations), len(self.returns)
         if self.endings is None:
             object.__setattr__(self, "endings", np.zeros(episodes, np.str_))
         if self.numbers is None:
             object.__setattr__(self, _NUMBERS, np.zeros((n, 0), np.int64))
+
+        # An action is one choice, or one choice in each of several groups (the parts of an action).
         n_groups = 0 if self.space.is_discrete else len(self.space.groups)
         shapes = {
             "actions": (n, n_groups) if n_groups else (n,),
@@ -226,7 +229,9 @@ def collect(
     step_limit: int = STEP_LIMIT,
     on_episode: Callable[[int], None] | None = None,
 ) -> Experiences:
-    """Play episodes with a policy and return its experiences: the multiset E of the paper.
+    """Play episodes with a policy and return its experiences: every step's observation, action and scores.
+
+    This is the multiset E of the paper.
 
     Parameters
     ----------
@@ -243,8 +248,10 @@ def collect(
         ``f0, f1, …`` with kinds guessed from the observations.
     features
         The features that rules see, if not the observation; see `legible.environments.feature_readers.reader_of`.
-    epsilon, sample
-        Random actions: see `legible.play.choose_actions`.
+    epsilon
+        Probability of a random action in each step.
+    sample
+        Whether to sample actions from the policy's probabilities instead of taking the best one.
     batch
         Number of episodes in parallel. It can change the last bits of the scores.
     step_limit
@@ -254,18 +261,23 @@ def collect(
     """
     if episodes < 1:
         raise LegibleError(f"at least one episode is needed, got {episodes}.")
+
+    # The environment with the wrappers that the policy needs, showing the features that rules see.
     environment = environment_for(policy, as_environment(environment))
     with open_environment(environment) as env:
-        mapped = map_features(env, names, features)
-        check_can_be_studied(policy, env, mapped)
+        feature_map = map_features(env, names, features)
+        check_can_be_studied(policy, env, feature_map)
     if isinstance(environment, EnvironmentSpec):
-        environment = with_features(environment, mapped)
-    elif not is_flat(mapped):
-        environment = FeatureEnv(environment, mapped)
-    space, has_guessed_kinds = _space_to_guess(mapped.names)
-    # The regions of continuous actions are chosen again once the policy's actions are known.
-    player = adapt_policy(policy, environment, cut_choices(space))
-    setup = ExperienceSetup(player, environment, epsilon, sample, batch, step_limit)
+        environment = with_features(environment, feature_map)
+    elif not is_flat(feature_map):
+        environment = FeatureEnv(environment, feature_map)
+
+    # Play on seeds that are reserved for experiences, with continuous actions cut into equal regions. They are cut
+    # again below, where the policy's own actions are known; likewise, unnamed features become numeric or categorical by
+    # their values.
+    space, has_guessed_kinds = _space_to_guess(feature_map.names)
+    adapted = adapt_policy(policy, environment, cut_choices(space))
+    setup = ExperienceSetup(adapted, environment, epsilon, sample, batch, step_limit)
     columns = collect_unit(setup, stage_seeds(seed, "experiences", 0, episodes), on_episode)
     experiences = join_experiences([columns], space)
     experiences = experiences.with_guessed_kinds() if has_guessed_kinds else experiences
@@ -298,11 +310,21 @@ class ExperienceSetup:
 def collect_unit(
     setup: ExperienceSetup, seeds: Sequence[int], on_episode: Callable[[int], None] | None = None
 ) -> Columns:
-    """Play one episode per seed and return the recorded columns."""
+    """Play one episode per seed and return the recorded arrays by name, as in `Experiences`.
+
+    Parameters
+    ----------
+    setup
+        Policy, environment and play settings.
+    seeds
+        A seed for every episode.
+    on_episode
+        Called with the number of episodes that ended, for progress bars.
+    """
     slots = make_slots(setup.environment, min(setup.batch, len(seeds)), endings=setup.endings)
     recorder = Recorder()
     try:
-        played = play_episodes(
+        results = play_episodes(
             slots,
             PolicyChooser(setup.policy, seeds, epsilon=setup.epsilon, sample=setup.sample),
             seeds,
@@ -313,6 +335,8 @@ def collect_unit(
     finally:
         if isinstance(setup.environment, EnvironmentSpec):
             slots.close()
+
+    # Actions of several parts are recorded twice: as the environment received them, and as choices, which rules see.
     steps, numbers = recorder.steps(), {}
     actions = steps.actions
     space = choice_space(setup.policy)
@@ -324,11 +348,11 @@ def collect_unit(
         "actions": actions,
         "scores": np.asarray(steps.scores, np.float32),
         "episode_ids": steps.episodes,
-        "returns": played.returns,
-        "lengths": played.lengths,
-        "seeds": played.seeds,
-        "success": played.success,
-        "endings": played.endings,
+        "returns": results.returns,
+        "lengths": results.lengths,
+        "seeds": results.seeds,
+        "success": results.success,
+        "endings": results.endings,
     }
 
 

@@ -56,31 +56,32 @@ class FailureLimit:
         self.episodes = max(self.episodes, self._expected)
 
     def add(self, *failed: FailedEpisode) -> None:
-        """Count failed episodes; raise an error if they exceed the maximum share."""
+        """Count failed episodes; raise an error with seeds and reasons if they exceed the maximum share."""
         self.found += failed
         if len(self.found) <= self.most_failed * self.episodes:
             return
         where = f" of {self.stage}" if self.stage else ""
         reasons = []
         for side, guided in (("unguided", False), ("guided", True)):
-            of_side = [one for one in self.found if one.guided == guided]
-            if of_side:
-                seeds = list(dict.fromkeys(one.seed for one in of_side))
+            failed_episodes = [episode for episode in self.found if episode.guided == guided]
+            if failed_episodes:
+                seeds = list(dict.fromkeys(episode.seed for episode in failed_episodes))
                 more = ", …" if len(seeds) > SHOWN_SEEDS else ""
                 shown = f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds[:SHOWN_SEEDS]))}{more}"
-                reasons.append(f"{side}: {shown} ({of_side[0].error})")
-        # Twice the present share, in tenths, because more episodes can fail later; the setting stays below 1.
+                reasons.append(f"{side}: {shown} ({failed_episodes[0].error})")
+
+        # Advise twice the present share, rounded up to tenths, because more episodes can fail later; at most 0.9.
         share = len(self.found) / max(self.episodes, 1)
-        enough = min(0.9, math.ceil(20 * share) / 10)
-        allow = (
-            f" To continue in this folder instead, allow more failures with --set most_failed={enough:g}; failed "
+        new_share = min(0.9, math.ceil(20 * share) / 10)
+        how_to_continue = (
+            f" To continue in this folder instead, allow more failures with --set most_failed={new_share:g}; failed "
             "episodes then count as the worst ones."
         )
         raise TooManyFailuresError(
             f"{len(self.found)} of the {self.episodes} episodes{where} failed, more than the allowed share of "
-            f"{self.most_failed:g}. The first errors are: {'; '.join(reasons)}. Correct them, or give slow episodes more "
-            "time with --set time_limit=60, and begin in a new folder."
-            f"{allow if share < enough else ''}"
+            f"{self.most_failed:g}. The first errors are: {'; '.join(reasons)}. Correct them, or give slow episodes "
+            "more time with --set time_limit=60, and begin in a new folder."
+            f"{how_to_continue if share < new_share else ''}"
         )
 
 

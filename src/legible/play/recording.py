@@ -89,10 +89,17 @@ class Recorder:
         return Steps(episodes[order], *map_arrays(lambda column: column[order], tuple(columns)))
 
     def recordings(self, seeds: Sequence[int]) -> list[Recording]:
-        """Return the recorded episodes in order; `seeds` are the seeds of all played episodes."""
+        """Return the recorded episodes, ordered by their number.
+
+        Parameters
+        ----------
+        seeds
+            The seeds of all episodes that were played, also of those that were not recorded.
+        """
         if not self._parts:
             return []
         steps = self.steps()
+        # The steps are sorted by episode: find where each one starts and ends.
         episodes, starts = np.unique(steps.episodes, return_index=True)
         ends = [*starts[1:].tolist(), len(steps.episodes)]
         recordings = []
@@ -104,6 +111,7 @@ class Recorder:
                     seed=seeds[episode],
                     observations=map_arrays(lambda column, rows=rows: column[rows], steps.observations),
                     actions=actions if actions.dtype.kind == "f" else actions.astype(np.int64),
+                    # What the policy preferred before rules changed it; only scores of single choices show it.
                     wanted=scores.argmax(axis=1) if scores.shape[1] and actions.ndim == 1 else actions,
                     rewards=steps.rewards[rows].astype(np.float64),
                     masks=None if steps.masks is None else steps.masks[rows],

@@ -37,7 +37,9 @@ def play_policy(
     step_limit: int = STEP_LIMIT,
     on_step: Callable[[StepRecord], None] | None = None,
 ) -> Episodes:
-    """Play one episode per seed, with any observation and action spaces, action masks and recurrent policies.
+    """Play one episode per seed and return the results in the order of the seeds.
+
+    Observations and actions may have any space; action masks and policies with memory are supported.
 
     Parameters
     ----------
@@ -65,28 +67,35 @@ def play_policy(
     >>> play_policy(lean, "CartPole-v1", [0, 1, 2]).returns.tolist()
     [41.0, 51.0, 35.0]
     """
-    target = environment_for(policy, as_environment(environment))
-    with open_environment(target) as probe:
-        check_spaces_fit(policy, probe.observation_space, probe.action_space)
+    # The environment with the wrappers that the policy was trained with.
+    trained_environment = environment_for(policy, as_environment(environment))
+    with open_environment(trained_environment) as env:
+        check_spaces_fit(policy, env.observation_space, env.action_space)
         # Policies with scores, flat observations and no masks are played as in studies, which is faster with a native
         # vector environment. Images are excluded, because policies may read channels first.
-        space = probe.observation_space
-        flat = not isinstance(space, spaces.Dict) and len(space.shape or ()) <= 1
-        in_rows = flat and policy.kind != "none" and find_masks(probe) is None
-    actor = acting(policy)
-    drawn = not deterministic and actor.stochastic
-    n = 1 if drawn and actor.kind == "none" else max(1, min(slots, len(seeds)))
-    made: Any = make_slots(target, n) if in_rows else make_space_slots(target, n)
+        space = env.observation_space
+        is_flat = not isinstance(space, spaces.Dict) and len(space.shape or ()) <= 1
+        plays_as_in_studies = is_flat and policy.kind != "none" and find_masks(env) is None
+
+    # Sampling without scores uses the episode's own random numbers, which works for one episode at a time only.
+    acting_policy = acting(policy)
+    samples = not deterministic and acting_policy.stochastic
+    n_slots = 1 if samples and acting_policy.kind == "none" else max(1, min(slots, len(seeds)))
+    opened_slots: Any = (
+        make_slots(trained_environment, n_slots)
+        if plays_as_in_studies
+        else make_space_slots(trained_environment, n_slots)
+    )
     try:
-        choose: Any = (
-            PolicyChooser(policy, seeds, sample=drawn)
-            if in_rows
-            else ActingChooser(policy, made, seeds, deterministic=deterministic)
+        chooser: Any = (
+            PolicyChooser(policy, seeds, sample=samples)
+            if plays_as_in_studies
+            else ActingChooser(policy, opened_slots, seeds, deterministic=deterministic)
         )
-        return play_episodes(made, choose, seeds, step_limit=step_limit, on_step=on_step)
+        return play_episodes(opened_slots, chooser, seeds, step_limit=step_limit, on_step=on_step)
     finally:
-        if isinstance(target, EnvironmentSpec):
-            made.close()
+        if isinstance(trained_environment, EnvironmentSpec):
+            opened_slots.close()
 
 
 @dataclass(frozen=True)

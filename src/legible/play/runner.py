@@ -35,18 +35,25 @@ def run_units_or_pieces(
     failures: FailureLimit,
     problem: str,
 ) -> Iterator[tuple[int, list[R | None]]]:
-    """Play units; play a unit that fails because of an episode again in pieces.
+    """Yield the results of units, which are pieces of work of fixed size, such as a batch of episodes.
+
+    If an episode fails in a unit, the unit is cut into smaller pieces that are played again, so that only the failed
+    episode is lost.
 
     Parameters
     ----------
     play
-        Plays a unit, or a piece of one.
-    setup, units
-        The shared setup and the units.
+        Function of the setup and a unit, or a piece of one, that plays it and returns its result.
+    setup
+        What all units share, such as the policy and the environment.
+    units
+        The units.
     cut
-        Cuts a unit into pieces.
-    engine, time_limit
-        The engine, and the maximum seconds per unit or piece.
+        Function that cuts a unit into pieces.
+    engine
+        Where units run: this process, worker processes or a cluster.
+    time_limit
+        The maximum seconds per unit or piece; None for no limit.
     failures
         Counts the failed pieces (all unguided) and raises if there are too many.
     problem
@@ -57,15 +64,17 @@ def run_units_or_pieces(
     The number of each unit and a list with its result; for a unit that failed, the results of its pieces, None for each
     failed piece. Units that failed come last, in order.
     """
-    broken: list[int] = []
+    failed_units: list[int] = []
     for outcome in engine.run(play, setup, units, time_limit=time_limit):
         if isinstance(outcome, Finished):
             yield outcome.index, [outcome.result]
         elif is_episode_failure(outcome):
-            broken.append(outcome.index)
+            failed_units.append(outcome.index)
         else:
             raise UnitFailedError(f"{problem}: {failure_reason(outcome)}.")
-    for index in sorted(broken):
+
+    # Play the failed units again in pieces, to find the episodes that fail.
+    for index in sorted(failed_units):
         pieces = cut(units[index])
         results: list[R | None] = [None] * len(pieces.units)
         for outcome in engine.run(play, pieces.setup, pieces.units, time_limit=time_limit):

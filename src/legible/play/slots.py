@@ -256,24 +256,35 @@ class _EnvironmentSlots(Slots):
         self._show(rows, seen, everywhere=unused)
 
     def step(self, actions: NDArray[Any], active: NDArray[np.bool_]) -> None:
-        """Take a step in every active row."""
+        """Take a step in every active environment, and store what it returns in the arrays of the slots.
+
+        Parameters
+        ----------
+        actions
+            One action per slot; those of inactive slots are ignored.
+        active
+            ``bool[n]``: the slots that take a step.
+        """
         rows = np.flatnonzero(active)
         # A copy, because environments may overwrite it and a record holds the actions.
-        taken = np.array(to_environment_actions(self.action_space, actions))
-        seen = []
+        environment_actions = np.array(to_environment_actions(self.action_space, actions))
+        new_observations = []
         for row in rows.tolist():
+            # Seed and step number are for error messages.
             observation, reward, terminated, truncated, info = step_environment(
-                self._envs[row], taken[row], self._seeds[row], self._clock - self._since[row]
+                self._envs[row], environment_actions[row], self._seeds[row], self._clock - self._since[row]
             )
             self._infos[row] = info
-            seen.append(observation)
+            new_observations.append(observation)
             self.rewards[row], self.terminated[row], self.truncated[row] = reward, terminated, truncated
             self.success[row] = float(info["is_success"]) if "is_success" in info else np.nan
             if self.cost_name:
                 self.cost_seen |= self.cost_name in info
                 self.cost[row] = float(info.get(self.cost_name, 0.0))
+
+        # `_show` stores the observations. Reward terms are read last, because they may look at the new observation.
         self._clock += 1
-        self._show(rows, seen, everywhere=False)
+        self._show(rows, new_observations, everywhere=False)
         for row in rows.tolist():
             info = self._infos[row]
             if info or self.term_reader.function:
@@ -379,11 +390,21 @@ def open_environment(environment: EnvironmentSpec | Env) -> Iterator[Env]:
 def make_slots(
     environment: str | EnvironmentSpec | Env, n: int, cost_name: str = "", endings: str = "", terms: str = ""
 ) -> Slots:
-    """Make n slots: of a native vector environment if it takes one seed per episode, else of single environments.
+    """Return n slots, in each of which one episode runs at a time.
 
-    An environment object makes a single slot, whatever n. `cost_name` is an entry of the environment's infos that is
-    summed over an episode, like the reward, `endings` and `terms` functions of the user for
-    `EndingReader` and `TermReader`.
+    They belong to a native vector environment if it takes one seed per episode, otherwise to n single environments.
+
+    Parameters
+    ----------
+    environment
+        An id, a specification, or an environment object. An object makes a single slot, whatever n.
+    n
+        The number of slots.
+    cost_name
+        An entry of the environment's infos that is summed over an episode, like the reward; "" for none.
+    endings, terms
+        The user's functions that name how an episode ended and the terms of its reward, as ``module:function``; "" for
+        none. See `EndingReader` and `TermReader`.
     """
     environment = as_environment(environment)
     batch = environment.make_batch(n) if isinstance(environment, EnvironmentSpec) and n > 0 else None
@@ -391,7 +412,11 @@ def make_slots(
         return _single_slots(SingleSlots, environment, n, cost_name, endings, terms)
     assert isinstance(environment, EnvironmentSpec)
     if terms:
-        raise LegibleError(f"play.terms: {environment.name} is played in batches, whose steps {terms!r} cannot read.")
+        raise LegibleError(
+            f"play.terms: {terms!r} cannot read the steps of {environment.name}, which is played in batches; leave "
+            "play.terms out."
+        )
+    # If the user's functions do not fit, the readers raise an error, and the batch is closed.
     with ExitStack() as opened:
         slots = BatchSlots(opened.enter_context(closing(batch)), cost_name)
         slots.ending_reader, slots.term_reader = EndingReader(environment.name, endings), TermReader(environment.name)

@@ -33,17 +33,20 @@ _E = TypeVar("_E", bound="EnvironmentSpec | Env")
 
 
 def environment_for(policy: Policy | None, environment: _E) -> _E:
-    """Return the environment with the arguments and wrappers that the policy's files name; unchanged if they name none.
+    """Return the environment with the arguments and wrappers that a policy was trained with, as far as its files say.
 
-    Given arguments take precedence. A given wrapper replaces the one of the same name; other given wrappers are applied
-    after those of the files, but before frame stacking. Wrappers that are already there are not applied again, and
-    with `legible.environments.spec.NO_WRAPPERS` among them those of the files are left out. If the rules of a guided
-    policy see other features than the observation, the environment shows them. Environment objects are never changed.
+    - Arguments of `environment` take precedence over those of the files.
+    - A wrapper of `environment` replaces the files' wrapper of the same name. Its other wrappers are applied after
+      those of the files, but before frame stacking.
+    - With `legible.environments.spec.NO_WRAPPERS` among the wrappers of `environment`, those of the files are left out.
+    - If the rules of a guided policy see other features than the observation, the environment shows them.
 
     Parameters
     ----------
-    policy, environment
-        The policy, guided or not, as returned by `legible.policies.load_policy`, and the environment.
+    policy
+        The policy, with or without rules, as returned by `legible.policies.load_policy`; None changes nothing.
+    environment
+        The specification of an environment. Environment objects are returned unchanged.
 
     Raises
     ------
@@ -64,9 +67,12 @@ def environment_for(policy: Policy | None, environment: _E) -> _E:
     needs = traits_of(getattr(policy, "network", policy)).metadata.get(ENVIRONMENT_NEEDS)
     spec: EnvironmentSpec = environment
     if isinstance(needs, Mapping):
-        given = needs.get("env_arguments")
-        arguments = {str(key): value for key, value in given.items()} if isinstance(given, Mapping) else {}
+        file_arguments = needs.get("env_arguments")
+        arguments = (
+            {str(key): value for key, value in file_arguments.items()} if isinstance(file_arguments, Mapping) else {}
+        )
         arguments.pop("render_mode", None)
+        # A policy file must not make us import code that it names.
         refuse_named_code(EnvironmentSpec("", arguments), "the files of the policy", trust=False)
         spec = replace(spec, arguments={**arguments, **spec.arguments}, wrappers=_wrappers(needs, spec.wrappers))
     features = features_read(policy)

@@ -89,27 +89,30 @@ class Activation:
     parameters: tuple[tuple[str, Parameter], ...] = ()
 
     def __post_init__(self) -> None:
+        """Check name and parameters, and drop parameters with PyTorch's default, so that equal functions are equal."""
         if self.name not in _DEFINITIONS:
             raise PolicyError(
                 f"unknown activation {self.name!r}.{did_you_mean(self.name, ACTIVATION_NAMES)} "
                 f"Known are: {', '.join(ACTIVATION_NAMES)}"
             )
         defaults = _DEFINITIONS[self.name].defaults
-        given: dict[str, Parameter] = {}
+        checked: dict[str, Parameter] = {}
         for key, value in self.parameters:
             if key not in defaults:
-                takes = ", ".join(defaults) or "no parameters"
-                raise PolicyError(f"activation {self.name!r} has no parameter {key!r}: it takes {takes}")
+                known = ", ".join(defaults) or "no parameters"
+                raise PolicyError(f"activation {self.name!r} has no parameter {key!r}: it takes {known}")
+            # The type of the default says what the parameter may be: a text or a finite number.
             default = defaults[key]
-            if isinstance(default, str) and value in ("none", "tanh"):  # only GELU has a parameter that is text
-                given[key] = str(value)
+            if isinstance(default, str) and value in ("none", "tanh"):  # only GELU's `approximate` is a text
+                checked[key] = str(value)
             elif isinstance(default, float) and _is_finite_number(value):
-                given[key] = float(value)
+                checked[key] = float(value)
             else:
                 raise PolicyError(
                     f"activation {self.name!r}: {value!r} is no value for {key}; its default is {default!r}"
                 )
-        changed = tuple(sorted((key, value) for key, value in given.items() if value != defaults[key]))
+        # The dataclass is frozen: this is the way to replace a field.
+        changed = tuple(sorted((key, value) for key, value in checked.items() if value != defaults[key]))
         object.__setattr__(self, "parameters", changed)
 
     @classmethod

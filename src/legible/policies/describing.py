@@ -79,53 +79,61 @@ class PolicyDescription:
 
 
 def describe_policy(source: str | os.PathLike[str], policy: Policy | None = None, **options: Any) -> PolicyDescription:
-    """Return the contents of a policy file.
+    """Return what a policy file says: algorithm, spaces, kind of scores, training environment and settings.
 
     Parameters
     ----------
     source
-        The file, folder or address.
+        The file, the folder, or an address such as ``zoo:NAME`` or ``hf:USER/REPO``.
     policy
-        The policy, if it is already loaded.
+        The policy of `source`, if it is already loaded; otherwise it is loaded here.
     **options
         Arguments of `legible.policies.load_policy`.
     """
+    # `located` makes an existing file a Path and leaves addresses as text; the reader is chosen by this.
     located_source = located(source)
     reader = find_reader(located_source)
     loaded = load_policy(source, **options) if policy is None else policy
-    actor = acting(loaded)
+    # `acting` gives policies that only have scores a `predict`; `traits_of` reads attributes that only some policies
+    # have. The wrappers that the policy needs are left out of the metadata: `training` has them.
+    acting_policy = acting(loaded)
     metadata = {key: value for key, value in traits_of(loaded).metadata.items() if key != ENVIRONMENT_NEEDS}
     path = located_source if isinstance(located_source, Path) else None
     if reader.name == "hub":
         path = fetch(located_source)
+
+    # The RL Zoo writes args.yml and config.yml next to its policies.
     training = None
     if path is not None:
         in_folder = is_zoo_folder(path)
         training = find_training(policy_in_folder(path) if in_folder else path, anywhere=in_folder)
+
+    # Where the environment's id is found, most reliable first: in the policy file, in args.yml, in the file's name.
     env_id, env_id_from = traits_of(loaded).env_id, "the file"
     if env_id is None and training is not None:
         env_id, env_id_from = training.env_id, "args.yml"
     if env_id is None and path is not None:
         names = (_ENV_ID_IN_NAME.search(name) for name in (path.stem, path.resolve().parent.name))
         env_id, env_id_from = next((name[1] for name in names if name is not None), None), "its name"
-    today = None if env_id is None else todays_id(env_id)
-    observation_space = actor.observation_space
+    renamed = None if env_id is None else todays_id(env_id)
+
+    observation_space = acting_policy.observation_space
     return PolicyDescription(
         source=str(located_source),
         format=reader.name,
         algorithm=metadata.get("algorithm") or (None if training is None else training.algorithm),
         library_version=metadata.get("stable_baselines3_version"),
         observation_space=None if observation_space is None else str(observation_space),
-        action_space=str(actor.action_space),
+        action_space=str(acting_policy.action_space),
         n_features=loaded.n_features,
         n_actions=loaded.n_actions,
-        kind=actor.kind,
-        recurrent=actor.recurrent,
-        stochastic=actor.stochastic,
+        kind=acting_policy.kind,
+        recurrent=acting_policy.recurrent,
+        stochastic=acting_policy.stochastic,
         env_id=env_id,
         env_id_from=None if env_id is None else env_id_from,
-        todays_env_id=None if today is None else today.env_id,
-        env_changes=() if today is None else today.changes,
+        todays_env_id=None if renamed is None else renamed.env_id,
+        env_changes=() if renamed is None else renamed.changes,
         normalisation=normalisation_source(loaded),
         training=training,
         metadata=metadata,

@@ -93,7 +93,9 @@ def trained_environment(folder: Path) -> str:
 
 
 def todays_id(env_id: str) -> RenamedEnvironment | None:
-    """Return the current id of an environment of Gymnasium, None if the id is current or unknown.
+    """Return the current id of an outdated environment of Gymnasium with the changes since; None if it is not outdated.
+
+    Ids that Gymnasium does not define also return None.
 
     Examples
     --------
@@ -104,12 +106,13 @@ def todays_id(env_id: str) -> RenamedEnvironment | None:
     >>> todays_id("CartPole-v1") is None
     True
     """
-    written = re.fullmatch(r"(\w+)-v(\d{1,3})", env_id)
-    if written is None:
+    parsed = re.fullmatch(r"(\w+)-v(\d{1,3})", env_id)
+    if parsed is None:
         return None
-    name, version = written[1], int(written[2])
-    current, changes = _CHANGES.get(_VARIANTS.get(name, name), (version, {}))
-    if version >= current:
+    name, version = parsed[1], int(parsed[2])
+    # An unknown environment counts as current: its own version and no changes.
+    current_version, changes = _CHANGES.get(_VARIANTS.get(name, name), (version, {}))
+    if version >= current_version:
         return None
-    since = tuple(f"v{number}: {change}" for number, change in sorted(changes.items()) if number > version)
-    return RenamedEnvironment(f"{name}-v{current}", since)
+    later_changes = tuple(f"v{number}: {change}" for number, change in sorted(changes.items()) if number > version)
+    return RenamedEnvironment(f"{name}-v{current_version}", later_changes)

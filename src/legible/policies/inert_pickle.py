@@ -190,9 +190,21 @@ class _Machine:
         raise ValueError("it ends too early")
 
     def _do(self, operation: str, argument: Any) -> None:  # noqa: C901, PLR0912, PLR0915 (one case an operation)
-        """Apply an operation to the stack. Nothing is imported or called: a call becomes a `Record`."""
+        """Apply one operation of a pickle to the stack, without importing or calling anything.
+
+        A class or function becomes a `Named` (its name only), and a call or an object a `Record` of the name and the
+        arguments. Operations that only push a constant are handled in `run`.
+
+        Parameters
+        ----------
+        operation
+            The name of the operation in `pickletools`, such as ``"APPEND"``.
+        argument
+            The value that follows the operation in the pickle, None for most.
+        """
         stack = self._stack
         match operation:
+            # Operations without content, and marks: a mark shows where the items of the next container begin.
             case "PROTO" | "FRAME":
                 pass
             case "MARK":
@@ -203,6 +215,7 @@ class _Machine:
                 self._since_mark()
             case "DUP":
                 stack.append(stack[-1])
+            # New containers, empty or made of the items since the mark. A set is read as a list.
             case "EMPTY_LIST" | "EMPTY_SET":
                 stack.append([])
             case "EMPTY_DICT":
@@ -218,6 +231,7 @@ class _Machine:
                 flat = self._since_mark()
                 stack.append({})
                 self._put_items(flat)
+            # Items for the container below them on the stack.
             case "SETITEM":
                 pair = stack[-2:]
                 del stack[-2:]
@@ -229,12 +243,14 @@ class _Machine:
                 # Readers do not need the items of other objects, such as a deque.
                 if isinstance(stack[-1], list):
                     stack[-1].extend(values)
+            # The memo keeps values by number, so that a pickle can refer to them again.
             case "PUT" | "BINPUT" | "LONG_BINPUT":
                 self._memo[argument] = stack[-1]
             case "MEMOIZE":
                 self._memo[len(self._memo)] = stack[-1]
             case "GET" | "BINGET" | "LONG_BINGET":
                 stack.append(self._memo[argument])
+            # Names of classes and functions; `_named` refuses names that such files do not need.
             case "GLOBAL":
                 stack.append(self._named(argument.replace(" ", ".")))
             case "STACK_GLOBAL":
@@ -242,14 +258,17 @@ class _Machine:
                 if not isinstance(module, str) or not isinstance(name, str):
                     raise ValueError("a name that is no text")
                 stack[-2:] = [self._named(f"{module}.{name}")]
+            # Calls: the function and its arguments are replaced with a stand-in for the result.
             case "REDUCE" | "NEWOBJ":
                 called, arguments = stack[-2:]
                 stack[-2:] = [_called(called, arguments)]
             case "NEWOBJ_EX":
                 called, arguments, _keywords = stack[-3:]
                 stack[-3:] = [_called(called, arguments)]
+            # A reference to something stored outside the pickle: PyTorch keeps the data of tensors so.
             case "BINPERSID":
                 stack.append(Record(PERSISTENT, (_persistent_id(stack.pop()),)))
+            # The attributes of the object below.
             case "BUILD":
                 state = stack.pop()
                 if not isinstance(stack[-1], Record):

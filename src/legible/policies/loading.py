@@ -97,14 +97,15 @@ def load_policy(
         TOML description of the network in a plain PyTorch file (`legible.policies.readers.torch_state`); by default the
         one of the same name next to it.
     allow_code
-        Whether the user typed the source, instead of reading it from a file. Then it may be ``module:function``.
+        Whether the source may be ``module:function``, whose module is imported. Set it only for a source that the user
+        typed, never for one that was read from a file.
     observation_space, action_space
         Spaces of the environment, for functions that return actions; by default flat observations of `n_features`
         numbers, and continuous actions.
     fallback
-        For functions that return discrete actions: the action, counted from 0, that is taken where rules block the one
-        returned; one number for each part. Without it, only rules that enforce actions are tested if there are more
-        than two.
+        For functions that return discrete actions, and so no second-best one: the action, counted from 0, that is taken
+        where a rule forbids the action returned; for actions of several parts, one number for each part. Without it and
+        with more than two actions, only rules that enforce actions are tested.
 
     Returns
     -------
@@ -143,8 +144,11 @@ def load_policy(
         action_space=action_space,
         fallback=fallback,
     )
+    # The first reader that recognises the source loads it: a Path for files, a text for addresses, or the object.
     located_source = located(source)
     policy = find_reader(located_source).read(located_source, options)
+
+    # The caller's numbers are requirements, such as the environment's: check them against the loaded policy.
     whose = str(located_source) if isinstance(located_source, str | Path) else "the policy"
     if n_features is not None and policy.n_features not in (None, n_features):
         raise PolicyError(

@@ -103,10 +103,14 @@ class NetworkPolicy(Displayed, ScoredPrediction):
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        """Freeze the fields, check that all parts fit each other, and prepare the layers for PyTorch."""
+        # Copies that nobody else can change; the dataclass is frozen, so fields are replaced this way.
         object.__setattr__(self, "layers", tuple(self.layers))
         object.__setattr__(self, "metadata", MappingProxyType(dict(self.metadata)))
         if self.action_names is not None:
             object.__setattr__(self, "action_names", tuple(self.action_names))
+
+        # Each layer must read as many values as the one before returns.
         if not self.layers:
             raise PolicyError("a network needs at least one layer")
         width = self.encoding.width
@@ -119,6 +123,8 @@ class NetworkPolicy(Displayed, ScoredPrediction):
             width = layer.n_outputs
             if not width:
                 raise PolicyError(f"layer {number} has no outputs")
+
+        # The kind of the scores must be known, and statistics and names must have the network's sizes.
         if self.kind not in ("values", "log-probabilities"):
             raise PolicyError(f"kind must be 'values' or 'log-probabilities', not {self.kind!r}")
         if self.normalisation is not None and self.normalisation.n_features != self.n_features:
@@ -128,6 +134,8 @@ class NetworkPolicy(Displayed, ScoredPrediction):
             )
         if self.action_names is not None and len(self.action_names) != self.n_actions:
             raise PolicyError(f"there are {len(self.action_names)} action names for {self.n_actions} actions")
+
+        # (weight, bias, activation) of each layer as PyTorch computes with them, made once.
         steps = tuple(
             (torch.from_numpy(layer.weight.copy()), torch.from_numpy(layer.bias.copy()), layer.activation.function())
             for layer in self.layers
@@ -200,9 +208,13 @@ class NetworkPolicy(Displayed, ScoredPrediction):
 
 
 def layers_of_modules(modules: Sequence[nn.Module]) -> tuple[Layer, ...] | None:
-    """Return a sequence of PyTorch modules as layers, None if it holds other modules.
+    """Return fully connected PyTorch modules with activations between them as layers; None if they hold anything else.
 
-    Dropout, which does nothing outside training, and Flatten are skipped.
+    Parameters
+    ----------
+    modules
+        The modules in the order in which they are applied. Dropout, which does nothing outside training, and Flatten
+        are skipped.
     """
     layers: list[Layer] = []
     for module in modules:
@@ -213,6 +225,7 @@ def layers_of_modules(modules: Sequence[nn.Module]) -> tuple[Layer, ...] | None:
         elif type(module) in (nn.Dropout, nn.Flatten):
             continue
         else:
+            # Any other module must be the activation after the last layer, which has none yet.
             try:
                 activation = Activation.of(module)
             except PolicyError:

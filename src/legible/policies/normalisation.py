@@ -119,12 +119,16 @@ def find_normalisation(policy_path: Path) -> Path | None:
 
 
 def load_normalisation(path: str | os.PathLike[str]) -> Normalisation | Mapping[str, Normalisation] | None:
-    """Read statistics from an ``.npz`` or ``.toml`` file, or from a pickled ``VecNormalize``, which is not unpickled.
+    """Return the observation statistics of a file.
 
-    Returns
-    -------
-    Normalisation, mapping or None
-        A mapping, by entry, for Dict observations; None for a ``VecNormalize`` that normalises rewards only.
+    Dict observations have a mapping from entry to statistics. None means that the file is a ``VecNormalize`` that
+    normalises rewards only.
+
+    Parameters
+    ----------
+    path
+        An ``.npz`` or ``.toml`` file with mean, var, epsilon and clip, or the ``.pkl`` of a ``VecNormalize``, which is
+        read without unpickling it.
     """
     file = Path(path)
     suffix = file.suffix.lower()
@@ -139,6 +143,8 @@ def load_normalisation(path: str | os.PathLike[str]) -> Normalisation | Mapping[
             f"{file}: normalisation statistics are .npz or .toml files, or the .pkl of a VecNormalize, not "
             f"'{file.suffix}'"
         )
+
+    # Exactly the four fields of _FIELDS: a misspelt or forgotten one would silently change the policy.
     fields = _read_npz(file) if suffix == ".npz" else read_toml(file, PolicyError, _MOST_TOML_BYTES)
     missing = [name for name in _FIELDS if name not in fields]
     if missing:

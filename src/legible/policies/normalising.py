@@ -49,25 +49,33 @@ def given_normalisation(options: LoadOptions) -> Statistics | None:
 def normalised_file(
     policy: NormalisablePolicy, path: Path, options: LoadOptions, *, trained_normalised: bool | None, frames: int = 1
 ) -> NormalisablePolicy:
-    """Return a policy with its observation statistics: its own or those passed, otherwise those next to its file.
+    """Return the policy of a file with its observation statistics, or unchanged if it needs none.
+
+    The statistics are those that the policy holds or the caller passed, otherwise those of a file next to the policy.
 
     Parameters
     ----------
-    policy, path, options
-        The policy, its file and the caller's options.
+    policy
+        The policy as read from its file.
+    path
+        The policy's file.
+    options
+        The caller's options; ``options.normalisation`` are the statistics that the caller passed, if any.
     trained_normalised
         Whether the policy was trained on normalised observations; None if the file does not say.
     frames
         Number of observations stacked into one input. Statistics may cover a single observation.
     """
+    # If there are statistics in the file and from the caller, they must be the same.
     if policy.normalisation is not None or options.normalisation is not None:
         return normalised(policy, policy.normalisation, options, str(path), frames)
-    # A file of ours belongs to this policy; a vecnormalize.pkl in the folder may belong to another one.
-    sidecar = find_normalisation(path)
-    if sidecar is None and trained_normalised is not False:
-        sidecar = find_vec_normalize(path)
-    if sidecar is not None:
-        statistics = load_normalisation(sidecar)  # None: only rewards were normalised
+    # A file like driver.normalisation.npz belongs to driver.zip. A vecnormalize.pkl in the folder may belong to another
+    # policy, so it is ignored if this one was certainly trained without normalisation.
+    statistics_file = find_normalisation(path)
+    if statistics_file is None and trained_normalised is not False:
+        statistics_file = find_vec_normalize(path)
+    if statistics_file is not None:
+        statistics = load_normalisation(statistics_file)  # None: only rewards were normalised
         return policy if statistics is None else _with_statistics(policy, statistics, str(path), frames)
     if trained_normalised:
         raise UnclearPolicyError(
@@ -94,10 +102,25 @@ def normalised(
 def _with_statistics(
     policy: NormalisablePolicy, statistics: Statistics, whose: str, frames: int = 1
 ) -> NormalisablePolicy:
-    """Return a policy that normalises its observations with these statistics, after a check of their widths."""
+    """Return a copy of a policy that normalises its observations with these statistics, or raise an error.
+
+    Parameters
+    ----------
+    policy
+        The policy, without statistics.
+    statistics
+        Mean and variance of every number of an observation; a mapping from entry to these for Dict observations.
+    whose
+        The name of the policy's file or object, for error messages.
+    frames
+        Number of observations stacked into one input. Statistics of a single observation are repeated.
+    """
+    # Policies trained with HER have statistics per entry of the dictionary, even if they read one array.
     if isinstance(statistics, Mapping) and set(_GOAL_ENTRIES) <= set(statistics):
         policy, statistics = _with_goal_entries(policy, statistics)
     statistics = _stacked(statistics, acting(policy).observation_space, frames)
+
+    # Policies that declare an observation space: the statistics must fit it, entry by entry for dictionaries.
     if not isinstance(policy, NetworkPolicy | FunctionPolicy):
         space = policy.observation_space
         parts = space.spaces if isinstance(space, spaces.Dict) else {"observations": space}
@@ -109,6 +132,8 @@ def _with_statistics(
                 values, int(np.prod(parts[key].shape or ())), f"{whose}: the normalisation statistics of {key}"
             )
         return dataclasses.replace(policy, normalisation=statistics)
+
+    # Policies of flat observations: only the width can be wrong.
     if isinstance(policy, NetworkPolicy) and isinstance(policy.encoding, OneHot):
         raise PolicyError(f"{whose}: one-hot encoded observations cannot be normalised")
     if not isinstance(statistics, Normalisation):
@@ -120,29 +145,40 @@ def _with_statistics(
 def _with_goal_entries(
     policy: NormalisablePolicy, statistics: Mapping[str, Normalisation]
 ) -> tuple[NormalisablePolicy, Mapping[str, Normalisation]]:
-    """Turn a policy whose input is one array, observation and desired goal, into one that reads the dictionary of both.
+    """Return a policy that reads observation and goal as a dictionary, and the statistics of these two entries.
 
-    With HER, Stable-Baselines3 1.0 normalised each entry of the dictionary and then joined them, so the statistics, one
-    per entry, fit only the dictionary. Policies with another input are returned unchanged. `statistics` must have both
-    entries.
+    With HER (hindsight experience replay), Stable-Baselines3 1.0 normalised the entries "observation" and
+    "desired_goal" of the dictionary and then joined them into one array for the network. So the statistics fit only the
+    dictionary, and the policy has to read it. Policies with another input are returned unchanged.
+
+    Parameters
+    ----------
+    policy
+        The policy, which may read the joined array.
+    statistics
+        Statistics by entry; both entries of `_GOAL_ENTRIES` must be among them.
     """
     by_entry = {key: statistics[key] for key in _GOAL_ENTRIES}
-    width = sum(part.n_features for part in by_entry.values())
+    width = sum(entry.n_features for entry in by_entry.values())
     is_flat = isinstance(policy, ActorPolicy) and isinstance(policy.extractor, Flatten)
     is_plain = isinstance(policy, NetworkPolicy) and isinstance(policy.encoding, Plain)
     if not (is_flat or is_plain) or policy.n_features != width:
         return policy, statistics
+
+    # The same network behind an extractor that flattens and joins the two entries.
     space = spaces.Dict()
     # Assigned afterwards: the constructor would sort the keys, but they have the order of the array.
-    space.spaces = {key: spaces.Box(-np.inf, np.inf, (part.n_features,), np.float32) for key, part in by_entry.items()}
+    space.spaces = {
+        key: spaces.Box(-np.inf, np.inf, (entry.n_features,), np.float32) for key, entry in by_entry.items()
+    }
     extractor = Combined({key: Flatten() for key in by_entry})
     if isinstance(policy, ActorPolicy):
         return dataclasses.replace(policy, observation_space=space, extractor=extractor), by_entry
     assert isinstance(policy, NetworkPolicy)
-    net, n = sequence(policy.layers), policy.n_actions
-    head = QValues(net) if policy.kind == "values" else Categories(net, (n,), single=True)
+    network, n_actions = sequence(policy.layers), policy.n_actions
+    head = QValues(network) if policy.kind == "values" else Categories(network, (n_actions,), single=True)
     origin: dict[str, Any] = {"env_id": policy.env_id, "metadata": policy.metadata}
-    return ActorPolicy(space, spaces.Discrete(n), extractor, nn.Identity(), head, **origin), by_entry
+    return ActorPolicy(space, spaces.Discrete(n_actions), extractor, nn.Identity(), head, **origin), by_entry
 
 
 def _check_width(statistics: Normalisation, width: int | None, what: str) -> None:

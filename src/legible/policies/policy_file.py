@@ -65,7 +65,7 @@ def save_policy(
     action_names: Sequence[str] | None = None,
     env_id: str | None = None,
 ) -> Path:
-    """Write a policy to a ``.safetensors`` file atomically, and return its path.
+    """Write a policy to a ``.safetensors`` file, whole or not at all, and return its path.
 
     Parameters
     ----------
@@ -75,8 +75,10 @@ def save_policy(
         The file; its name must end in ``.safetensors``.
     metadata
         Further entries that JSON can hold; they replace entries of the same name in the policy.
-    action_names, env_id
-        Replacements for those of the policy.
+    action_names
+        A name for every action, instead of the policy's own.
+    env_id
+        The environment that the policy was trained in, instead of the policy's own entry.
     """
     file = Path(path)
     if file.suffix != ".safetensors":
@@ -85,15 +87,17 @@ def save_policy(
     if problem is not None:
         raise PolicyError(f"{file}: {problem}")
     assert isinstance(policy, NetworkPolicy | ActorPolicy)
-    described = dataclasses.replace(
+    complete = dataclasses.replace(
         policy,
         metadata={**policy.metadata, **(metadata or {})},
         env_id=policy.env_id if env_id is None else env_id,
     )
-    if isinstance(described, NetworkPolicy) and action_names is not None:
-        described = dataclasses.replace(described, action_names=tuple(action_names))
+    if isinstance(complete, NetworkPolicy) and action_names is not None:
+        complete = dataclasses.replace(complete, action_names=tuple(action_names))
+
+    # The file holds the weights as tensors and everything else, with a checksum, as one JSON text in its header.
     try:
-        tensors, document = _described(described)
+        tensors, document = _described(complete)
         text = json.dumps({**document, "sha256": _checksum(tensors, document)}, sort_keys=True)
     except (TypeError, ValueError) as error:
         raise PolicyError(f"{file}: the metadata must be plain data that JSON can hold: {error}") from error
@@ -138,7 +142,7 @@ def read_policy_file(path: Path, *, activation: Activation | None = None) -> Net
 
 
 def _described(policy: NetworkPolicy | ActorPolicy) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
-    """Return the tensors of a policy, and the rest of it as plain data."""
+    """Return the contents of a policy file: the tensors by name, and everything else as data that JSON can hold."""
     if isinstance(policy, ActorPolicy):
         tensors, actor = describe_actor(policy)
         document: dict[str, Any] = {"version": _ACTOR_VERSION, "actor": actor}
@@ -153,6 +157,7 @@ def _described(policy: NetworkPolicy | ActorPolicy) -> tuple[dict[str, npt.NDArr
             "encoding": policy.encoding.as_json(),
             "action_names": None if policy.action_names is None else list(policy.action_names),
         }
+    # What both kinds of policies have: observation statistics, environment and metadata.
     statistics = policy.normalisation
     assert statistics is None or isinstance(statistics, Normalisation)
     if statistics is not None:
@@ -176,15 +181,19 @@ def _checksum(tensors: Mapping[str, npt.NDArray[Any]], document: Mapping[str, An
 
 
 def _read(path: Path) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
-    """Return the tensors and the description of a policy file, after checks of its format and checksum."""
+    """Return the tensors of a policy file by name, and its description: version, layers, encoding, metadata and so on.
+
+    An error is raised if the file is missing or damaged, was not written by `save_policy`, or has another version.
+    """
     if not path.is_file():
         raise PolicyError(f"{path}: no such file")
     try:
+        # A safetensors file begins with the size of its header; a damaged one could ask for all memory.
         with path.open("rb") as stream:
-            size = int.from_bytes(stream.read(8), "little")
-        if size > _LARGEST_HEADER:
+            header_size = int.from_bytes(stream.read(8), "little")
+        if header_size > _LARGEST_HEADER:
             raise PolicyError(
-                f"{path}: this is no .safetensors file, or it is damaged: its header claims {size:,} bytes"
+                f"{path}: this is no .safetensors file, or it is damaged: its header claims {header_size:,} bytes"
             )
         with safetensors.safe_open(path, framework="numpy") as file:
             written = (file.metadata() or {}).get("legible")
@@ -193,6 +202,8 @@ def _read(path: Path) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
     except (safetensors.SafetensorError, OSError, TypeError) as error:
         raise PolicyError(f"{path}: this is no .safetensors file, or it is damaged: {error}") from error
+
+    # The description must be ours and of a known version. A checksum is optional, but must be right if there is one.
     document = parse_json(written, f"{path}: its description")
     if not isinstance(document, dict) or document.get("format") != _FORMAT:
         raise PolicyError(f"{path}: its description is not of the format {_FORMAT!r}")
@@ -203,19 +214,32 @@ def _read(path: Path) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
         )
     checksum = document.pop("sha256", None)
     if checksum is not None and checksum != _checksum(tensors, document):
-        raise PolicyError(f"{path}: it is damaged: the checksum does not match")
+        raise PolicyError(f"{path}: it is damaged: the checksum does not match. Copy or save it again")
     return tensors, document
 
 
 def _network_of(
     path: Path, tensors: dict[str, npt.NDArray[Any]], document: Mapping[str, Any], given: Activation | None
 ) -> NetworkPolicy:
-    """Build the network that a file describes; `given` is the activation for files that name none."""
+    """Return the network that a policy file describes, or raise an error that names the part that does not fit.
+
+    Parameters
+    ----------
+    path
+        The file, for error messages.
+    tensors
+        The tensors by name; each is removed when it is used, so that leftover ones are noticed.
+    document
+        Everything else in the file, as `_described` made it.
+    given
+        The activation that the caller passed, for files that name none; it must not contradict the file.
+    """
     layers = []
-    for number, described in enumerate(document["layers"]):
+    for number, layer_entry in enumerate(document["layers"]):
+        # `_take` checks type and number of dimensions, and removes the tensor from `tensors`.
         weight = _take(path, tensors, f"layers.{number}.weight", np.float32, 2)
         bias = _take(path, tensors, f"layers.{number}.bias", np.float32, 1)
-        written = described.get("activation")
+        written = layer_entry.get("activation")
         activation = given if written is None else Activation.of(written)
         if activation is None:
             raise UnclearPolicyError(
@@ -227,6 +251,8 @@ def _network_of(
                 f"{path}: the activation '{given}' was given, but the file says that layer {number} has {written!r}"
             )
         layers.append(Layer(weight, bias, activation))
+
+    # Every tensor must have been used by now: another one means that the file is not what it says.
     normalisation = _normalisation_of(path, tensors, document)
     if tensors:
         raise PolicyError(f"{path}: tensor {sorted(tensors)[0]!r} belongs to no layer")

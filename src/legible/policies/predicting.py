@@ -57,23 +57,35 @@ class ScoredPrediction(ScoringPolicy):
         *,
         rng: np.random.Generator | None = None,
     ) -> tuple[npt.NDArray[Any], Any]:
-        """Return the action for an observation or the actions for a batch, as Stable-Baselines3's ``predict`` does.
+        """Return the action for an observation, or ``int[n]`` for a batch, and `state` unchanged.
 
-        Actions are sampled with `rng`, by default with a generator that the policy keeps, from seed 0.
+        The signature is that of Stable-Baselines3's ``predict``.
+
+        Parameters
+        ----------
+        observation
+            One observation of the policy's features in any shape, or a batch of n along the first axis.
+        state, episode_start
+            Accepted and not used: the policy has no memory.
+        deterministic
+            Whether to return the action with the highest score instead of a sample.
+        rng
+            Generator to sample with; by default one that the policy keeps, from seed 0.
         """
         array = np.asarray(observation, np.float32)
-        width = self.n_features or (array.shape[-1] if array.ndim else 1)
-        if not array.size or array.size % width:
-            raise PolicyError(f"an observation has {width} features, but this array has shape {array.shape}")
-        single = array.size == width and (array.ndim <= 1 or array.shape[0] != 1)
-        if width == 1 and array.ndim == 1 and self.observation_space is not None:
-            single = self.observation_space.shape != ()  # a flat array is a batch of discrete observations
-        scores = self.scores(array.reshape(-1, width))
+        n_features = self.n_features or (array.shape[-1] if array.ndim else 1)
+        if not array.size or array.size % n_features:
+            raise PolicyError(f"an observation has {n_features} features, but this array has shape {array.shape}")
+        # An array with as many numbers as one observation is a batch only if it has the shape [1, ...].
+        is_single = array.size == n_features and (array.ndim <= 1 or array.shape[0] != 1)
+        if n_features == 1 and array.ndim == 1 and self.observation_space is not None:
+            is_single = self.observation_space.shape != ()  # a flat array is a batch of discrete observations
+        scores = self.scores(array.reshape(-1, n_features))
         if deterministic or not self.stochastic:
             actions = scores.argmax(axis=1)
         else:
             actions = sampled(scores, rng or own_generator(self))
-        return (actions[0] if single else actions), state
+        return (actions[0] if is_single else actions), state
 
 
 def own_generator(policy: object) -> np.random.Generator:

@@ -222,9 +222,9 @@ def as_observations(observations: npt.ArrayLike, n_features: int | None) -> Obse
     Parameters
     ----------
     observations
-        The batch, of any numeric type.
+        The batch, of any numeric type and of shape [n, features].
     n_features
-        The width that the policy reads, None for any width.
+        The number of features that the policy reads, None for any number.
 
     Examples
     --------
@@ -244,8 +244,9 @@ def as_observations(observations: npt.ArrayLike, n_features: int | None) -> Obse
 
 
 def as_scores(scores: Scores, n_rows: int, n_actions: int) -> Scores:
-    """Return the scores if they are ``float[n_rows, n_actions]`` without NaN, or raise an error.
+    """Return a policy's scores unchanged if they are ``float[n_rows, n_actions]`` without NaN, or raise an error.
 
+    Row i holds a score for every action in observation i, such as Q-values or log-probabilities.
     Minus infinity is a valid score: the log-probability of an action that is never taken.
 
     Examples

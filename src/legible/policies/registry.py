@@ -53,7 +53,7 @@ class LoadOptions:
         """Raise an error for arguments that do not apply to this kind of policy."""
         for name in names:
             if getattr(self, name) is not None:
-                raise PolicyError(f"{name} does not apply to {what}")
+                raise PolicyError(f"{name} does not apply to {what}; leave it out")
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,21 @@ _added: list[PolicyReader] = []
 def register_reader(
     name: str, *, supports: str, is_own: Callable[[Any], bool], read: Callable[[Any, LoadOptions], Policy]
 ) -> PolicyReader:
-    """Add a reader with the parameters of `PolicyReader`. It takes precedence, and replaces one of the same name.
+    """Add a reader to those that `legible.policies.load_policy` tries, and return it.
+
+    The newest reader is tried first. A reader of the same name is replaced.
+
+    Parameters
+    ----------
+    name
+        A short name.
+    supports
+        Description of what it reads, for error messages: "a .zip file of Stable-Baselines3".
+    is_own
+        Function that says whether the reader reads a source: the `Path` of a file or folder, an address such as
+        ``zoo:NAME``, or an object.
+    read
+        Function that returns the policy of a source, given the caller's options, or raises `PolicyError`.
 
     Examples
     --------

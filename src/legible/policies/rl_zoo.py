@@ -94,12 +94,14 @@ def is_zoo_folder(folder: Path) -> bool:
 
 
 def find_training(policy_path: Path, *, anywhere: bool = False) -> Training | None:
-    """Return the training settings from the zoo's files next to a policy or in a folder next to it, None without them.
+    """Return the training settings of a policy of the RL Zoo, None if there are no files with such settings.
+
+    They are in args.yml, config.yml and env_kwargs.yml, in the policy's folder or in a folder inside it.
 
     Parameters
     ----------
     policy_path
-        The policy.
+        The policy's file.
     anywhere
         Whether the files may lie in any folder next to the policy, because the whole folder belongs to it; otherwise
         only in the folder named after the policy or its environment.
@@ -107,9 +109,11 @@ def find_training(policy_path: Path, *, anywhere: bool = False) -> Training | No
     folder = _files_folder(policy_path.parent) if anywhere else _own_files_folder(policy_path)
     if folder is None:
         return None
-    documents = {name: _read_yaml(folder / name) for name in _FILES if (folder / name).is_file()}
-    args, config = documents.get("args.yml", {}), documents.get("config.yml", {})
-    arguments = documents.get("env_kwargs.yml") or args.get("env_kwargs") or {}
+
+    # Missing files are empty tables; entries of an unexpected type count as unknown.
+    tables = {name: _read_yaml(folder / name) for name in _FILES if (folder / name).is_file()}
+    args, config = tables.get("args.yml", {}), tables.get("config.yml", {})
+    arguments = tables.get("env_kwargs.yml") or args.get("env_kwargs") or {}
     if not isinstance(arguments, dict):
         raise PolicyError(f"{folder}: env_kwargs must be a table")
     calls = [*_wrapper_calls(config.get("env_wrapper")), *_wrapper_calls(config.get("vec_env_wrapper"))]
@@ -151,16 +155,21 @@ def _own_files_folder(policy_path: Path) -> Path | None:
 
 
 def _read_yaml(path: Path) -> dict[str, Any]:
-    """Read a file of the RL Zoo as plain data, without creating Python objects; empty if it holds no dictionary."""
+    """Return the contents of a YAML file of the RL Zoo as plain data; empty if it holds no dictionary.
+
+    No Python object that the file names is created, and files made to exhaust memory or time are refused.
+    """
     yaml = optional_package("yaml", "hub", "folders of the RL Zoo")
 
     class Loader(yaml.SafeLoader):  # type: ignore[name-defined]
         """Loader of plain data and the zoo's ordered dictionaries."""
 
     def ordered(loader: Any, node: Any) -> dict[Any, Any]:
+        # The arguments of the OrderedDict: its pairs of key and value, if any.
         parts = loader.construct_sequence(node, deep=True)
         return dict(parts[0]) if parts else {}
 
+    # The only two Python types that the zoo writes, read as plain dictionaries and lists.
     Loader.add_constructor("tag:yaml.org,2002:python/object/apply:collections.OrderedDict", ordered)
     Loader.add_constructor(
         "tag:yaml.org,2002:python/tuple", lambda loader, node: loader.construct_sequence(node, deep=True)

@@ -38,23 +38,29 @@ def is_known_name(name: str) -> bool:
 
 
 def find_vec_normalize(policy_path: Path) -> Path | None:
-    """Return the file with the pickled ``VecNormalize`` of a policy, None without one.
+    """Return the file with the pickled ``VecNormalize`` (observation statistics) of a policy, None without one.
 
-    In this order: that of the same checkpoint (``rl_model_vecnormalize_100_steps.pkl`` of ``rl_model_100_steps.zip``),
-    ``driver_vecnormalize.pkl`` of ``driver.zip``, ``vecnormalize.pkl`` next to it, and ``vecnormalize.pkl`` in the
-    folder named after the policy or the environment, as in the RL Zoo: ``CartPole-v1_1/CartPole-v1/vecnormalize.pkl``
-    for ``CartPole-v1_1/best_model.zip``. ``vec_normalize.pkl`` is also accepted. A file with another name may belong to
-    another policy: it raises `UnclearPolicyError`.
+    These files are tried in this order:
+
+    1. of the same checkpoint: ``rl_model_vecnormalize_100_steps.pkl`` for ``rl_model_100_steps.zip``;
+    2. of the same name: ``driver_vecnormalize.pkl`` for ``driver.zip``;
+    3. ``vecnormalize.pkl`` or ``vec_normalize.pkl`` in the policy's folder;
+    4. the same in the subfolder named after the policy or the environment, as in the RL Zoo:
+       ``CartPole-v1_1/CartPole-v1/vecnormalize.pkl`` for ``CartPole-v1_1/best_model.zip``.
+
+    A file with another name may belong to another policy: it raises `UnclearPolicyError`.
     """
     folder, stem = policy_path.parent, policy_path.stem
     names = [*(f"{stem}_{name}" for name in _NAMES), *_NAMES]
-    names += [f"{inner}/{name}" for inner in (stem, trained_environment(folder)) for name in _NAMES]
+    names += [f"{subfolder}/{name}" for subfolder in (stem, trained_environment(folder)) for name in _NAMES]
     checkpoint = re.fullmatch(r"(.+)_(\d+)_steps", stem)
     if checkpoint is not None:
         names.insert(0, f"{checkpoint[1]}_vecnormalize_{checkpoint[2]}_steps.pkl")
     for name in names:
         if (folder / name).is_file():
             return folder / name
+
+    # A file that sounds like statistics but is not named after the policy: only the user knows whose it is.
     for other in sorted(folder.glob("*.pkl")):
         if "vecnormalize" in other.name.lower().replace("_", "").replace("-", ""):
             raise UnclearPolicyError(

@@ -262,27 +262,43 @@ class Threshold(NamedTuple):
 
 
 def find_thresholds(text: str, space: FeatureSpace) -> list[Threshold]:
-    """Return the numbers in a rule's text that bound features, in their order.
+    """Return the numbers that bound features in a rule's text, in the order of the text, each with its position.
 
+    The positions let an editor replace a number in the text. A text that is no rule has no thresholds.
+
+    Parameters
+    ----------
+    text
+        The rule, such as ``"+Brake <- gap < 5"``.
+    space
+        The features by name.
+
+    Examples
+    --------
     >>> space = FeatureSpace.of(["speed", "gap"], ["Brake", "Go"])
     >>> [(t.feature, t.value, t.start) for t in find_thresholds("+Brake <- gap < 5 & 2 < speed <= 8", space)]
     [(1, 5.0, 16), (0, 2.0, 20), (0, 8.0, 33)]
     """
-    head = _HEAD.fullmatch(text)
-    if head is None:
+    rule_parts = _HEAD.fullmatch(text)
+    if rule_parts is None:
         return []
-    found = []
-    for part in re.finditer(r"[^&,]+", text[head.start("body") :]):
-        stripped = part[0].strip()
-        offset = head.start("body") + part.start() + part[0].index(stripped) if stripped else 0
-        match = _BETWEEN.fullmatch(stripped) or _COMPARE.fullmatch(stripped)
-        if match is None:
+    thresholds = []
+    # Conditions are separated by "&" or ",". Positions count from the start of the whole text.
+    for condition_text in re.finditer(r"[^&,]+", text[rule_parts.start("body") :]):
+        condition = condition_text[0].strip()
+        offset = (
+            rule_parts.start("body") + condition_text.start() + condition_text[0].index(condition) if condition else 0
+        )
+        match = _BETWEEN.fullmatch(condition) or _COMPARE.fullmatch(condition)
+        if match is None:  # a condition without a number, such as "not food.north"
             continue
         feature = space.feature_index(match["name"])
-        for group in ("low", "high") if match.re is _BETWEEN else ("number",):
-            value = float(match[group])
-            found.append(Threshold(feature, value, offset + match.start(group), offset + match.end(group)))
-    return found
+        for number_name in ("low", "high") if match.re is _BETWEEN else ("number",):
+            value = float(match[number_name])
+            thresholds.append(
+                Threshold(feature, value, offset + match.start(number_name), offset + match.end(number_name))
+            )
+    return thresholds
 
 
 def _read_bound(number: str, exact: bool) -> np.float32:

@@ -79,8 +79,17 @@ def _split_verb(phrase: str) -> tuple[str, str]:
 
 
 def describe_condition(condition: Condition, feature: Feature) -> str:
-    """Return a condition in words; empty if the condition always holds.
+    """Return a condition in words; "" if the condition always holds.
 
+    Parameters
+    ----------
+    condition
+        The condition ``low < value <= high``.
+    feature
+        The feature that the condition is about, with its words and units.
+
+    Examples
+    --------
     >>> food = Feature("food.north", "categorical", values={1: "food is north", 0: "food is not north"})
     >>> describe_condition(Condition.equals(0, 1), food)
     'food is north'
@@ -93,25 +102,39 @@ def describe_condition(condition: Condition, feature: Feature) -> str:
         return ""
     if feature.kind == "categorical":
         return _describe_category(condition, feature)
-    inside = [value for value in sorted(feature.values) if condition.low < value <= condition.high]
-    # At most the least possible value means exactly that value.
+    named_values = [value for value in sorted(feature.values) if condition.low < value <= condition.high]
+
+    # One value only, named or as a number: "at most 0" means exactly 0 for a feature that is never below 0.
     is_least = feature.least is not None and condition.low < feature.least == condition.high
-    only = feature.least if is_least else condition.value
-    if only is not None:
-        scaled = number((feature.scale or 1.0) * only)
-        return feature.values.get(only) or f"{feature.words or feature.name} is {scaled} {feature.unit}".rstrip()
+    single_value = feature.least if is_least else condition.value
+    if single_value is not None:
+        scaled = number((feature.scale or 1.0) * single_value)
+        return (
+            feature.values.get(single_value) or f"{feature.words or feature.name} is {scaled} {feature.unit}".rstrip()
+        )
+
+    # Intervals of distances with a side ("ahead"), of counts ("the number of …"), and of other numbers.
     if feature.sides:
         return _describe_sides(condition, feature)
     if feature.label.startswith(_COUNT) and not feature.sentinels:
         return _describe_count(condition, feature)
-    # "At most 3" must not silently include a sentinel such as "none left".
-    special = [feature.values[value] for value in inside if value in feature.sentinels]
-    return join_words([f"{feature.words or feature.name} is {_range(condition, feature)}", *special], "or")
+    # "At most 3" must not silently include a special value (sentinel) such as -1 for "none left".
+    sentinel_words = [feature.values[value] for value in named_values if value in feature.sentinels]
+    return join_words([f"{feature.words or feature.name} is {_range(condition, feature)}", *sentinel_words], "or")
 
 
 def _describe_sides(condition: Condition, feature: Feature) -> str:
-    """Return a signed distance in words: the side of 0, and how far.
+    """Return a condition on a signed distance in words: how far, and on which side of 0.
 
+    Parameters
+    ----------
+    condition
+        The condition ``low < distance <= high``.
+    feature
+        The distance; its ``sides`` are the words for values below and above 0.
+
+    Examples
+    --------
     >>> gap = Feature("gap", group="vehicle 3", unit="m", scale=200.0, sides=("behind", "ahead"))
     >>> for low, high in ((0.2, 0.4), (-0.2, 0.0), (-np.inf, -0.2), (-0.2, 0.4), (-0.2, np.inf)):
     ...     describe_condition(Condition(0, low, high), gap)
@@ -121,18 +144,19 @@ def _describe_sides(condition: Condition, feature: Feature) -> str:
     'vehicle 3 is up to 40 m behind or up to 80 m ahead'
     'vehicle 3 is ahead or up to 40 m behind'
     """
-    scale, (below_0, above_0) = feature.scale or 1.0, feature.sides
+    scale, (word_below, word_above) = feature.scale or 1.0, feature.sides
     low, high = condition.low * scale, condition.high * scale
-    who, unit = feature.group or feature.name, feature.unit
+    subject, unit = feature.group or feature.name, feature.unit
     # The smallest number above 0 and the largest below it are printed as 0.
-    low, high = (0.0 if abs(end) < 1e-6 * scale else end for end in (low, high))
+    low, high = (0.0 if abs(bound) < 1e-6 * scale else bound for bound in (low, high))
     if low >= 0.0:
-        return f"{who} is {_how_far(low, high, unit)}{above_0}"
+        return f"{subject} is {_how_far(low, high, unit)}{word_above}"
     if high <= 0.0:
-        return f"{who} is {_how_far(-high, -low, unit)}{below_0}"
-    ahead, behind = (above_0, high), (below_0, -low)
+        return f"{subject} is {_how_far(-high, -low, unit)}{word_below}"
+    # Both sides of 0. Each is (word, largest distance); an unlimited side is named first.
+    ahead, behind = (word_above, high), (word_below, -low)
     first, second = (ahead, behind) if behind[1] < np.inf and ahead[1] == np.inf else (behind, ahead)
-    return f"{who} is {_how_far(0.0, first[1], unit)}{first[0]} or {_how_far(0.0, second[1], unit)}{second[0]}"
+    return f"{subject} is {_how_far(0.0, first[1], unit)}{first[0]} or {_how_far(0.0, second[1], unit)}{second[0]}"
 
 
 def _how_far(near: float, far: float, unit: str) -> str:
@@ -192,8 +216,19 @@ def _nicer(end: float, plain: str, other: str, digits: int, scale: float = 1.0) 
 
 
 def describe_conditions(conditions: Iterable[Condition], space: FeatureSpace) -> str:
-    """Return conditions in words, joined by "and"; similar negated conditions are merged.
+    """Return conditions in words, joined by "and".
 
+    Negated conditions that differ in one place are merged: "neither ghost 0 nor ghost 1 is scared".
+
+    Parameters
+    ----------
+    conditions
+        The conditions of a rule.
+    space
+        The features, with their words.
+
+    Examples
+    --------
     >>> from legible_envs.pacman.features import pacman_features
     >>> space = pacman_features(2)
     >>> no = lambda *names: [Condition.equals(space.feature_index(name), 0) for name in names]
@@ -205,16 +240,17 @@ def describe_conditions(conditions: Iterable[Condition], space: FeatureSpace) ->
     'neither ghost 0 nor ghost 1 is scared'
     """
     conditions = list(conditions)
-    bundles: list[list[str]] = []
+    groups_of_phrases: list[list[str]] = []
     for condition in conditions:
         phrase = _describe_with_presence(condition, conditions, space)
         if phrase:
-            matching_bundle = next((bundle for bundle in bundles if _merge_phrases([*bundle, phrase])), None)
-            if matching_bundle is None:
-                bundles.append([phrase])
+            # Put the phrase to the first ones that it can be merged with.
+            matching = next((similar for similar in groups_of_phrases if _merge_phrases([*similar, phrase])), None)
+            if matching is None:
+                groups_of_phrases.append([phrase])
             else:
-                matching_bundle.append(phrase)
-    return join_words([_merge_phrases(bundle) or bundle[0] for bundle in bundles])
+                matching.append(phrase)
+    return join_words([_merge_phrases(similar) or similar[0] for similar in groups_of_phrases])
 
 
 def _describe_with_presence(condition: Condition, conditions: Sequence[Condition], space: FeatureSpace) -> str:
@@ -236,30 +272,37 @@ def _describe_with_presence(condition: Condition, conditions: Sequence[Condition
 
 
 def _merge_phrases(phrases: Sequence[str]) -> str | None:
-    """Merge phrases that differ in one place; None if that is ungrammatical or ambiguous.
+    """Return one phrase for phrases that differ in one place; None if that would be ungrammatical or ambiguous.
 
     >>> _merge_phrases(["x is not a", "x is not b"]), _merge_phrases(["a is not red", "b is not red"])
     ('x is not a or b', 'neither a nor b is red')
     """
     if len(phrases) < 2:
         return None
+    # Split each phrase into a common start, the words in which it differs, and a common end.
     words = [phrase.split(" ") for phrase in phrases]
-    before = _count_common(words)
-    after = _count_common([[*reversed(phrase[before:])] for phrase in words])
-    stem, middles = words[0][:before], [phrase[before : len(phrase) - after] for phrase in words]
-    end = words[0][len(words[0]) - after :]
-    if not end and "not" in stem and all(len(middle) == 1 for middle in middles):
-        return f"{' '.join(stem)} {join_words([middle[0] for middle in middles], 'or')}"
-    if end[:2] not in (["is", "not"], ["does", "not"]) or not end[2:] or not all(middles):
+    n_common_start = _count_common(words)
+    n_common_end = _count_common([[*reversed(phrase[n_common_start:])] for phrase in words])
+    common_start = words[0][:n_common_start]
+    differing = [phrase[n_common_start : len(phrase) - n_common_end] for phrase in words]
+    common_end = words[0][len(words[0]) - n_common_end :]
+    # "x is not a", "x is not b" → "x is not a or b".
+    if not common_end and "not" in common_start and all(len(words_between) == 1 for words_between in differing):
+        return f"{' '.join(common_start)} {join_words([words_between[0] for words_between in differing], 'or')}"
+    if common_end[:2] not in (["is", "not"], ["does", "not"]) or not common_end[2:] or not all(differing):
         return None
-    rest = " ".join(end[2:])
-    positive = f"is {rest}" if end[0] == "is" else third_person(rest)
+    # "a is not red", "b is not red" → "neither a nor b is red".
+    rest = " ".join(common_end[2:])
+    positive = f"is {rest}" if common_end[0] == "is" else third_person(rest)
     # Repeat the part of the subject that differs: "ghost 0 nor ghost 1", "the path to … nor that to …".
-    while stem and stem[-1] not in {"to", "of"}:
-        middles, stem = [[stem[-1], *middle] for middle in middles], stem[:-1]
-    again = f"that {stem[-1]} " if stem else ""
-    subjects = [" ".join(middle) for middle in middles]
-    return f"neither {' '.join([*stem, subjects[0]])} nor {' nor '.join(again + s for s in subjects[1:])} {positive}"
+    while common_start and common_start[-1] not in {"to", "of"}:
+        differing = [[common_start[-1], *words_between] for words_between in differing]
+        common_start = common_start[:-1]
+    repeated_object = f"that {common_start[-1]} " if common_start else ""
+    subjects = [" ".join(words_between) for words_between in differing]
+    first_subject = " ".join([*common_start, subjects[0]])
+    others = " nor ".join(repeated_object + subject for subject in subjects[1:])
+    return f"neither {first_subject} nor {others} {positive}"
 
 
 def _count_common(lists: Sequence[Sequence[str]]) -> int:
@@ -275,8 +318,10 @@ def describe_rule(rule: Rule, space: FeatureSpace, mood: Mood = "habit") -> str:
 
     Parameters
     ----------
-    rule, space
-        The rule, and the names and words of its features and actions.
+    rule
+        The rule: take (``+``) or avoid (``-``) an action if all conditions hold.
+    space
+        The names and words of the features and actions.
     mood
         "habit" for what the policy does, to follow a subject; "advice" for what should be done.
 
@@ -295,11 +340,11 @@ def describe_rule(rule: Rule, space: FeatureSpace, mood: Mood = "habit") -> str:
     action = space.actions[rule.action].label
     when = describe_conditions(rule.conditions, space)
     if mood == "advice":
-        does = _advise(action, rule.polarity == "+", always=not when)
-        return f"{does} when {when}" if when else does
+        does_what = _advise(action, rule.polarity == "+", always=not when)
+        return f"{does_what} when {when}" if when else does_what
     if when:
-        does = third_person(action) if rule.polarity == "+" else f"avoids {gerund(action)}"
-        return f"{does} when {when}"
+        does_what = third_person(action) if rule.polarity == "+" else f"avoids {gerund(action)}"
+        return f"{does_what} when {when}"
     return f"always {third_person(action)}" if rule.polarity == "+" else f"never {third_person(action)}"
 
 

@@ -53,8 +53,12 @@ def lime_importance(
 ) -> Importance:
     """Return the importance of every feature for every action around the given states, as tabular LIME does.
 
-    LIME explains the softmax of the scores, per action group: raw scores also contain the value of the state, which is
-    no reason to prefer an action.
+    For each state, LIME draws observations, asks the policy to score them, and fits a linear model from "is feature f
+    in the same interval as in the state?" to the policy's preferences, in which observations close to the state count
+    more. The coefficients of the model are the importances.
+
+    The preferences are the softmax of the scores over the choices of each part of an action: raw scores also contain
+    the value of the state, which is no reason to prefer an action.
 
     Parameters
     ----------
@@ -62,21 +66,25 @@ def lime_importance(
         An object with ``scores(observations)``, or such a function: ``float32[n, features]`` in, ``[n, actions]`` out,
         higher is better.
     background
-        Recorded observations, ``[n, features]``. Features are drawn independently: an interval with its frequency here,
-        a value from a normal distribution fitted to the values in it, truncated at its ends. At an open end or a
-        sentinel it is truncated at the extreme value. A categorical feature takes the values that occur.
+        Recorded observations, ``[n, features]``, from which new ones are drawn, feature by feature: first an interval
+        with its frequency here, then a value from a normal distribution fitted to the values in the interval and
+        truncated at its ends. At an open end, or next to a sentinel (a special value such as -1 for "none"), it is
+        truncated at the extreme value. A categorical feature takes the values that occur.
     states
         The states to explain, ``[m, features]``. A value outside all intervals counts as never met.
-    intervals, space
-        Intervals and kinds of the features.
+    intervals
+        The intervals of each feature.
+    space
+        The features and their kinds.
     samples
         Number of observations for the model of one state, including the state itself.
     pools
-        Number of pools of observations; state ``i`` uses pool ``i % pools``. The policy scores ``pools · samples``
+        Number of sets of drawn observations; state ``i`` uses set ``i % pools``. The policy scores ``pools · samples``
         observations in all. States of one pool share their sampling error. With a pool per state, as in the lime
         package, errors average out best; fewer pools are faster.
     kernel_width
-        Width w of the kernel ``sqrt(exp(−changed / w²))``, by default ``0.75 · sqrt(features)``.
+        Width w of the kernel ``sqrt(exp(−changed / w²))``, the weight of an observation in which the intervals of
+        `changed` features differ from those of the state; by default ``0.75 · sqrt(features)``.
     ridge
         Penalty on the squared weights; the intercept is not penalised.
     seed
@@ -94,50 +102,67 @@ def lime_importance(
     if not (ridge > 0 and np.isfinite(ridge)):
         raise LimeError(f"ridge must be a positive number, got {ridge}; the default is 1.")
     kernel = kernel_weights(len(space), kernel_width)
-    known, asked = _check_data(background, states, intervals, space)
+    background_rows, state_rows = _check_data(background, states, intervals, space)
     rng = np.random.default_rng(seed)
-    drawn = DrawnValues.draw(known, intervals, space, rng)
-    codes = intervals.encode(asked)
-    own_choices = _choices(policy, asked, space, len(space.actions) or None, lambda row: f"state {row}")
-    weights, intercepts = np.empty((*own_choices.shape, len(space))), np.empty(own_choices.shape)
-    pools = min(pools, len(asked))
-    rows, n_actions = samples - 1, own_choices.shape[1]
-    pool, targets = np.empty((rows, len(space)), np.uint16), np.empty((rows, n_actions))
-    for first in range(pools):
-        for begin in range(0, rows, DRAWS):
-            part = slice(begin, min(begin + DRAWS, rows))
-            values, pool[part] = drawn.combine(part.stop - begin, rng)
+    drawn_values = DrawnValues.draw(background_rows, intervals, space, rng)
+
+    # "Codes" are interval numbers, "targets" the policy's preferences.
+    state_codes = intervals.encode(state_rows)
+    state_targets = _choices(policy, state_rows, space, len(space.actions) or None, lambda row: f"state {row}")
+    weights, intercepts = np.empty((*state_targets.shape, len(space))), np.empty(state_targets.shape)
+    # More pools than states would not be used; each pool leaves one sample for the state itself.
+    pools = min(pools, len(state_rows))
+    rows_per_pool, n_actions = samples - 1, state_targets.shape[1]
+    pool_codes, targets = np.empty((rows_per_pool, len(space)), np.uint16), np.empty((rows_per_pool, n_actions))
+
+    # One pool at a time, to save memory: draw its observations in batches, let the policy score them, and fit a model
+    # for every state that uses this pool.
+    for pool_number in range(pools):
+        for start in range(0, rows_per_pool, DRAWS):
+            batch = slice(start, min(start + DRAWS, rows_per_pool))
+            values, pool_codes[batch] = drawn_values.combine(batch.stop - start, rng)
 
             def name(row: int, observations: Observations = values) -> str:
                 return f"the drawn observation {observations[row].tolist()}"
 
-            targets[part] = _choices(policy, values, space, n_actions, name)
-        for state in range(first, len(asked), pools):
-            gram, moments = normal_equations(pool, targets, codes[state], own_choices[state], kernel)
+            targets[batch] = _choices(policy, values, space, n_actions, name)
+        for state in range(pool_number, len(state_rows), pools):
+            # Weighted ridge regression on "same interval as in the state".
+            gram, moments = normal_equations(pool_codes, targets, state_codes[state], state_targets[state], kernel)
             weights[state], shift = solve(gram, moments, ridge)
-            intercepts[state] = own_choices[state] + shift
+            intercepts[state] = state_targets[state] + shift
     return Importance(weights, intercepts)
 
 
 def _check_data(
     background: ArrayLike, states: ArrayLike, intervals: Intervals, space: FeatureSpace
 ) -> tuple[Observations, Observations]:
-    """Return checked observations of the background and of the states to explain."""
+    """Return `background` and `states` as ``float32[n, features]``, or raise an error that names the wrong value.
+
+    Parameters
+    ----------
+    background
+        Recorded observations, from which LIME draws new ones.
+    states
+        The observations that LIME explains.
+    intervals, space
+        The intervals of the features, and the features.
+    """
     if len(intervals) != len(space):
         raise LimeError(f"there are intervals for {len(intervals)} features, but the space has {len(space)}.")
     checked = []
-    for what, given in (("background", background), ("states", states)):
+    for argument, observations in (("background", background), ("states", states)):
         try:
-            array = space.check(given)
+            array = space.check(observations)
         except LegibleError as error:
-            raise LimeError(f"{what}: {error}") from error
+            raise LimeError(f"{argument}: {error}") from error
         if len(array) == 0:
-            raise LimeError(f"{what}: there are no observations.")
+            raise LimeError(f"{argument}: there are no observations.")
         if not np.isfinite(array).all():
             row, column = np.argwhere(~np.isfinite(array))[0]
             raise LimeError(
-                f"{what}: row {row} has {array[row, column]} for feature {space[column].name!r}; every value must be "
-                "a finite number. Leave such rows out, or replace the missing value by a sentinel."
+                f"{argument}: row {row} has {array[row, column]} for feature {space[column].name!r}; every value must "
+                "be a finite number. Leave such rows out, or replace the missing value by a sentinel."
             )
         checked.append(np.ascontiguousarray(array))
     return checked[0], checked[1]

@@ -58,35 +58,59 @@ def normal_equations(
     pool: NDArray[np.uint16],
     targets: NDArray[np.float64],
     state: NDArray[np.uint16],
-    own: NDArray[np.float64],
+    state_targets: NDArray[np.float64],
     kernel: NDArray[np.float64],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the weighted sums of the linear models of one state: XᵀWX (lower half) and (Y − own)ᵀWX.
+    """Return the sums from which `solve` computes the linear models of one state: XᵀWX and YᵀWX.
 
-    The last column of X is the constant 1. Targets are relative to the targets of the state: the intercept absorbs the
-    difference, and the row of the state (all ones, weight 1) adds nothing to the second sum.
+    X has a row for each drawn observation and a column for each feature: 1 if the feature is in the same interval as in
+    the state, else 0. Its last column is the constant 1. W holds the weights of the rows, Y the targets minus those of
+    the state, so that the row of the state itself (all ones, weight 1) adds nothing to the second sum.
+
+    Parameters
+    ----------
+    pool
+        ``uint16[rows, features]``: the interval numbers of the drawn observations.
+    targets
+        ``float64[rows, actions]``: the policy's preferences there.
+    state
+        ``uint16[features]``: the interval numbers of the state.
+    state_targets
+        ``float64[actions]``: the policy's preferences in the state.
+    kernel
+        ``float64[features + 1]``: the weight of a row by its number of features that differ from the state.
+
+    Returns
+    -------
+    gram, moments
+        XᵀWX, of which only the lower half is filled, ``float64[features + 1, features + 1]``; and YᵀWX,
+        ``float64[actions, features + 1]``.
     """
+    # Rows with the same number of changes have the same weight. They are packed next to each other, 64 rows per word, a
+    # word for each column of X: then XᵀWX needs only bit counts.
     rows, features = pool.shape
-    changes, first = _sort_by_changes(pool, state)
-    words = np.zeros((first[-1], features + 1), np.uint64)
+    changes, first_word = _sort_by_changes(pool, state)
+    words = np.zeros((first_word[-1], features + 1), np.uint64)
     moments = np.zeros((targets.shape[1], features + 1))
-    same = np.ones(features + 1)
-    place = first * 64
+    is_same_feature = np.ones(features + 1)
+    next_bit = first_word * 64
     for row in range(rows):
         changed = changes[row]
-        bit, packed = np.uint64(place[changed] & 63), words[place[changed] >> 6]
-        place[changed] += 1
+        bit, packed = np.uint64(next_bit[changed] & 63), words[next_bit[changed] >> 6]
+        next_bit[changed] += 1
         for i in range(features):
             equal = pool[row, i] == state[i]
             packed[i] |= np.uint64(equal) << bit
-            same[i] = equal
+            is_same_feature[i] = equal
         packed[features] |= np.uint64(1) << bit
+
+        # YᵀWX, row by row.
         for action in range(targets.shape[1]):
-            value = kernel[changed] * (targets[row, action] - own[action])
+            value = kernel[changed] * (targets[row, action] - state_targets[action])
             moment = moments[action]
             for i in range(features + 1):
-                moment[i] += value * same[i]
-    return _gram(words, first, kernel), moments
+                moment[i] += value * is_same_feature[i]
+    return _gram(words, first_word, kernel), moments
 
 
 @njit(cache=True)

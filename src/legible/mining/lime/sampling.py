@@ -66,23 +66,41 @@ def _cells(
     lows: NDArray[np.float32],
     highs: NDArray[np.float32],
 ) -> NDArray[np.void]:
-    """Return the cells of one feature with values: intervals, or single values if a category interval has several."""
+    """Return the distribution of one feature as an array of records, one for each cell that is not empty.
+
+    A cell is an interval; or a single value, for a categorical feature with several values in an interval. Its record
+    (`_CELL`) has the number of the interval ("code"), the count of values, and the normal distribution that is fitted
+    to them: mean and deviation, truncated at low and high.
+
+    Parameters
+    ----------
+    feature
+        The feature.
+    column
+        ``float32[n]``: its recorded values.
+    codes
+        ``uint16[n]``: the number of the interval that each value is in.
+    lows, highs
+        ``float32[intervals]``: the bounds of its intervals, ``low < value <= high``.
+    """
     count, total, least, most = _extremes(column, codes, len(lows))
-    lone = least == most  # intervals that hold a single value
-    if feature.kind == "categorical" and not lone[count > 0].all():
+    is_single_value = least == most  # by interval
+    if feature.kind == "categorical" and not is_single_value[count > 0].all():
         # Some interval holds several values, so use one cell per value.
         values, first, count = np.unique(column, return_index=True, return_counts=True)
         cells = np.zeros(len(values), _CELL)
         cells["code"], cells["count"] = codes[first], count
         cells["mean"] = cells["low"] = cells["high"] = values
         return cells
-    # At an open end or a sentinel, the extreme value limits the interval.
-    no_low = lone | np.isin(lows, np.array([-np.inf, *feature.sentinels], np.float32))
-    no_high = lone | np.isin(highs, np.array([np.inf, *below(np.array(feature.sentinels))], np.float32))
+
+    # One cell per interval. At an open end, or next to a sentinel (a special value such as -1 for "none"), the extreme
+    # value limits the cell.
+    no_low = is_single_value | np.isin(lows, np.array([-np.inf, *feature.sentinels], np.float32))
+    no_high = is_single_value | np.isin(highs, np.array([np.inf, *below(np.array(feature.sentinels))], np.float32))
     cells = np.zeros(len(lows), _CELL)
     cells["code"], cells["count"] = np.arange(len(lows)), count
-    cells["mean"] = np.where(lone, least, total / np.maximum(count, 1))
-    if not lone[count > 0].all():
+    cells["mean"] = np.where(is_single_value, least, total / np.maximum(count, 1))
+    if not is_single_value[count > 0].all():
         cells["deviation"] = np.sqrt(_squares(column, codes, cells["mean"].copy()) / np.maximum(count, 1))
     cells["low"], cells["high"] = np.where(no_low, least, above(lows)), np.where(no_high, most, highs)
     return cells[count > 0]

@@ -124,17 +124,18 @@ class RipperClassifier(ClassifierMixin, BaseEstimator):
     def __init__(
         self,
         *,
-        optimizations: int = 2,
-        prune_fraction: float = 1 / 3,
-        restarts: int = 1,
-        description_length_allowance: float = 64.0,
-        feature_importances: ArrayLike | None = None,
-        categorical_features: Literal["all"] | ArrayLike | None = None,
-        positive_class: Any = None,
-        max_bins: int = 255,
-        max_growing_rows: int | None = 125_000,
-        random_state: int | np.random.RandomState | None = None,
+        optimizations: int = 2,  # how often all rules are revised
+        prune_fraction: float = 1 / 3,  # share of the rows on which a new rule is shortened, instead of grown
+        restarts: int = 1,  # how often everything is learned, with other random splits
+        description_length_allowance: float = 64.0,  # bits by which adding rules may lengthen the description
+        feature_importances: ArrayLike | None = None,  # weights of features in growing rules; None: all equal
+        categorical_features: Literal["all"] | ArrayLike | None = None,  # features with conditions x = v, not x <= v
+        positive_class: Any = None,  # of two classes, the only one to learn rules for; None: all but the largest
+        max_bins: int = 255,  # into which the values of a numeric feature are divided
+        max_growing_rows: int | None = 125_000,  # largest number of rows on which a rule is grown; None: no limit
+        random_state: int | np.random.RandomState | None = None,  # seed of the random splits
     ) -> None:
+        """Store the settings; the class explains them at length, and `fit` checks them, as scikit-learn requires."""
         self.optimizations = optimizations
         self.prune_fraction = prune_fraction
         self.restarts = restarts
@@ -147,7 +148,9 @@ class RipperClassifier(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> RipperClassifier:
-        """Learn rules from rows and their classes.
+        """Learn rules that predict the class of a row, and return the classifier itself.
+
+        Rules are learned for every class but the most frequent one, which is predicted where no rule holds.
 
         Parameters
         ----------
@@ -167,16 +170,19 @@ class RipperClassifier(ClassifierMixin, BaseEstimator):
             is_off = name == "max_growing_rows" and value is None
             if not is_off and (not isinstance(value, (int, np.integer)) or value < least):
                 raise RipperError(f"{name} must be a whole number of at least {least}, got {value!r}.")
+
+        # Classes become numbers, and the values of each feature become codes (value or bin numbers).
         rows, labels = validate_data(self, X, y, dtype=None)
         check_classification_targets(labels)
-        self.classes_, numbers = np.unique(labels, return_inverse=True)
+        self.classes_, class_numbers = np.unique(labels, return_inverse=True)
         importances = relative_importances(self.feature_importances, rows.shape[1])
-        nominal = self._nominal_features(X, rows)
+        is_nominal = self._nominal_features(X, rows)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        encoded = encode(rows, nominal, self.max_bins, seed)
-        # From the rarest to the most frequent class; ties by descending label.
-        counts = np.bincount(numbers)
-        *learned, default = np.lexsort((-np.arange(counts.size), counts)).tolist()
+        encoded = encode(rows, is_nominal, self.max_bins, seed)
+
+        # The order in which classes are learned: from the rarest to the most frequent; ties by descending label.
+        counts = np.bincount(class_numbers)
+        *learned_classes, default_class = np.lexsort((-np.arange(counts.size), counts)).tolist()
         if self.positive_class is not None:
             if counts.size != 2 or self.positive_class not in self.classes_:
                 raise RipperError(
@@ -184,12 +190,21 @@ class RipperClassifier(ClassifierMixin, BaseEstimator):
                     f"and y holds {self.classes_.tolist()}."
                 )
             positive = int(np.flatnonzero(self.classes_ == self.positive_class)[0])
-            learned, default = [positive], 1 - positive
-        self.default_class_ = _plain(self.classes_[default])
+            learned_classes, default_class = [positive], 1 - positive
+        self.default_class_ = _plain(self.classes_[default_class])
+
+        # Learn once per restart, and keep the list of rules that agrees best with all lists and with the classes.
         seeds = [seed, *np.random.SeedSequence(seed).generate_state(self.restarts - 1).tolist()]
-        lists = [self._learn(encoded, numbers, learned, default, importances, each) for each in seeds]
-        best = most_agreed([found.predicted for found in lists], numbers, [len(found.rules) for found in lists])
-        self.rules_, self._frequencies = lists[best].rules, lists[best].frequencies
+        rule_lists = [
+            self._learn(encoded, class_numbers, learned_classes, default_class, importances, restart_seed)
+            for restart_seed in seeds
+        ]
+        best = most_agreed(
+            [rule_list.predicted for rule_list in rule_lists],
+            class_numbers,
+            [len(rule_list.rules) for rule_list in rule_lists],
+        )
+        self.rules_, self._frequencies = rule_lists[best].rules, rule_lists[best].frequencies
         self.n_rules_ = len(self.rules_)
         return self
 
@@ -210,21 +225,37 @@ class RipperClassifier(ClassifierMixin, BaseEstimator):
         self,
         encoded: Encoded,
         class_numbers: NDArray[np.int64],
-        learned: Sequence[int],
-        default: int,
+        learned_classes: Sequence[int],
+        default_class: int,
         importances: NDArray[np.float64],
         seed: int,
     ) -> _RuleList:
-        """Learn the rules of all classes in turn."""
+        """Return the rules of all classes in the order in which they are tried, with their predictions.
+
+        Parameters
+        ----------
+        encoded
+            The rows, with the values of features as codes.
+        class_numbers
+            ``int64[rows]``: the class of each row.
+        learned_classes
+            The classes to learn rules for, in this order. Each is learned on the rows that no rule before decides.
+        default_class
+            The class that is predicted where no rule holds.
+        importances
+            ``float64[features]``: weights of the features in growing rules.
+        seed
+            Seed of the splits into rows to grow and rows to prune on.
+        """
         names = getattr(self, "feature_names_in_", None)
         signs: tuple[Literal["=", "<=", ">"], ...] = ("=", "<=", ">")
         rules, frequencies = [], []
-        predicted = np.full(len(class_numbers), default)
-        left_rows = np.arange(len(class_numbers))
-        for label in learned:
-            codes = encoded.codes if left_rows.size == len(class_numbers) else encoded.codes[left_rows]
+        predicted = np.full(len(class_numbers), default_class)
+        remaining_rows = np.arange(len(class_numbers))
+        for label in learned_classes:
+            codes = encoded.codes if remaining_rows.size == len(class_numbers) else encoded.codes[remaining_rows]
             learner = Learner(
-                checked_table(codes, class_numbers[left_rows] == label, encoded.n_values, encoded.ordinal),
+                checked_table(codes, class_numbers[remaining_rows] == label, encoded.n_values, encoded.ordinal),
                 importances=importances,
                 optimizations=self.optimizations,
                 prune_fraction=self.prune_fraction,
@@ -232,12 +263,14 @@ class RipperClassifier(ClassifierMixin, BaseEstimator):
                 max_growing_rows=self.max_growing_rows,
                 seed=seed,
             )
-            decided = np.zeros(left_rows.size, np.bool_)
+
+            # Put each rule into words, and count the classes of the rows that it is the first to decide.
+            is_decided = np.zeros(remaining_rows.size, np.bool_)
             for rule in learner.learn():
                 matched = kernels.row_numbers(learner.table, rule.rows)
-                matched = matched[~decided[matched]]
-                decided[matched] = True
-                counts = np.bincount(class_numbers[left_rows[matched]], minlength=self.classes_.size)
+                matched = matched[~is_decided[matched]]
+                is_decided[matched] = True
+                counts = np.bincount(class_numbers[remaining_rows[matched]], minlength=self.classes_.size)
                 conditions = []
                 for feature, operator, code in rule.conditions.tolist():
                     name = f"x{feature}" if names is None else str(names[feature])
@@ -247,35 +280,48 @@ class RipperClassifier(ClassifierMixin, BaseEstimator):
                     RipperRule(tuple(conditions), _plain(self.classes_[label]), matched.size, int(counts[label]))
                 )
                 frequencies.append(_frequencies(counts, label))
-            predicted[left_rows[decided]] = label
-            left_rows = left_rows[~decided]
-        counts = np.bincount(class_numbers[left_rows], minlength=self.classes_.size)
-        return _RuleList(rules, np.array([*frequencies, _frequencies(counts, default)]), predicted)
+
+            # The next class is learned on the other rows.
+            predicted[remaining_rows[is_decided]] = label
+            remaining_rows = remaining_rows[~is_decided]
+        counts = np.bincount(class_numbers[remaining_rows], minlength=self.classes_.size)
+        return _RuleList(rules, np.array([*frequencies, _frequencies(counts, default_class)]), predicted)
 
     def _nominal_features(self, X: ArrayLike, rows: NDArray[Any]) -> NDArray[np.bool_]:
-        """Return a mask of the features whose conditions are equalities."""
-        nominal = np.array([str(dtype) == "category" for dtype in getattr(X, "dtypes", [])], np.bool_)
-        if nominal.size != rows.shape[1]:
-            nominal = np.zeros(rows.shape[1], np.bool_)
+        """Return ``bool[features]``: the nominal features, whose conditions are equalities instead of thresholds.
+
+        Parameters
+        ----------
+        X
+            The rows as the user passed them; a DataFrame may mark columns as categories.
+        rows
+            The same as an array of shape (rows, features).
+        """
+        # Features that cannot be compared: columns of categories or of texts.
+        is_nominal = np.array([str(dtype) == "category" for dtype in getattr(X, "dtypes", [])], np.bool_)
+        if is_nominal.size != rows.shape[1]:
+            is_nominal = np.zeros(rows.shape[1], np.bool_)
         if rows.dtype.kind in "US":
-            nominal[:] = True
+            is_nominal[:] = True
         elif rows.dtype == object:
-            nominal |= [all(isinstance(value, str) for value in column) for column in rows.T]
-        given, size = np.asarray(self.categorical_features), nominal.size
+            is_nominal |= [all(isinstance(value, str) for value in column) for column in rows.T]
+
+        # The user's setting adds features: all of them, a mask, numbers or names.
+        chosen, n_features = np.asarray(self.categorical_features), is_nominal.size
         names = getattr(self, "feature_names_in_", np.empty(0, object))
-        if self.categorical_features is None or (given.size == 0 and given.ndim):
-            return nominal
-        if given.ndim == 0 and given == "all":
-            return np.ones_like(nominal)
-        if given.dtype == np.bool_ and given.shape == nominal.shape:
-            return nominal | given
-        if given.dtype.kind in "iu" and given.ndim == 1 and -size <= given.min() <= given.max() < size:
-            nominal[given] = True
-            return nominal
-        if given.dtype.kind in "UO" and given.ndim == 1 and np.isin(given.astype(object), names).all():
-            return nominal | np.isin(names, given.astype(object))
+        if self.categorical_features is None or (chosen.size == 0 and chosen.ndim):
+            return is_nominal
+        if chosen.ndim == 0 and chosen == "all":
+            return np.ones_like(is_nominal)
+        if chosen.dtype == np.bool_ and chosen.shape == is_nominal.shape:
+            return is_nominal | chosen
+        if chosen.dtype.kind in "iu" and chosen.ndim == 1 and -n_features <= chosen.min() <= chosen.max() < n_features:
+            is_nominal[chosen] = True
+            return is_nominal
+        if chosen.dtype.kind in "UO" and chosen.ndim == 1 and np.isin(chosen.astype(object), names).all():
+            return is_nominal | np.isin(names, chosen.astype(object))
         raise RipperError(
-            f"categorical_features must be 'all', a mask of {size} bools, or numbers or names of features, "
+            f"categorical_features must be 'all', a mask of {n_features} bools, or numbers or names of features, "
             f"got {self.categorical_features!r}."
         )
 

@@ -122,25 +122,33 @@ lowest_bit: Any = intrinsic(_lowest_bit)
 
 @njit(cache=True)
 def _fill_bits(table: BitTable) -> int:
-    """Fill the bit table: whether the row in each slot passes each test. Return a feature with a bad code, or -1.
+    """Fill ``table.bits`` in place; return a feature that has a code outside its range, or -1 if all is well.
 
-    64 rows at a time are transposed, so that the tests become comparisons of vectors.
+    A test is "x = v" or "x ≤ v" for a feature x and a value v. Bit b of ``bits[w, t]`` says whether the row in slot
+    64 w + b passes test t. 64 rows at a time are transposed, so that the tests become comparisons of vectors.
+
+    Parameters
+    ----------
+    table
+        The table, with codes, slots and tests; see `BitTable`.
     """
     codes, bits, n_values = table.codes, table.bits, table.n_values
-    columns = np.zeros((n_values.size, 64), codes.dtype)
-    for w in range(bits.shape[0]):
-        for b in range(64):
-            row = table.row_of_slot[64 * w + b]
+    codes_of_word = np.zeros((n_values.size, 64), codes.dtype)
+    for word in range(bits.shape[0]):
+        # Copy the codes of 64 slots, one row per feature. Slots without a row (−1) are padding.
+        for bit in range(64):
+            row = table.row_of_slot[64 * word + bit]
             if row >= 0:
-                for f in range(n_values.size):
-                    code = codes[row, f]
-                    if code >= n_values[f]:
-                        return f
-                    columns[f, b] = code
-        for f in range(n_values.size):
-            if n_values[f] <= BITSET_VALUES:
-                answers = bits[w, table.first_test[f] : table.first_test[f] + n_values[f] - 1]
-                _answer_tests(columns[f], table.ordinal[f], answers)
+                for feature in range(n_values.size):
+                    code = codes[row, feature]
+                    if code >= n_values[feature]:
+                        return feature
+                    codes_of_word[feature, bit] = code
+        # Only features with few values have bits; the others are counted row by row.
+        for feature in range(n_values.size):
+            if n_values[feature] <= BITSET_VALUES:
+                answers = bits[word, table.first_test[feature] : table.first_test[feature] + n_values[feature] - 1]
+                _answer_tests(codes_of_word[feature], table.ordinal[feature], answers)
     return -1
 
 
@@ -184,61 +192,91 @@ def _restrict_and_count(
     flip: np.uint64,
     counts: NDArray[np.uint32],
 ) -> None:
-    """Keep, in place, the rows that meet a condition, and count how many of those meet each test.
+    """Remove the rows that do not meet a condition from a set, in place, and count how many others meet each test.
 
-    ``counts[class, test]`` gets the numbers; class 1 is positive. One sweep for both matters if the bits do not fit the
-    cache.
+    One sweep for both matters if the bits do not fit the cache.
+
+    Parameters
+    ----------
+    bits
+        ``uint64[words, tests]``: the rows that pass each test, 64 per word.
+    rows
+        ``uint64[words]``: the set of rows, one bit per row; changed in place.
+    positive_words
+        The number of words that hold positive rows; they come first.
+    start, stop, flip
+        The condition: at least one test from `start` to `stop` is passed; with ``flip`` all ones, none is.
+    counts
+        ``uint32[2, tests]``: gets the numbers of negative (0) and positive (1) rows that pass each test.
     """
     counts[:] = 0
-    for w in range(rows.size):
-        if rows[w]:
-            answers, tally = bits[w], counts[1 if w < positive_words else 0]
-            word = rows[w] & _met(answers, start, stop, flip)
-            rows[w] = word
-            if word:
+    for word_number in range(rows.size):
+        if rows[word_number]:
+            answers, class_counts = bits[word_number], counts[1 if word_number < positive_words else 0]
+            kept_rows = rows[word_number] & _met(answers, start, stop, flip)
+            rows[word_number] = kept_rows
+            if kept_rows:
                 for test in range(bits.shape[1]):
-                    tally[test] += np.uint32(popcount(answers[test] & word))
+                    class_counts[test] += np.uint32(popcount(answers[test] & kept_rows))
 
 
 @njit(cache=True)
 def _compact(
     bits: NDArray[np.uint64], rows: Rows, positive_words: int, start: int, stop: int, flip: np.uint64
 ) -> tuple[NDArray[np.uint64], Rows, int]:
-    """Copy the rows that meet a condition into as few words as possible.
+    """Return the rows that meet a condition, packed into as few words of 64 rows as possible.
 
-    `rows[w]` has a bit for each row of word w that is in the set, `bits[w, t]` the answers of these rows to test t. The
-    condition is given by the tests from `start` to `stop`, negated by `flip`. The first `positive_words` words hold the
-    positives. Words are merged where a rotation avoids collisions; rows change places, but they are only counted.
+    Words are merged if a rotation of one avoids collisions of their bits. Rows change places by this, which does not
+    matter, because they are only counted.
+
+    Parameters
+    ----------
+    bits
+        ``uint64[words, tests]``: the rows that pass each test, 64 per word.
+    rows
+        ``uint64[words]``: the set of rows, one bit per row.
+    positive_words
+        The number of words that hold positive rows; they come first.
+    start, stop, flip
+        The condition: at least one test from `start` to `stop` is passed; with ``flip`` all ones, none is.
+
+    Returns
+    -------
+    bits, rows, positive_words
+        The same for the packed rows.
     """
     n_bits = bits.shape[1]
     new_bits = np.zeros((64, n_bits), np.uint64)
     new_rows = np.zeros(64, np.uint64)
     new_positive_words = 0
-    filling = 0
-    for w in range(rows.size):
-        if w == positive_words:  # the classes must not share a word
-            if new_rows[filling]:
-                filling += 1
-            new_positive_words = filling
-        word = rows[w] & _met(bits[w], start, stop, flip) if rows[w] else rows[w]
+    current = 0
+    for word_number in range(rows.size):
+        if word_number == positive_words:  # the classes must not share a word
+            if new_rows[current]:
+                current += 1
+            new_positive_words = current
+        word = (
+            rows[word_number] & _met(bits[word_number], start, stop, flip) if rows[word_number] else rows[word_number]
+        )
         if word == 0:
             continue
+        # Find a rotation that fits into the current new word; begin another one if there is none.
         rotation = 0
-        while rotation < _ROTATIONS and new_rows[filling] & _rotated(word, rotation):
+        while rotation < _ROTATIONS and new_rows[current] & _rotated(word, rotation):
             rotation += 1
         if rotation == _ROTATIONS:
             rotation = 0
-            filling += 1
-        if filling + 1 >= new_rows.size:  # one to spare: where the class changes, the next word is taken unchecked
+            current += 1
+        if current + 1 >= new_rows.size:  # one to spare: where the class changes, the next word is taken unchecked
             new_bits = np.concatenate((new_bits, np.zeros_like(new_bits)))
             new_rows = np.concatenate((new_rows, np.zeros_like(new_rows)))
-        new_rows[filling] |= _rotated(word, rotation)
-        answers, new_answers = bits[w], new_bits[filling]
+        new_rows[current] |= _rotated(word, rotation)
+        answers, new_answers = bits[word_number], new_bits[current]
         for test in range(n_bits):
             new_answers[test] |= _rotated(answers[test] & word, rotation)
     if positive_words == rows.size:
-        new_positive_words = filling + 1
-    return new_bits[: filling + 1], new_rows[: filling + 1], new_positive_words
+        new_positive_words = current + 1
+    return new_bits[: current + 1], new_rows[: current + 1], new_positive_words
 
 
 @njit(cache=True)
@@ -278,20 +316,36 @@ def foil_gain(p: int, n: int, P: int, N: int) -> float:
 def best_condition(
     table: BitTable, counts: NDArray[Any], importances: NDArray[np.float64], P: int, N: int
 ) -> tuple[int, int, int, int, int]:
-    """Return the condition with gain > 0 and the largest gain × importance: feature, operator, value, p, n.
+    """Return the condition with the largest product of FOIL's gain and importance.
 
-    The feature is -1 if no condition gains. Ties are decided by the gain, then by the order of features and values.
+    Ties are decided by the gain, then by the order of features and values.
 
-    `counts[1, t]` of the P positives and `counts[0, t]` of the N negatives pass test t. The tests
-    of feature f begin at `first_test[f]`, one for each value v but the last: "f ≤ v" if the feature is ordinal, "f = v"
-    if it is nominal. The last value of a nominal feature has the rows that no other value has.
+    Parameters
+    ----------
+    table
+        The rows and tests. Feature f has one test for each value v but the last, from number ``first_test[f]`` on:
+        "f ≤ v" if the feature is ordinal, "f = v" if it is nominal. The last value of a nominal feature has the rows
+        that no other value has.
+    counts
+        ``[2, tests]``: the numbers of negative (0) and positive (1) rows that pass each test.
+    importances
+        ``float64[features]``.
+    P, N
+        The numbers of positive and negative rows that the rule covers so far.
+
+    Returns
+    -------
+    feature, operator, value, p, n
+        The condition, and the numbers of positives and negatives that it leaves. The feature is -1 if no condition has
+        a gain above 0.
     """
     best = (-1, EQUAL, 0, P, N)
     best_product, best_gain = 0.0, 0.0
-    for f in range(table.n_values.size):
-        first, last, ordinal = table.first_test[f], table.n_values[f] - 1, table.ordinal[f]
+    for feature in range(table.n_values.size):
+        first, last, ordinal = table.first_test[feature], table.n_values[feature] - 1, table.ordinal[feature]
         p_left, n_left = P, N
         for value in range(last if ordinal else last + 1):
+            # How many rows the condition leaves. For the last nominal value: all that the others have not taken.
             operator, p, n = EQUAL, p_left, n_left
             if value < last:
                 p, n = counts[1, first + value], counts[0, first + value]
@@ -302,12 +356,12 @@ def best_condition(
             else:
                 p_left -= p
                 n_left -= n
-            if p * N <= n * P:  # gain ≤ 0, decided in whole numbers
+            if p * N <= n * P:  # the share of positives does not rise: no gain
                 continue
             gain = foil_gain(p, n, P, N)
-            product = gain * importances[f]
+            product = gain * importances[feature]
             if best[0] < 0 or product > best_product or (product == best_product and gain > best_gain):
-                best, best_product, best_gain = (f, operator, value, p, n), product, gain
+                best, best_product, best_gain = (feature, operator, value, p, n), product, gain
     return best
 
 
@@ -368,7 +422,24 @@ def prefixes(
 
 @njit(cache=True)
 def grow(table: BitTable, rows: Rows, importances: NDArray[np.float64]) -> Conditions:
-    """Add the best condition until no negative is covered or none helps; the conditions in the order of adding."""
+    """Return the conditions of a rule for the positive rows of a set, in the order in which they were added.
+
+    The best condition is added until the rule covers no negative row, or until no condition improves it.
+
+    Parameters
+    ----------
+    table
+        The rows and tests.
+    rows
+        ``uint64[words]``: the set of rows to grow the rule on, one bit per row; not changed.
+    importances
+        ``float64[features]``: weights of the features in the choice of a condition.
+
+    Returns
+    -------
+    Conditions
+        ``int64[conditions, 3]``: feature, operator and value of each.
+    """
     counts = np.empty((2, table.n_tests), np.uint32)
     conditions = np.empty((2 * table.n_tests + 1, 3), np.int64)
     bits, covered, positive_words = table.bits, rows.copy(), table.positive_words
@@ -377,9 +448,11 @@ def grow(table: BitTable, rows: Rows, importances: NDArray[np.float64]) -> Condi
     start, stop, flip = 0, 0, ~np.uint64(0)  # no condition yet: an empty range of tests, negated, holds for all rows
     P, N = count(covered, positive_words)
     while P > 0 and N > 0:
+        # Few rows are left per word: pack them. The last condition is applied by this.
         if all_have_bits and (P + N) / covered.size < _THIN:
             bits, covered, positive_words = _compact(bits, covered, positive_words, start, stop, flip)
             start, stop, flip = 0, 0, ~np.uint64(0)
+        # Apply the last condition, and count what each further condition would leave.
         _restrict_and_count(bits, covered, positive_words, start, stop, flip, counts)
         if not all_have_bits:
             _count_by_row(table, covered, counts)
@@ -388,6 +461,7 @@ def grow(table: BitTable, rows: Rows, importances: NDArray[np.float64]) -> Condi
             break
         conditions[length, 0], conditions[length, 1], conditions[length, 2] = feature, operator, value
         length += 1
+        # The tests that stand for the condition; a feature without bits is applied row by row at once.
         start, stop, flip = _tests_of(table, feature, operator, value)
         if start >= bits.shape[1]:
             _restrict_by_row(table, covered, feature, operator, value)
@@ -407,28 +481,42 @@ def _next_word(state: NDArray[np.uint64]) -> np.uint64:
 
 @njit(cache=True)
 def _draw(rows: Rows, drawn: Rows, size: int, state: NDArray[np.uint64]) -> None:
-    """Draw ``size`` of the rows into ``drawn``, every subset of that size being equally likely.
+    """Draw `size` rows of a set at random into `drawn`; every subset of that size is equally likely.
 
     First every row is drawn with about the right chance, 64 at once. Then uniformly chosen rows change sides until the
     size is right. Both steps treat all rows equally.
+
+    Parameters
+    ----------
+    rows
+        ``uint64[words]``: the set of rows, one bit per row.
+    drawn
+        ``uint64[words]``: gets the drawn rows.
+    size
+        The number of rows to draw, at most those in the set.
+    state
+        ``uint64[1]``: the state of the random generator; changed in place.
     """
+    # The chance of each row in 256ths.
     available = count(rows, 0)[1]
     chance = np.uint64(255.0 * size / max(1, available))
-    for w in range(rows.size):
+    for word_number in range(rows.size):
         word = np.uint64(0)
-        for digit in range(8):  # the chance in binary, from the last digit to the first
+        # A random word has ones with chance 1/2. For each binary digit of the wanted chance, from the last to the
+        # first, "or" with a new random word turns a chance c into (1 + c) / 2, "and" into c / 2.
+        for digit in range(8):
             noise = _next_word(state)
             word = word | noise if (chance >> np.uint64(digit)) & np.uint64(1) else word & noise
-        drawn[w] = rows[w] & word
+        drawn[word_number] = rows[word_number] & word
     surplus = count(drawn, 0)[1] - size
     while surplus != 0:
         slot = _next_word(state) % np.uint64(64 * rows.size)
-        place, bit = slot >> np.uint64(6), np.uint64(1) << (slot & np.uint64(63))
-        if surplus > 0 and drawn[place] & bit:
-            drawn[place] ^= bit
+        slot_word, bit = slot >> np.uint64(6), np.uint64(1) << (slot & np.uint64(63))
+        if surplus > 0 and drawn[slot_word] & bit:
+            drawn[slot_word] ^= bit
             surplus -= 1
-        elif surplus < 0 and rows[place] & ~drawn[place] & bit:
-            drawn[place] |= bit
+        elif surplus < 0 and rows[slot_word] & ~drawn[slot_word] & bit:
+            drawn[slot_word] |= bit
             surplus += 1
 
 

@@ -58,6 +58,26 @@ class Learner:
         max_growing_rows: int | None = None,
         seed: int,
     ) -> None:
+        """Prepare learning.
+
+        Parameters
+        ----------
+        table
+            The rows of both classes, with the values of features as codes.
+        importances
+            ``float64[features]``: weights of the features in growing rules.
+        optimizations
+            How often all rules are revised.
+        prune_fraction
+            The share of the rows on which a new rule is shortened; it is grown on the others.
+        description_length_allowance
+            Bits by which the description of rules and errors may exceed the shortest one so far before no more rules
+            are added.
+        max_growing_rows
+            The largest number of rows on which a rule is grown; None for all.
+        seed
+            Seed of the random splits.
+        """
         self.table = table
         self.importances = importances
         self.optimizations = optimizations
@@ -79,22 +99,35 @@ class Learner:
         return rules
 
     def cover(self, rules: Sequence[CoveringRule]) -> list[CoveringRule]:
-        """Add rules for uncovered positives until one does not pay; that one is dropped."""
+        """Return the given rules with further ones for the positive rows that they do not cover.
+
+        Rules are added until one does not pay, by the minimum description length principle: the bits that describe the
+        rules and their errors. That rule is dropped.
+
+        Parameters
+        ----------
+        rules
+            The rules to begin with, may be none.
+        """
         rules = list(rules)
         covered = np.zeros_like(self.all_rows)
-        for known in rules:
-            covered |= known.rows
-        theory = sum(self.theory_length(rule) for rule in rules)
-        shortest = theory + self.data_length(covered)
+        for given in rules:
+            covered |= given.rows
+        # The bits that describe the rules, and the shortest description so far of the rules and their errors.
+        rules_length = sum(self.theory_length(rule) for rule in rules)
+        shortest = rules_length + self.data_length(covered)
         while self.count(remaining := self.all_rows & ~covered)[0] > 0:
+            # Grow a rule on one part of the uncovered rows, and shorten it on the other.
             growing, pruning = self.split(remaining)
             rule = self.pruned(self.grow(growing), pruning, precision_worth)
             if rule is None:
                 break
-            theory += self.theory_length(rule)
-            length = theory + self.data_length(covered | rule.rows)
+            # Stop if the description becomes too long, or if the rule covers at least as many negatives (n) as
+            # positives (p) of the rows that it was not grown on.
+            rules_length += self.theory_length(rule)
+            length = rules_length + self.data_length(covered | rule.rows)
             p, n = self.count(rule.rows & pruning)
-            if length > shortest + self.allowance or n >= p:  # n ≥ p: no positives, or an error of 50 % or more
+            if length > shortest + self.allowance or n >= p:
                 break
             rules.append(rule)
             covered |= rule.rows
@@ -202,7 +235,7 @@ def learn_rules(
     description_length_allowance: float = 64.0,
     seed: int,
 ) -> list[tuple[tuple[int, int], ...]]:
-    """Learn rules that separate positive rows from the others, with conditions of the form feature = value.
+    """Return the conditions of rules that hold in positive rows and in few others, of the form feature = value.
 
     Parameters
     ----------
@@ -231,7 +264,7 @@ def learn_rules(
     """
     check_settings(optimizations, prune_fraction, description_length_allowance)
     codes, positive = np.asarray(codes), np.asarray(positive)
-    values = np.asarray(n_values, np.int64)
+    value_counts = np.asarray(n_values, np.int64)
     if codes.ndim != 2 or codes.dtype.kind not in "iu":
         raise RipperError(f"codes must be a matrix of integers, got {codes.dtype} of shape {codes.shape}.")
     if positive.dtype != np.bool_ or positive.shape != codes.shape[:1]:
@@ -239,16 +272,16 @@ def learn_rules(
             f"positive must hold one bool for each of the {len(codes)} rows, "
             f"got {positive.dtype} of shape {positive.shape}."
         )
-    if values.shape != codes.shape[1:] or (values < 1).any():
+    if value_counts.shape != codes.shape[1:] or (value_counts < 1).any():
         raise RipperError(
             f"n_values must hold a number of at least 1 for each of the {codes.shape[1]} features, "
-            f"got {values.tolist()}."
+            f"got {value_counts.tolist()}."
         )
     if len(codes) == 0:
         return []
     learner = Learner(
-        checked_table(codes, positive, values, np.zeros(values.shape, np.bool_)),
-        importances=relative_importances(importances, values.size),
+        checked_table(codes, positive, value_counts, np.zeros(value_counts.shape, np.bool_)),
+        importances=relative_importances(importances, value_counts.size),
         optimizations=optimizations,
         prune_fraction=prune_fraction,
         description_length_allowance=description_length_allowance,

@@ -66,11 +66,12 @@ class BranchingMethod:
 def find_branching_method(
     environment: str | EnvironmentSpec | Env, *, seed: int = 0, time_limit: float | None = None
 ) -> BranchingMethod:
-    """Find the fastest method of branching that works for an environment.
+    """Return the fastest method of branching that works for an environment.
 
-    One episode of random actions is recorded. Each method then repeats its actions from some of its points, fastest
-    method first: observations and rewards must equal the recorded ones to the bit, also if another episode continues
-    from the same state in between. Copies are tried in a separate process, because some environments crash.
+    Branching continues several times from a visited state, to compare actions there. To try the methods, one episode of
+    random actions is recorded. Each method, fastest first, then repeats the actions from some points of the episode:
+    observations and rewards must equal the recorded ones to the bit, also if another episode continues from the same
+    state in between. Copies are tried in a separate process, because some environments crash.
 
     Parameters
     ----------
@@ -81,10 +82,10 @@ def find_branching_method(
     time_limit
         Maximum seconds per method, for environments that hang; all methods are then tried in another process.
     """
-    made = as_environment(environment)
-    if not isinstance(made, EnvironmentSpec):
-        return _first_that_works(made, seed, None)
-    return _first_for_spec(made, seed, time_limit)
+    spec_or_env = as_environment(environment)
+    if not isinstance(spec_or_env, EnvironmentSpec):
+        return _first_that_works(spec_or_env, seed, None)
+    return _first_for_spec(spec_or_env, seed, time_limit)  # remembered: equal specifications need one search
 
 
 def _first_that_works(environment: EnvironmentSpec | Env, seed: int, time_limit: float | None) -> BranchingMethod:
@@ -157,27 +158,48 @@ class _Recorded:
     over: Sequence[bool]
 
 
-def try_way(environment: EnvironmentSpec | Env, what: tuple[Way, int]) -> Futures:
-    """Try one method on an episode of random actions; raise `BranchingError` if it does not reproduce the recording."""
-    way, seed = what
+def try_way(environment: EnvironmentSpec | Env, way_and_seed: tuple[Way, int]) -> Futures:
+    """Return whether an environment has random futures that a branching method can draw anew.
+
+    The method is tried on an episode of random actions: `BranchingError` is raised if it does not reproduce it.
+
+    Parameters
+    ----------
+    environment
+        The environment.
+    way_and_seed
+        The method, and the seed of the episode.
+
+    Returns
+    -------
+    Futures
+        ``"random"``: other random numbers lead to other futures; ``"nothing random"``: they do not;
+        ``"cannot be reseeded"``: the method cannot change the random numbers.
+    """
+    way, seed = way_and_seed
     with _opened_slots(environment, way) as slots:
         if slots is None:
             raise BranchingError("the environment has no native batch whose rows can be copied.")
         recorded = _record(slots, seed)
         branching = make_branching(slots, way)
-        n = len(recorded.actions)
-        steps = sorted({0, n // 3, max(0, n - STEPS_ON // 2)} - {n})
+        n_steps = len(recorded.actions)
+
+        # Save the states at three points of the episode: at the start, after a third, and near the end.
+        steps = sorted({0, n_steps // 3, max(0, n_steps - STEPS_ON // 2)} - {n_steps})
         points = [Point(seed, step, recorded.actions, recorded.observations[step]) for step in steps]
         states = branching.visit(points)
+        # Continue from each with the recorded actions: observations and rewards must be the recorded ones.
         for i, point in enumerate(points):
             state = states[np.array([i])]
             _repeat(branching, state, point, recorded)
             _repeat(branching, state, point, recorded)  # again: the saved state must not have changed
+
+        # Continue from each with three other seeds, and see whether anything differs.
         if way != "rows" and not can_reseed(slots.environments[0]):  # type: ignore[attr-defined]
             return "cannot be reseeded"
         for i, point in enumerate(points):
             state = states[np.array([i])]
-            futures = {_new_future(branching, state, point, recorded, seed=1 + number) for number in range(3)}
+            futures = {_new_future(branching, state, point, recorded, seed=1 + attempt) for attempt in range(3)}
             if len(futures) > 1:
                 return "random"
         return "nothing random"

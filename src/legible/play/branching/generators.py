@@ -24,27 +24,39 @@ _HIDDEN = ("ale",)
 
 
 def _walk(root: Any) -> Iterator[Any]:
-    """Yield every object reachable from another one, once and in a fixed order, except modules and functions."""
+    """Yield every object that can be reached from an object, once and always in the same order.
+
+    Used to find all random generators inside an environment. Modules, functions and plain values (`_PLAIN`) are left
+    out, and generators themselves are not entered.
+
+    Parameters
+    ----------
+    root
+        The object to start from, such as an environment.
+    """
     seen: set[int] = set()
-    waiting = deque([root])
-    while waiting:
-        value = waiting.popleft()
+    to_visit = deque([root])
+    while to_visit:
+        value = to_visit.popleft()
         if id(value) in seen or isinstance(value, _PLAIN) or type(value).__name__ in ("module", "function"):
             continue
         seen.add(id(value))
         yield value
         if isinstance(value, _GENERATORS):
             continue
+        # The objects that it holds: items of containers, otherwise attributes, also those in __slots__.
         if isinstance(value, dict):
-            waiting.extend(value.values())
+            to_visit.extend(value.values())
         elif isinstance(value, (list, tuple, set, frozenset, deque)):
-            waiting.extend(value)
+            to_visit.extend(value)
         else:
-            waiting.extend(getattr(value, "__dict__", {}).values())
-            for kind in type(value).__mro__:
-                slots = kind.__dict__.get("__slots__", ())
+            to_visit.extend(getattr(value, "__dict__", {}).values())
+            for class_ in type(value).__mro__:
+                slots = class_.__dict__.get("__slots__", ())
                 names = (slots,) if isinstance(slots, str) else slots
-                waiting.extend(getattr(value, name) for name in names if isinstance(name, str) and hasattr(value, name))
+                to_visit.extend(
+                    getattr(value, name) for name in names if isinstance(name, str) and hasattr(value, name)
+                )
 
 
 def find_generators(env: Env) -> list[Any]:

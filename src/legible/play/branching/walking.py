@@ -25,66 +25,77 @@ ENDED = "it is over, unlike in the recording"
 
 
 def walk(slots: Slots, points: Sequence[Point], visit: Visit, on_step: OnStep | None = None) -> None:
-    """Repeat the recorded actions of each episode once, and visit every point when it is reached.
+    """Repeat the recorded actions of episodes, each episode once, and call `visit` whenever a point is reached.
 
     Parameters
     ----------
     slots
-        The slots in which the actions are repeated; their episodes are lost.
+        The slots in which the actions are repeated, one row of arrays per slot; their present episodes are lost.
     points
-        The points, in any order. Their observations are compared, if given.
-    visit, on_step
-        Called at the points, and then at every decision on the way.
+        Visited states to return to, in any order: seed, step, and the actions of the episode until then. If a point
+        has its observation, it is compared with the one that is reached.
+    visit
+        Called with the rows that have reached a point, and the positions of these points in `points`.
+    on_step
+        Called before every step, after `visit`, with the number of steps that each row has taken.
     """
     if not len(points):
         return
-    # Points by episode and step, and the actions of all episodes one after the other.
+    # Sort the points by episode (seed) and step. `order` holds their positions in `points`.
     seeds = np.array([point.seed for point in points], np.int64)
     steps = np.array([point.step for point in points], np.int64)
     order = np.lexsort((steps, seeds))
-    point_steps, ordered = steps[order], seeds[order]
-    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
-    seeds = ordered[starts]
-    first_point = np.r_[starts, len(points)]
-    last_points = [points[order[end - 1]] for end in first_point[1:]]
-    recorded = np.concatenate([point.actions[: point.step] for point in last_points])
-    first_action = np.r_[0, np.cumsum([point.step for point in last_points])]
-    # The episode of each row (−1: none), its steps, and the next of its points.
+    point_steps, point_seeds = steps[order], seeds[order]
+
+    # Episode e has the points first_point[e] up to first_point[e + 1]. Its final point has all actions that are needed.
+    first_of_episode = np.flatnonzero(np.r_[True, point_seeds[1:] != point_seeds[:-1]])
+    episode_seeds = point_seeds[first_of_episode]
+    first_point = np.r_[first_of_episode, len(points)]
+    final_points = [points[order[end - 1]] for end in first_point[1:]]
+    recorded_actions = np.concatenate([point.actions[: point.step] for point in final_points])
+    first_action = np.r_[0, np.cumsum([point.step for point in final_points])]
+
+    # For each row: the number of its episode (−1: none), the steps taken in it, and its next point.
     episode, step, next_point = np.full(slots.n, -1, np.int64), np.zeros(slots.n, np.int64), np.zeros(slots.n, np.int64)
-    actions = np.zeros((slots.n, *recorded.shape[1:]), recorded.dtype)
-    started = 0
+    actions = np.zeros((slots.n, *recorded_actions.shape[1:]), recorded_actions.dtype)
+    n_started = 0
     while True:
-        free = np.flatnonzero(episode < 0)[: len(seeds) - started]
-        if free.size:
-            episodes = np.arange(started, started + free.size)
-            slots.start(free, seeds[episodes].tolist())
-            episode[free], step[free], next_point[free] = episodes, 0, first_point[episodes]
-            started += free.size
+        # Start the next episodes in rows without one.
+        free_rows = np.flatnonzero(episode < 0)[: len(episode_seeds) - n_started]
+        if free_rows.size:
+            episodes = np.arange(n_started, n_started + free_rows.size)
+            slots.start(free_rows, episode_seeds[episodes].tolist())
+            episode[free_rows], step[free_rows], next_point[free_rows] = episodes, 0, first_point[episodes]
+            n_started += free_rows.size
         rows = np.flatnonzero(episode >= 0)
         if not rows.size:
             return
-        while rows.size:  # several points may belong to one decision
+
+        # Visit the points at which rows have arrived. Several points may be the same state of an episode.
+        while rows.size:
             rows = rows[next_point[rows] < first_point[episode[rows] + 1]]
             rows = rows[point_steps[next_point[rows]] == step[rows]]
             if rows.size:
-                numbers = order[next_point[rows]]
-                for row, number in zip(rows.tolist(), numbers.tolist(), strict=True):
+                reached = order[next_point[rows]]
+                for row, number in zip(rows.tolist(), reached.tolist(), strict=True):
                     compare(slots, row, points[number])
-                visit(rows, numbers)
+                visit(rows, reached)
                 next_point[rows] += 1
         if on_step is not None:
             on_step(step)
+
+        # Episodes without further points are done; the others take their next recorded action.
         episode[next_point >= first_point[episode + 1]] = -1
         active = episode >= 0
         rows = np.flatnonzero(active)
         if rows.size:
-            actions[rows] = recorded[first_action[episode[rows]] + step[rows]]
+            actions[rows] = recorded_actions[first_action[episode[rows]] + step[rows]]
             slots.step(actions, active)
             step[rows] += 1
             ended_early = active & (slots.terminated | slots.truncated)
             if ended_early.any():
                 row = int(np.argmax(ended_early))
-                raise differs(int(seeds[episode[row]]), int(step[row]), ENDED)
+                raise differs(int(episode_seeds[episode[row]]), int(step[row]), ENDED)
 
 
 def compare(slots: Slots, row: int, point: Point) -> None:

@@ -71,39 +71,46 @@ class Branching(ABC):
         self.slots = slots
 
     def visit(self, points: Sequence[Point], remembering: ActingChooser | None = None) -> States:
-        """Return the states of points, in order. Episodes that run in the slots are lost.
+        """Return the saved states of points, in their order. Episodes that run in the slots are lost.
 
         Parameters
         ----------
         points
-            The points. Their observations are compared to the bit, if given (a replay compares when it starts).
+            Visited states: seed, step, and the actions of the episode until then. If a point has its observation, it is
+            compared to the bit (the method "replay" compares later, in `start`).
         remembering
-            For recurrent policies: an unused chooser. It sees all observations on the way, and its recurrent state at
-            the points is kept with the states.
+            For policies with memory: a chooser that has seen nothing yet. It sees all observations on the way, and the
+            policy's memory at each point is kept with the state.
         """
-        numbers: list[NDArray[np.intp]] = []
+        visited: list[NDArray[np.intp]] = []
         memories: list[Memory] = []
 
+        # `_visit` calls the first function when rows arrive at points, the second one before every step.
         def keep_memory(rows: NDArray[np.intp], reached: NDArray[np.intp]) -> None:
-            # The recurrent state before the observation is seen; None before the first one.
+            # The memory before the policy sees the point's observation; None at the start of an episode.
             memory = None if remembering is None else remembering.memory(rows)
             if memory is not None:
-                numbers.append(reached)
+                visited.append(reached)
                 memories.append(memory)
 
-        def show(steps: NDArray[np.int64]) -> None:
+        def show_step(steps: NDArray[np.int64]) -> None:
+            # The actions that the chooser returns are not used, so the numbers of the episodes do not matter.
             if remembering is not None:
                 remembering(self.slots.observations, np.zeros(self.slots.n, np.int64), steps)
 
-        states = self._visit(points, keep_memory, None if remembering is None else show)
+        # Memories are arrays whose second axis is the row. They were kept in the order in which the points were
+        # reached: put them into the order of the points.
+        states = self._visit(points, keep_memory, None if remembering is None else show_step)
         if memories:
-            ordered = []
-            for parts in zip(*memories, strict=True):
-                kept = np.concatenate(parts, axis=1)
-                by_point = np.zeros((len(kept), len(points), *kept.shape[2:]), kept.dtype)
-                by_point[:, np.concatenate(numbers)] = kept
-                ordered.append(by_point)
-            states.memory = tuple(ordered)
+            in_order_of_points = []
+            for pieces in zip(*memories, strict=True):
+                in_order_of_visit = np.concatenate(pieces, axis=1)
+                by_point = np.zeros(
+                    (len(in_order_of_visit), len(points), *in_order_of_visit.shape[2:]), in_order_of_visit.dtype
+                )
+                by_point[:, np.concatenate(visited)] = in_order_of_visit
+                in_order_of_points.append(by_point)
+            states.memory = tuple(in_order_of_points)
         return states
 
     @abstractmethod
@@ -112,12 +119,14 @@ class Branching(ABC):
     def start(
         self, rows: NDArray[np.intp], states: States, *, future: Future = "same", seeds: Sequence[int] | None = None
     ) -> None:
-        """Bring rows into states, one each; other rows are not affected.
+        """Continue in some rows of the slots from saved states; other rows are not affected.
 
         Parameters
         ----------
-        rows, states
-            Rows of the slots, and one state per row, from `visit`.
+        rows
+            The numbers of the rows.
+        states
+            One state per row, from `visit`.
         future
             "same": the random numbers of the recorded episode. "new": random numbers from `seeds`.
         seeds

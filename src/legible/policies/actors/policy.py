@@ -146,31 +146,42 @@ class ActorPolicy(SpacePolicy):
         *,
         rng: np.random.Generator | None = None,
     ) -> tuple[npt.NDArray[Any], State | None]:
-        """Return the action for an observation or the actions for a batch, like Stable-Baselines3's ``predict``.
+        """Return the action for an observation, or one action per observation of a batch, and the new memory.
+
+        The signature is that of Stable-Baselines3's ``predict``.
 
         Parameters
         ----------
-        observation, state, episode_start, deterministic
-            As in `legible.policies.ActingPolicy`.
+        observation
+            An observation of `observation_space`, or a batch of them along the first axis.
+        state
+            The memory that the call before returned, None at the start; policies without memory return it unchanged.
+        episode_start
+            ``bool[n]``: where an episode begins, the memory is reset.
+        deterministic
+            Whether to return the most likely action instead of a sample.
         action_masks
-            Allowed actions, for policies that were trained with masks.
+            ``bool[n, choices]``: the allowed actions, for policies that were trained with masks.
         rng
             Generator to sample with; by default one that the policy keeps, from seed 0.
         """
-        batch, single = batch_of(observation, self.observation_space)
+        # Features from the extractor, the memory and the hidden layers; the head turns them into actions, which it
+        # samples if it gets a generator.
+        observations, is_single = batch_of(observation, self.observation_space)
         generator = None if deterministic or not self.stochastic else rng or own_generator(self)
         with torch.inference_mode():
-            latent, state = self._latent(batch, state, episode_start)
-            raw = self.head(latent, generator, self._masks(action_masks, len(latent))).numpy()
+            latent, state = self._latent(observations, state, episode_start)
+            flat_actions = self.head(latent, generator, self._masks(action_masks, len(latent))).numpy()
+        # The head returns float32[n, numbers of an action]: give each action the shape and the type of its space.
         space = self.action_space
-        actions: npt.NDArray[Any] = raw.reshape(-1, *(space.shape or ()))
+        actions: npt.NDArray[Any] = flat_actions.reshape(-1, *(space.shape or ()))
         if not isinstance(space, spaces.Box):
             actions = actions.astype(space.dtype if isinstance(space, spaces.MultiBinary) else np.int64)
-        elif self.squashed:
+        elif self.squashed:  # tanh ended between -1 and 1: scale to the bounds
             actions = space.low + (0.5 * (actions + 1.0) * (space.high - space.low))
         else:
             actions = np.clip(actions, space.low, space.high)
-        return (actions[0] if single else actions), state
+        return (actions[0] if is_single else actions), state
 
     def try_once(self) -> None:
         """Predict once on zeros, which raises an error if tensors do not fit each other or the spaces."""
@@ -183,7 +194,9 @@ class ActorPolicy(SpacePolicy):
         if action_masks is None:
             return None
         if not self.head.maskable:
-            raise PolicyError("action masks do not apply: this policy was trained without masks")
+            raise PolicyError(
+                "action masks do not apply: this policy was trained without masks. Leave action_masks out"
+            )
         masks = np.array(action_masks, np.bool_)
         assert isinstance(self.head, Categories)
         if masks.size != n_rows * sum(self.head.sizes):

@@ -59,37 +59,51 @@ def read(path: Path, options: LoadOptions) -> Policy:
 
 
 def _policy_of(tensors: Tensors, arguments: Mapping[str, Any]) -> NetworkPolicy | ActorPolicy:
-    """Return the policy of the tensors of a CleanRL file; their names show the algorithm."""
+    """Return the policy of a CleanRL file. The file does not name its algorithm; the names of its tensors show it.
+
+    Parameters
+    ----------
+    tensors
+        The tensors of the network by name; each is removed when it is used.
+    arguments
+        The arguments of the training script, empty if the file has none.
+    """
+    # `_tried` below plays one observation, to see that the tensors fit each other; observations have no known bounds.
     metadata = {key: arguments[key] for key in ("env_id", "exp_name", "seed", "total_timesteps") if key in arguments}
     env_id = arguments.get("env_id")
-    named: dict[str, Any] = {
+    common_fields: dict[str, Any] = {
         "env_id": env_id if isinstance(env_id, str) else None,
         "metadata": {"library": "CleanRL", **metadata},
     }
+    # PPO with continuous actions: a Gaussian around the mean, with one spread for each number of the action.
     if tensors.has("actor_mean.0.weight"):
         layers = _layers(tensors, "actor_mean", "tanh")
         log_std = torch.from_numpy(tensors.take("actor_logstd").reshape(-1).copy())
         head = Gaussian(sequence(layers), log_std, squashed=False)
-        return _tried(_unbounded(layers[0].n_inputs), _unbounded(len(log_std)), head, **named)
+        return _tried(_unbounded(layers[0].n_inputs), _unbounded(len(log_std)), head, **common_fields)
+    # DDPG, TD3 and SAC.
     if tensors.has("fc1.weight"):
-        return _squashed_actor(tensors, named)
+        return _squashed_actor(tensors, common_fields)
+    # PPO with discrete actions.
     if tensors.has("actor.0.weight"):
         layers = _layers(tensors, "actor", "tanh")
-        return NetworkPolicy(layers, "log-probabilities", Plain(layers[0].n_inputs), **named)
+        return NetworkPolicy(layers, "log-probabilities", Plain(layers[0].n_inputs), **common_fields)
+    # The rest keep their layers in `network`: Atari begins with a convolution (4 dimensions), DQN and C51 do not.
     if not tensors.has("network.0.weight"):
         raise PolicyError(
             f"its tensors ({', '.join(list(tensors.left)[:6])}) are none of CleanRL's dqn, c51, ppo, ddpg, td3 or sac "
             "networks"
         )
     if tensors.dimensions("network.0.weight") == 4:
-        return _pictures(tensors, named)
+        return _pictures(tensors, common_fields)
     layers = _layers(tensors, "network", "relu")
-    if not tensors.has("atoms"):
-        return NetworkPolicy(layers, "values", Plain(layers[0].n_inputs), **named)
-    atoms = tensors.take("atoms")
-    actions = spaces.Discrete(layers[-1].n_outputs // len(atoms))
-    values = QValues(nn.Sequential(sequence(layers), _ExpectedValue(atoms)))
-    return _tried(_unbounded(layers[0].n_inputs), actions, values, **named)
+    if not tensors.has("atoms"):  # DQN: one Q-value per action
+        return NetworkPolicy(layers, "values", Plain(layers[0].n_inputs), **common_fields)
+    # C51: for each action, the probabilities of fixed levels of the return ("atoms"); their mean is the Q-value.
+    return_levels = tensors.take("atoms")
+    actions = spaces.Discrete(layers[-1].n_outputs // len(return_levels))
+    values = QValues(nn.Sequential(sequence(layers), _ExpectedValue(return_levels)))
+    return _tried(_unbounded(layers[0].n_inputs), actions, values, **common_fields)
 
 
 def _squashed_actor(tensors: Tensors, named: Mapping[str, Any]) -> ActorPolicy:

@@ -79,7 +79,16 @@ def is_named(source: Any) -> bool:
 
 
 def read_named(source: str, options: LoadOptions) -> Policy:
-    """Import a policy, module or function that the user typed or trusts."""
+    """Return the policy that ``module:attribute`` names, by importing the module, which runs its code.
+
+    Parameters
+    ----------
+    source
+        The address, such as ``my_policies:driver`` or ``my_policies:fleet.driver``. The attribute may be a policy, a
+        network, a function, or any other object that `legible.policies.load_policy` takes.
+    options
+        The caller's options. They must allow running code, because the user typed the address or trusts its source.
+    """
     module_name, _, attribute = source.partition(":")
     if not options.may_run_code:
         raise PolicyError(
@@ -91,17 +100,19 @@ def read_named(source: str, options: LoadOptions) -> Policy:
     except Exception as error:
         why = error if isinstance(error, ImportError) else describe_error(error)
         raise PolicyError(f"{source!r}: the module {module_name!r} cannot be imported ({why})") from error
-    found: Any = module
+    # The attribute may be nested, with dots.
+    imported: Any = module
     try:
-        for part in attribute.split("."):
-            found = getattr(found, part)
+        for name in attribute.split("."):
+            imported = getattr(imported, name)
     except AttributeError as error:
         hint = did_you_mean(attribute, vars(module))
         raise PolicyError(f"{source!r}: the module {module_name!r} has no {attribute!r}.{hint}") from error
+    # From here on as for an object that is passed in Python.
     for reader in objects.READERS:
-        if reader.is_own(found):
-            return reader.read(found, options)
-    raise PolicyError(f"{source!r} is a {type(found).__name__}, which is neither a policy nor a function")
+        if reader.is_own(imported):
+            return reader.read(imported, options)
+    raise PolicyError(f"{source!r} is a {type(imported).__name__}, which is neither a policy nor a function")
 
 
 SCRIPT_READER = PolicyReader("torchscript", "a TorchScript file, if you trust it", is_script, read_script)

@@ -34,23 +34,38 @@ def read(source: str, options: LoadOptions) -> Policy:
 
 
 def fetch(source: str) -> Path:
-    """Fetch a policy with its sidecar files into the cache, and return its file."""
-    written = _ADDRESS.fullmatch(source)
-    if written is None or ".." in source:
+    """Return the local path of a policy on the Hugging Face hub, after fetching it into the cache.
+
+    The files that describe the policy (normalisation statistics, training settings) are fetched too.
+
+    Parameters
+    ----------
+    source
+        The address: ``hf:USER/REPO``, ``hf:USER/REPO/FILE``, or one of these with ``@REVISION``.
+    """
+    address = _ADDRESS.fullmatch(source)
+    if address is None or ".." in source:
         raise PolicyError(f"{source!r}: write it as hf:USER/REPO or hf:USER/REPO/FILE")
     hub = optional_package("huggingface_hub", "hub", "policies on the Hugging Face hub")
-    repository, file, revision = written.groups()
-    place = {"endpoint": os.environ.get("HF_ENDPOINT"), "cache_dir": os.environ.get("HF_HUB_CACHE")}
+    repository, file, revision = address.groups()
+    # The user's environment variables win over the library's defaults, even if they were set after its import.
+    endpoint_and_cache = {"endpoint": os.environ.get("HF_ENDPOINT"), "cache_dir": os.environ.get("HF_HUB_CACHE")}
     try:
-        names, offline = _files(hub, repository, revision, place)
-        wanted = file or _policy_among(names, source)
-        if wanted not in names:
-            raise PolicyError(f"{source!r}: the repository has no file {wanted!r}; it has {', '.join(names[:10])}")
-        folder = Path(wanted).parent
+        # Without a network, use what the cache holds.
+        names, offline = _files(hub, repository, revision, endpoint_and_cache)
+        policy_file = file or _policy_among(names, source)
+        if policy_file not in names:
+            raise PolicyError(f"{source!r}: the repository has no file {policy_file!r}; it has {', '.join(names[:10])}")
+        # Fetch the files that describe the policy, then the policy itself.
+        folder = Path(policy_file).parent
         for name in names:
             if _SIDECAR.fullmatch(Path(name).name) and Path(name).is_relative_to(folder):
-                hub.hf_hub_download(repository, name, revision=revision, local_files_only=offline, **place)
-        return Path(hub.hf_hub_download(repository, wanted, revision=revision, local_files_only=offline, **place))
+                hub.hf_hub_download(repository, name, revision=revision, local_files_only=offline, **endpoint_and_cache)
+        return Path(
+            hub.hf_hub_download(
+                repository, policy_file, revision=revision, local_files_only=offline, **endpoint_and_cache
+            )
+        )
     except PolicyError:
         raise
     except Exception as error:

@@ -92,9 +92,18 @@ class PredictFunction:
 def with_output(
     function: Callable[..., npt.ArrayLike], options: LoadOptions, whose: str
 ) -> FunctionPolicy | ActionFunctionPolicy:
-    """Return the policy of a function with the output that the caller names, or that the action space shows.
+    """Return the policy of a function, whose output is scores for every action or the actions themselves.
 
-    `whose` names the function, or the file or object that holds it, in error messages.
+    Parameters
+    ----------
+    function
+        A function from ``float32[n, features]`` to ``[n, actions]`` or to n actions; with an action space also a
+        function from one observation to one action.
+    options
+        The caller's options. ``output`` says what the function returns; without it, an action space makes the function
+        be tried out. An `UnclearPolicyError` names the option that is missing.
+    whose
+        The name of the function, or of the file or object that holds it, for error messages.
     """
     normalisation = given_normalisation(options)
     if isinstance(normalisation, Mapping):
@@ -102,10 +111,14 @@ def with_output(
     n_features = options.n_features
     if normalisation is not None:
         n_features = n_features or normalisation.n_features
+
+    # With an action space, try whether the function returns actions of it.
     if options.action_space is not None and options.output in (None, "actions"):
         controller = _controller(function, options, normalisation, whose)
         if controller is not None:
             return controller
+
+    # Actions without a space must be continuous: one call shows how many numbers they have.
     output = _output(options, whose)
     if output == "actions":
         width = None if n_features is None else _tried_width(function, n_features, whose)
@@ -117,6 +130,8 @@ def with_output(
             )
         actions = spaces.Box(-np.inf, np.inf, (width,), np.float32)
         return ActionFunctionPolicy(function, actions, n_features, normalisation)
+
+    # Scores: the number of actions is given, or one call shows it.
     if options.fallback is not None:
         raise PolicyError(f"fallback does not apply to {whose}: its {output} decide what is taken instead")
     n_actions = options.n_actions
@@ -138,36 +153,64 @@ _TRIED_ROWS = (5, 7)  # no network has both numbers of outputs
 def _controller(
     function: Callable[..., Any], options: LoadOptions, normalisation: Normalisation | None, whose: str
 ) -> ActionFunctionPolicy | None:
-    """Return the policy of a function that returns actions of a space, from a batch or from one observation.
+    """Return the policy of a function from observations to actions of the caller's action space.
 
-    Returns None if the function returns something else and the caller did not say that it returns actions.
+    The function is tried out on an example observation: as a batch first, then alone. Returns None if it returns
+    something else, such as scores, unless the caller said that it returns actions.
+
+    Parameters
+    ----------
+    function
+        A function from a batch of observations to actions, or from one observation to one action.
+    options
+        The caller's options; ``options.action_space`` must be set. If ``options.output`` is "actions", a function that
+        returns something else is an error.
+    normalisation
+        Observation statistics, None without.
+    whose
+        The name of the function, or of the file or object that holds it, for error messages.
     """
-    actions, shown = options.action_space, options.observation_space
-    assert actions is not None
+    action_space, observation_space = options.action_space, options.observation_space
+    assert action_space is not None
     n_features = options.n_features
-    if shown is not None and not isinstance(shown, spaces.Dict):
-        n_features = int(np.prod(shown.shape or (1,)))
-    if shown is None and n_features is None:
+    if observation_space is not None and not isinstance(observation_space, spaces.Dict):
+        n_features = int(np.prod(observation_space.shape or (1,)))
+    if observation_space is None and n_features is None:
         raise UnclearPolicyError(f"the observations of {whose} are unknown. Pass observation_space", "action_space")
+
+    # The action that is taken where a rule forbids the function's own: one number per part of the action.
     fallback = None
     if options.fallback is not None:
-        if isinstance(actions, spaces.Box):
-            raise PolicyError(f"fallback does not apply to {whose}: the nearest region of {actions} is taken instead")
+        if isinstance(action_space, spaces.Box):
+            raise PolicyError(
+                f"fallback does not apply to {whose}: the nearest region of {action_space} is taken instead"
+            )
         fallback = tuple(int(value) for value in np.ravel(options.fallback))
-    example = _example(shown) if shown is not None else np.zeros(n_features or 0, np.float32)
-    rest: dict[str, Any] = {"normalisation": normalisation, "observations": shown, "fallback": fallback}
+    example = _example(observation_space) if observation_space is not None else np.zeros(n_features or 0, np.float32)
+    common_fields: dict[str, Any] = {
+        "normalisation": normalisation,
+        "observations": observation_space,
+        "fallback": fallback,
+    }
+
+    # Only flat observations can come as a batch of rows; others are passed one by one.
     problem = "it takes neither a batch nor one observation"
-    is_flat = not isinstance(shown, spaces.Dict) and len(getattr(shown, "shape", (1,)) or ()) <= 1
+    is_flat = (
+        not isinstance(observation_space, spaces.Dict) and len(getattr(observation_space, "shape", (1,)) or ()) <= 1
+    )
     for batched in (True, False) if is_flat else (False,):
-        policy = ActionFunctionPolicy(function, actions, n_features, batched=batched, **rest)
+        policy = ActionFunctionPolicy(function, action_space, n_features, batched=batched, **common_fields)
         try:
             if batched:
-                tried = [np.tile(np.ravel(example).astype(np.float32), (rows, 1)) for rows in _TRIED_ROWS]
-                shapes = [np.shape(as_numbers(function(batch))) for batch in tried]
-                fitting = [tuple((rows, *shape) for rows in _TRIED_ROWS) for shape in (actions.shape or (), (1,))]
-                if tuple(shapes) not in (fitting if actions.shape == () else fitting[:1]):
+                # Batches of two sizes (5 and 7) show whether the first axis of the answer counts the observations.
+                batches = [np.tile(np.ravel(example).astype(np.float32), (rows, 1)) for rows in _TRIED_ROWS]
+                shapes = [np.shape(as_numbers(function(batch))) for batch in batches]
+                # Actions that are single numbers may come as [n] or as [n, 1].
+                accepted = [(), (1,)] if action_space.shape == () else [action_space.shape or ()]
+                if not any(shapes == [(rows, *shape) for rows in _TRIED_ROWS] for shape in accepted):
                     problem = f"for {_TRIED_ROWS[0]} observations it returns shape {shapes[0]}"
                     continue
+            # The same observation twice: a function that remembers or draws random numbers cannot be studied.
             first, second = (policy.predict(example)[0] for _ in range(2))
         except PolicyError as error:
             problem = str(error)
@@ -183,7 +226,7 @@ def _controller(
             )
         return policy
     if options.output == "actions":
-        raise PolicyError(f"{whose} does not return actions of {actions}: {problem[:300]}")
+        raise PolicyError(f"{whose} does not return actions of {action_space}: {problem[:300]}")
     return None
 
 

@@ -71,7 +71,16 @@ def is_own(source: Any) -> bool:
 
 
 def read(path: Path, options: LoadOptions) -> Policy:
-    """Read the graph of a file as a function from observations to scores or actions."""
+    """Return the policy of an ONNX file, whose graph is a function from observations to scores or actions.
+
+    Parameters
+    ----------
+    path
+        The file.
+    options
+        The caller's options; ``output`` says what the graph returns if the name of its output does not show it.
+    """
+    # These options describe tensors, not a graph: passing them is an error.
     options.refuse("an ONNX file", "activation", "encoding", "algorithm")
     function = OnnxFunction(path.read_bytes())
     try:
@@ -86,10 +95,12 @@ def read(path: Path, options: LoadOptions) -> Policy:
     if len(inputs) != 1 or inputs[0].type != "tensor(float)":
         what = ", ".join(f"{each.name} {each.type}" for each in inputs)
         raise PolicyError(f"{path}: it takes {what}; supported are graphs with one input of type tensor(float)")
-    width = inputs[0].shape[1:]
+    # The first axis of the input is the batch. Axes without a fixed size are texts or None.
+    observation_shape = inputs[0].shape[1:]
     n_features = options.n_features
-    if n_features is None and width and all(isinstance(size, int) for size in width):
-        n_features = math.prod(width)
+    # The graph may say how many numbers an observation has, and the name of its output what it means.
+    if n_features is None and observation_shape and all(isinstance(size, int) for size in observation_shape):
+        n_features = math.prod(observation_shape)
         if not 0 < n_features <= _MOST_FEATURES:
             raise PolicyError(f"{path}: its observations would have {n_features} numbers")
     output = options.output or _OUTPUT_NAMES.get(outputs[0].name.lower())
@@ -99,9 +110,9 @@ def read(path: Path, options: LoadOptions) -> Policy:
             "log-probabilities, probabilities or actions",
             "output",
         )
-    completed = dataclasses.replace(options, output=output, n_features=n_features)
+    complete_options = dataclasses.replace(options, output=output, n_features=n_features)
     try:
-        return objects.with_output(function, completed, str(path))
+        return objects.with_output(function, complete_options, str(path))
     except (RuntimeError, ValueError) as error:
         raise PolicyError(f"{path}: the graph cannot be run: {str(error)[:300]}") from error
 

@@ -167,37 +167,64 @@ class _Module:
 
 
 def _policy_of(folder: Path) -> NetworkPolicy | ActorPolicy:
-    """Return the policy of the folder of an RLlib module."""
+    """Return the policy of an RLlib module, which is the network of one agent: encoder, hidden layers and outputs.
+
+    Parameters
+    ----------
+    folder
+        The folder of the module in a checkpoint, with its tensors and its settings.
+    """
     module = _Module(folder)
-    shown, actions = module.space("observation_space"), module.space("action_space")
-    if not isinstance(shown, spaces.Box):
-        raise PolicyError(f"its observations are {shown}; only Box is supported")
+    observation_space, action_space = module.space("observation_space"), module.space("action_space")
+    if not isinstance(observation_space, spaces.Box):
+        raise PolicyError(f"its observations are {observation_space}; only Box is supported")
+
+    # The prefix of the encoder's tensors: PPO keeps separate encoders for actor and critic if they share no layers.
     algorithm = _ALGORITHMS[module.kind]
     encoder = {"SAC": "pi_encoder", "DQN": "encoder"}.get(algorithm, "encoder.encoder")
     if algorithm in ("PPO", "APPO") and module.tensors.any_of("encoder.actor_encoder."):
         encoder = "encoder.actor_encoder"
-    hidden = module.activation("fcnet_activation")
-    named: dict[str, Any] = {"metadata": {"library": "RLlib", "algorithm": algorithm}}
+
+    # Pictures pass convolutions first; then the hidden layers.
+    hidden_activation = module.activation("fcnet_activation")
+    common_fields: dict[str, Any] = {"metadata": {"library": "RLlib", "algorithm": algorithm}}
     extractor: nn.Module = Flatten()
-    if len(shown.shape) == 3:
-        extractor = _Pictures(module, f"{encoder}.net.0.cnn", shown.shape)
-    body = module.layers(encoder, hidden, last=hidden)
+    if len(observation_space.shape) == 3:
+        extractor = _Pictures(module, f"{encoder}.net.0.cnn", observation_space.shape)
+    body = module.layers(encoder, hidden_activation, last=hidden_activation)
+
+    # Critics and target networks have no part in choosing actions. (Those of DQN are dropped in `_q_values`.) RLlib
+    # names the last layers "pi" for policies and "af" for the advantages of DQN.
     if algorithm != "DQN":
         module.tensors.drop("vf.", "encoder.critic_encoder.", "qf", "_target", "target", "_old", "old_")
-    out = module.layers(
+    output_layers = module.layers(
         "af" if algorithm == "DQN" else "pi", module.activation("head_fcnet_activation"), last=Activation("identity")
     )
-    if not out:
+    if not output_layers:
         raise PolicyError("it has no layer that gives actions")
     if algorithm == "DQN":
-        out = _q_values(module, out, actions)
-    head, squashed = _head_of(module, algorithm, out, actions)
+        output_layers = _q_values(module, output_layers, action_space)
+
+    # `finish` raises an error if a tensor was not used. Flat observations with discrete actions make a plain network;
+    # other policies play one observation, to see that their parts fit each other.
+    head, squashed = _head_of(module, algorithm, output_layers, action_space)
     module.finish()
-    if isinstance(extractor, Flatten) and isinstance(actions, spaces.Discrete) and len(shown.shape) == 1:
+    if (
+        isinstance(extractor, Flatten)
+        and isinstance(action_space, spaces.Discrete)
+        and len(observation_space.shape) == 1
+    ):
         kind = "values" if algorithm == "DQN" else "log-probabilities"
-        return NetworkPolicy((*body, *out), kind, Plain(shown.shape[0]), **named)  # type: ignore[arg-type]
+        return NetworkPolicy((*body, *output_layers), kind, Plain(observation_space.shape[0]), **common_fields)  # type: ignore[arg-type]
     policy = ActorPolicy(
-        shown, actions, extractor, sequence(body), head, squashed=squashed, scale_images=False, **named
+        observation_space,
+        action_space,
+        extractor,
+        sequence(body),
+        head,
+        squashed=squashed,
+        scale_images=False,
+        **common_fields,
     )
     policy.try_once()
     return policy
@@ -220,26 +247,44 @@ def _q_values(module: _Module, out: list[Layer], actions: spaces.Space[Any]) -> 
     return [Layer(weight.astype(np.float32), bias.astype(np.float32))]
 
 
-def _head_of(module: _Module, algorithm: str, out: list[Layer], actions: spaces.Space[Any]) -> tuple[Head, bool]:
-    """Return the head of a module, and whether its actions lie between −1 and 1."""
-    n_outputs = out[-1].n_outputs
+def _head_of(
+    module: _Module, algorithm: str, output_layers: list[Layer], actions: spaces.Space[Any]
+) -> tuple[Head, bool]:
+    """Return the head, which turns the network's outputs into actions, and whether actions lie between −1 and 1.
+
+    Parameters
+    ----------
+    module
+        The module, for its remaining tensors.
+    algorithm
+        ``"PPO"``, ``"APPO"``, ``"DQN"`` or ``"SAC"``.
+    output_layers
+        The layers behind the encoder; the last one gives the outputs.
+    actions
+        The action space.
+    """
+    n_outputs = output_layers[-1].n_outputs
+
+    # Continuous actions: a Gaussian. Its spread is a tensor of its own, or the second half of the outputs.
     if isinstance(actions, spaces.Box):
-        n = int(np.prod(actions.shape))
-        last, before = out[-1], sequence(out[:-1])
+        n_numbers = int(np.prod(actions.shape))
+        last_layer, hidden_layers = output_layers[-1], sequence(output_layers[:-1])
         log_std: torch.Tensor | nn.Module
         if module.tensors.has("pi.log_std"):
             log_std = torch.from_numpy(module.tensors.take("pi.log_std", 1).copy())
-            mean = linear(last.weight, last.bias)
-        elif n_outputs == 2 * n:
-            log_std = nn.Sequential(before, linear(last.weight[n:], last.bias[n:]))
-            mean = linear(last.weight[:n], last.bias[:n])
+            mean = linear(last_layer.weight, last_layer.bias)
+        elif n_outputs == 2 * n_numbers:
+            log_std = nn.Sequential(hidden_layers, linear(last_layer.weight[n_numbers:], last_layer.bias[n_numbers:]))
+            mean = linear(last_layer.weight[:n_numbers], last_layer.bias[:n_numbers])
         else:
-            raise PolicyError(f"it has {n_outputs} outputs for the mean and spread of {n} actions")
+            raise PolicyError(f"it has {n_outputs} outputs for the mean and spread of {n_numbers} actions")
         is_bounded = bool(np.isfinite(actions.low).all() and np.isfinite(actions.high).all())
-        mean_net = nn.Sequential(before, mean)
+        mean_net = nn.Sequential(hidden_layers, mean)
         # RLlib's default (normalize_actions): actions between −1 and 1 are scaled to the bounds.
-        kind = _ClippedGaussian if is_bounded else Gaussian
-        return kind(mean_net, log_std, squashed=algorithm == "SAC"), is_bounded
+        head_class = _ClippedGaussian if is_bounded else Gaussian
+        return head_class(mean_net, log_std, squashed=algorithm == "SAC"), is_bounded
+
+    # Discrete actions, in one or several parts: one output for every value of every part.
     sizes: tuple[int, ...] = ()
     if isinstance(actions, spaces.Discrete) and not int(actions.start):
         sizes = (int(actions.n),)
@@ -247,10 +292,10 @@ def _head_of(module: _Module, algorithm: str, out: list[Layer], actions: spaces.
         sizes = tuple(int(n) for n in actions.nvec.ravel())
     if not sizes or sum(sizes) != n_outputs:
         raise PolicyError(f"it has {n_outputs} outputs for the actions {actions}")
-    net = sequence(out)
+    network = sequence(output_layers)
     if algorithm == "DQN":
-        return QValues(net), False
-    return Categories(net, sizes, single=isinstance(actions, spaces.Discrete)), False
+        return QValues(network), False
+    return Categories(network, sizes, single=isinstance(actions, spaces.Discrete)), False
 
 
 class _ClippedGaussian(Gaussian):
@@ -270,38 +315,52 @@ class _Pictures(nn.Module):
     """Convolutions of RLlib: pictures with channels last, padded so that strides alone reduce them."""
 
     def __init__(self, module: _Module, prefix: str, shape: tuple[int, ...]) -> None:
+        """Take the convolutions from a module.
+
+        Parameters
+        ----------
+        module
+            The module; its setting ``conv_filters`` lists (channels, kernel, stride, padding) of each convolution.
+        prefix
+            The prefix of their tensors.
+        shape
+            Shape of a picture: (height, width, channels).
+        """
         super().__init__()
-        given = module.settings.get("conv_filters")
-        filters = given if isinstance(given, list | tuple) else []
-        places = module.tensors.places(prefix)
-        if not places or len(places) != len(filters):
+        written = module.settings.get("conv_filters")
+        filters = written if isinstance(written, list | tuple) else []
+        positions = module.tensors.places(prefix)
+        if not positions or len(positions) != len(filters):
             raise PolicyError("its conv_filters do not fit its tensors")
-        activation, parts, size = module.activation("conv_activation"), list[nn.Module](), shape[:2]
-        for place, (_, kernel, stride, *rest) in zip(places, filters, strict=True):
-            heights = [
-                (int(part), int(part)) if isinstance(part, int) else tuple(map(int, part)) for part in (kernel, stride)
-            ]
-            (high, wide), (down, across) = heights
+        activation, modules = module.activation("conv_activation"), list[nn.Module]()
+        size = shape[:2]  # height and width of the picture before each convolution
+        for place, (_, kernel, stride, *rest) in zip(positions, filters, strict=True):
+            # Kernel and stride are one number for both axes, or two: (down, across).
+            (kernel_height, kernel_width), (stride_down, stride_across) = (
+                (int(pair), int(pair)) if isinstance(pair, int) else tuple(map(int, pair)) for pair in (kernel, stride)
+            )
             weight = module.tensors.take(f"{prefix}.{place}.weight", 4)
             bias = module.tensors.take(f"{prefix}.{place}.bias", 1)
-            if (weight.shape[2], weight.shape[3]) != (high, wide) or min(down, across) < 1:
+            fits_kernel = weight.shape[2:] == (kernel_height, kernel_width)
+            if not fits_kernel or stride_down < 1 or stride_across < 1:
                 raise PolicyError("its conv_filters do not fit its tensors")
             if rest and rest[0] not in ("same", "valid"):
                 raise PolicyError(f"the padding {str(rest[0])[:40]!r} of its conv_filters is not supported")
             if not rest or rest[0] == "same":
-                after = (-(-size[0] // down), -(-size[1] // across))
-                missing = [
-                    (n - 1) * s + k - b for n, s, k, b in zip(after, (down, across), (high, wide), size, strict=True)
-                ]
-                top, left = missing[0] // 2, missing[1] // 2
-                parts.append(nn.ZeroPad2d((left, missing[1] - left, top, missing[0] - top)))
+                # Padding "same": the strides alone reduce the picture (rounded up), and zeros fill what the kernels
+                # need beyond it, half before and half after, as TensorFlow does.
+                new_size = (-(-size[0] // stride_down), -(-size[1] // stride_across))
+                pad_height = (new_size[0] - 1) * stride_down + kernel_height - size[0]
+                pad_width = (new_size[1] - 1) * stride_across + kernel_width - size[1]
+                top, left = pad_height // 2, pad_width // 2
+                modules.append(nn.ZeroPad2d((left, pad_width - left, top, pad_height - top)))
             else:
-                after = ((size[0] - high) // down + 1, (size[1] - wide) // across + 1)
+                new_size = ((size[0] - kernel_height) // stride_down + 1, (size[1] - kernel_width) // stride_across + 1)
             layer = convolution(weight, bias, 1)
-            layer.stride = (down, across)
-            parts += [layer, Activated(activation)]
-            size = after
-        self.layers = nn.Sequential(*parts)
+            layer.stride = (stride_down, stride_across)
+            modules += [layer, Activated(activation)]
+            size = new_size
+        self.layers = nn.Sequential(*modules)
 
     def forward(self, observations: torch.Tensor) -> torch.Tensor:
         features: torch.Tensor = self.layers(observations.permute(0, 3, 1, 2))

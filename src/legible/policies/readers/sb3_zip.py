@@ -49,7 +49,20 @@ def read_folder(folder: Path, options: LoadOptions) -> Policy:
 
 
 def _read_trained(path: Path, options: LoadOptions, training: Training | None) -> Policy:
-    """Read the policy of a zip; the environment settings in the RL Zoo's files go into its metadata."""
+    """Return the policy of a zip of Stable-Baselines3, with its observation statistics.
+
+    Parameters
+    ----------
+    path
+        The zip.
+    options
+        The caller's options. With ``trust``, Stable-Baselines3's own loader opens the zip and runs the code in it.
+    training
+        The training settings in the RL Zoo's files next to the zip, None without such files. What they say about the
+        environment (arguments, wrappers, stacked frames) goes into the policy's metadata.
+    """
+    # Read the network, either with Stable-Baselines3's own loader or without running code. `refuse` raises an error for
+    # options that do not apply.
     options.refuse("a policy file", "output")
     algorithm = checked_algorithm(options.algorithm)
     frames = 1 if training is None else training.frame_stack
@@ -65,6 +78,8 @@ def _read_trained(path: Path, options: LoadOptions, training: Training | None) -
         is_normalised = trained_normalised(contents)
         policy = read_sb3_zip(contents, algorithm, options)
     policy = normalised_file(policy, path, options, trained_normalised=is_normalised, frames=frames)
+
+    # The zip may not say that the policy was trained on normalised observations, but the RL Zoo's settings do.
     if training is None:
         return policy
     if training.normalised and policy.normalisation is None and options.normalisation is None:
@@ -73,6 +88,8 @@ def _read_trained(path: Path, options: LoadOptions, training: Training | None) -
             "vecnormalize.pkl next to it or pass the file as normalisation; pass 'none' if there are none",
             "normalisation",
         )
+
+    # What an environment needs to be like the one that the policy was trained in.
     needed = {
         "env_arguments": dict(training.env_arguments),
         "wrappers": [[call.name, dict(call.arguments)] for call in training.wrappers],

@@ -177,38 +177,55 @@ def policy_of_state(
     return _actor(parts, description, last.n_outputs, path)
 
 
-def _actor(parts: list[Layer | nn.Module], description: Architecture, width: int, path: Path) -> ActorPolicy:
-    """Return the policy of layers, convolutions first; `width` is the number of outputs."""
-    first = parts[0]
-    shape = description.observation_shape or ((first.n_inputs,) if isinstance(first, Layer) else None)
+def _actor(layers: list[Layer | nn.Module], description: Architecture, n_outputs: int, path: Path) -> ActorPolicy:
+    """Return the policy of a network with convolutions, scaled observations or continuous actions.
+
+    Parameters
+    ----------
+    layers
+        The layers in order: convolutions first, then fully connected ones (`Layer`).
+    description
+        The user's TOML description of the network.
+    n_outputs
+        The number of outputs of the last layer: one per action, or one per number of a continuous action.
+    path
+        The file with the tensors, for error messages.
+    """
+    first_layer = layers[0]
+    shape = description.observation_shape or ((first_layer.n_inputs,) if isinstance(first_layer, Layer) else None)
     if shape is None:
         raise PolicyError(f"{path}: observation_shape is missing; a network with convolutions needs it")
-    convolutions = [part for part in parts if not isinstance(part, Layer)]
-    if parts[: len(convolutions)] != convolutions:
+    convolutions = [layer for layer in layers if not isinstance(layer, Layer)]
+    if layers[: len(convolutions)] != convolutions:
         raise PolicyError(f"{path}: a convolution follows a fully connected layer; put convolutions first")
+
+    # The network: scaling, convolutions, then the fully connected layers.
     scale = [_Divide(description.divide_by)] if description.divide_by != 1.0 else []
     extractor = nn.Sequential(*scale, *convolutions, Flatten())
-    net = sequence(parts[len(convolutions) :])
+    network = sequence(layers[len(convolutions) :])
+
+    # The outputs are the numbers of a continuous action, or one score per action.
     actions: spaces.Discrete | spaces.Box
     head: QValues | Categories | Certain
     if description.output == "actions":
         for bounds in (description.low, description.high):
-            if bounds is not None and len(bounds) != width:
-                raise PolicyError(f"{path}: there are {len(bounds)} bounds for the {width} numbers of an action")
-        low, high = (
-            np.full(width, ends, np.float32) for ends in (description.low or -np.inf, description.high or np.inf)
-        )
-        actions, head = spaces.Box(low, high, (width,), np.float32), Certain(net)
+            if bounds is not None and len(bounds) != n_outputs:
+                raise PolicyError(f"{path}: there are {len(bounds)} bounds for the {n_outputs} numbers of an action")
+        low = np.full(n_outputs, description.low or -np.inf, np.float32)
+        high = np.full(n_outputs, description.high or np.inf, np.float32)
+        actions, head = spaces.Box(low, high, (n_outputs,), np.float32), Certain(network)
     else:
-        actions = spaces.Discrete(width)
-        head = QValues(net) if description.output == "values" else Categories(net, (width,), single=True)
-    # A divisor means that pictures of bytes are scaled before the first layer.
+        actions = spaces.Discrete(n_outputs)
+        head = QValues(network) if description.output == "values" else Categories(network, (n_outputs,), single=True)
+
+    # A divisor means that the observations are pictures of bytes, which are scaled before the first layer.
     observations = (
         spaces.Box(0, 255, shape, np.uint8) if description.divide_by != 1.0 else spaces.Box(-np.inf, np.inf, shape)
     )
     policy = ActorPolicy(
         observations, actions, extractor, nn.Identity(), head, squashed=description.squashed, scale_images=False
     )
+    # Play one observation: PyTorch notices if the tensors do not fit each other.
     try:
         policy.try_once()
     except RuntimeError as error:

@@ -133,22 +133,27 @@ def trained_normalised(contents: Contents) -> bool | None:
 
 
 def algorithm_of(contents: Contents, given: Algorithm | None, *, any_policy_class: bool = False) -> Algorithm:
-    """Return the algorithm that wrote a zip, from its policy class and settings.
+    """Return the algorithm that a zip was trained with, or raise an error if its contents contradict each other.
 
     Parameters
     ----------
     contents
-        The readable part of the zip.
+        The part of the zip that can be read without running code.
     given
-        The algorithm that the caller names, if any.
+        The algorithm that the caller named; None leaves it to the zip.
     any_policy_class
         Whether to accept policy classes that cannot be rebuilt from tensors alone; the trusted loader can.
     """
-    written = _algorithm_in_settings(contents)
-    family = _family_of(contents, refuse_others=not any_policy_class)
-    if family and written is not None and DESIGNS[written] != DESIGNS[family[0]]:
-        contents.refuse(f"its settings are those of {written}, but its policy class belongs to {' or '.join(family)}")
-    candidates = family if len(family) == 1 or written is None else (written,)
+    # Two traces: settings that only one algorithm has, and the policy class, which several algorithms may share. They
+    # contradict each other if their networks have different designs, such as Q-values and an actor with a critic.
+    from_settings = _algorithm_in_settings(contents)
+    from_class = _family_of(contents, refuse_others=not any_policy_class)
+    if from_class and from_settings is not None and DESIGNS[from_settings] != DESIGNS[from_class[0]]:
+        contents.refuse(
+            f"its settings are those of {from_settings}, but its policy class belongs to {' or '.join(from_class)}"
+        )
+    # The algorithms that both traces allow; the caller's answer must be one of them, if there are any.
+    candidates = from_class if len(from_class) == 1 or from_settings is None else (from_settings,)
     if given is not None and candidates and given not in candidates:
         named = " or ".join(candidates)
         raise PolicyError(f"{contents.path}: the algorithm {given!r} was given, but the file says that it is {named}")
@@ -219,24 +224,40 @@ def uses_sde(contents: Contents, options: Mapping[str, Any]) -> bool:
 def activation_of(
     contents: Contents, options: Mapping[str, Any], algorithm: Algorithm, given: Activation | None
 ) -> Between:
-    """Return the activation function between the layers."""
-    written: Between | None
+    """Return the activation function between the layers, or raise an error if the zip does not show it.
+
+    It is an `Activation`, or ``"prelu"``, whose parameters are among the tensors.
+
+    Parameters
+    ----------
+    contents
+        The part of the zip that can be read without running code.
+    options
+        The options of the policy class in the zip.
+    algorithm
+        The algorithm; it decides the default of the policy class.
+    given
+        The activation that the caller named, for zips that do not show it; it must not contradict the zip.
+    """
+    # Without readable options nothing is known; options that name no activation mean the default of the policy class.
+    in_file: Between | None
     if not isinstance(contents.data.get("policy_kwargs"), dict):
-        written = None
+        in_file = None
     elif "activation_fn" not in options:
-        written = Activation("tanh" if DESIGNS[algorithm] == "actor-critic" else "relu")
+        in_file = Activation("tanh" if DESIGNS[algorithm] == "actor-critic" else "relu")
     else:
-        written = _activation_in_text(str(options["activation_fn"]))
-    if written is None:
+        in_file = _activation_in_text(str(options["activation_fn"]))
+    # The caller's answer counts if the zip does not show the activation; without an answer, `ask` raises an error.
+    if in_file is None:
         if given is not None:
             return given
         shown = f" (it is written as {options['activation_fn']!r})" if "activation_fn" in options else ""
         contents.ask(f"cannot read the activation function{shown}", "activation", "relu")
-    if given is not None and given != written:
+    if given is not None and given != in_file:
         raise PolicyError(
-            f"{contents.path}: the activation {str(given)!r} was given, but the file says that it is {str(written)!r}"
+            f"{contents.path}: the activation {str(given)!r} was given, but the file says that it is {str(in_file)!r}"
         )
-    return written
+    return in_file
 
 
 def _activation_in_text(text: str) -> Between | None:

@@ -59,18 +59,33 @@ def load_trusted_zip(path: Path, algorithm: Algorithm | None) -> tuple[Sb3Model,
 
 
 def policy_of_model(model: Sb3Model) -> NetworkPolicy | FunctionPolicy | ModelPolicy:
-    """Return the policy of a model of Stable-Baselines3, without its normalisation."""
+    """Return the policy of a model of Stable-Baselines3, without its observation statistics.
+
+    Parameters
+    ----------
+    model
+        A model, such as a `PPO`, or the policy of one. It is not changed.
+
+    Returns
+    -------
+    NetworkPolicy, FunctionPolicy or ModelPolicy
+        The plainest form that the policy fits: fully connected layers, a function from flat observations to scores, or
+        a copy that acts by its own ``predict``.
+    """
     policy = model if isinstance(model, BasePolicy) else model.policy
     if np.any(getattr(policy.action_space, "start", 0)):
         raise PolicyError(f"{type(model).__name__}: actions must be numbered from 0, not {policy.action_space}")
-    device_of(policy)
+    device_of(policy)  # raises an error if it is not on one device
     check_finite(policy)
+    # The source of the scores; None for continuous actions, dictionaries and memory.
     head = _head_of(policy)
     layers = None if head is None else _plain_layers(policy, head)
     encoding = _encoding_of(policy.observation_space)
+    # Everything that is not a function from flat observations to scores acts by its own `predict`.
     if head is None or (layers is None and encoding is None) or is_image_space(policy.observation_space):
         copied = _copied(policy)
         return ModelPolicy(copied, _head_of(copied))
+    # Scores of flat observations by a network that is more than fully connected layers.
     if layers is None or encoding is None:
         space = policy.observation_space
         if not isinstance(space, spaces.Box):
@@ -79,6 +94,7 @@ def policy_of_model(model: Sb3Model) -> NetworkPolicy | FunctionPolicy | ModelPo
         return FunctionPolicy(
             function, head.kind, int(cast(spaces.Discrete, policy.action_space).n), math.prod(space.shape)
         )
+    # A plain network. A subclass of the user has the name of the algorithm that it is based on.
     names = (base.__name__ for base in type(model).__mro__ if _is_stock(base) and base.__name__ in ALGORITHMS)
     name = None if isinstance(model, BasePolicy) else next(names, None)
     metadata = {} if name is None else {"algorithm": name, "num_timesteps": int(model.num_timesteps)}

@@ -82,37 +82,52 @@ def has_plain_spaces(contents: Contents) -> bool:
 
 
 def space_of(contents: Contents, key: Literal["observation_space", "action_space"]) -> Space:
-    """Return a space from its text, with bounds and parts from its pickle."""
+    """Return the observation or action space of a zip, or raise an error if it cannot be read or is not supported.
+
+    Parameters
+    ----------
+    contents
+        The part of the zip that can be read without running code. It holds each space twice: as readable text, which
+        abridges long arrays of bounds, and as a pickle, which is read as data.
+    key
+        Which of the two spaces.
+    """
+    # `refuse` raises an error that names the zip.
     text = contents.text_of(key)
-    what = key.replace("_", " ")
+    described = key.replace("_", " ")
     if not text:
-        contents.refuse(f"cannot read its {what}")
+        contents.refuse(f"cannot read its {described}")
+    # The text decides; the pickle adds what the text leaves out: bounds, and the entries of dictionaries.
     pickled = _pickled_space(contents, key)
     name = space_name(text)
-    written: Space | None = None
+    space: Space | None = None
     try:
         if name == "Box":
-            written = _box(text, pickled)
+            space = _box(text, pickled)
         elif name == "Discrete" and (n := _whole_number(text.get("n"))) is not None:
-            written = spaces.Discrete(n, start=_whole_number(text.get("start", 0)) or 0)
+            space = spaces.Discrete(n, start=_whole_number(text.get("start", 0)) or 0)
         elif name == "MultiBinary" and (shape := _shape(text)) is not None:
-            written = spaces.MultiBinary(shape[0] if len(shape) == 1 else list(shape))
+            space = spaces.MultiBinary(shape[0] if len(shape) == 1 else list(shape))
         elif name == "MultiDiscrete" and (sizes := _whole_numbers(text.get("nvec"))) is not None:
-            written = spaces.MultiDiscrete(list(sizes))
+            space = spaces.MultiDiscrete(list(sizes))
         elif name in ("Dict", "MultiDiscrete"):
-            written = pickled
+            space = pickled
     except (ValueError, AssertionError, TypeError, OverflowError) as error:
-        contents.refuse(f"its {what} makes no sense ({str(error)[:200]})")
-    if written is None:
-        contents.refuse(f"its {what} is {name or str(text.get(':type:'))[:100]}, which cannot be read")
-    for part in written.spaces.values() if isinstance(written, spaces.Dict) else (written,):
-        if np.any(getattr(part, "start", 0)):
-            contents.refuse(f"its {what} is numbered from {part}, not from 0")
-    return written
+        contents.refuse(f"its {described} makes no sense ({str(error)[:200]})")
+    if space is None:
+        contents.refuse(f"its {described} is {name or str(text.get(':type:'))[:100]}, which cannot be read")
+    # Discrete spaces may start at another number than 0, which is not supported.
+    for component in space.spaces.values() if isinstance(space, spaces.Dict) else (space,):
+        if np.any(getattr(component, "start", 0)):
+            contents.refuse(f"its {described} is numbered from {component}, not from 0")
+    return space
 
 
 def _encoding_in_space(contents: Contents) -> Encoding | None:
-    """Return the encoding that the observation space of a zip implies; None if the space cannot be read."""
+    """Return how Stable-Baselines3 encodes the observations of a zip for the network; None if this cannot be read.
+
+    Numbers are passed as they are (`Plain`), choices of Discrete and MultiDiscrete spaces one-hot encoded (`OneHot`).
+    """
     if contents.data.get("observation_space") is None:
         return None
     space = contents.text_of("observation_space")
@@ -120,6 +135,7 @@ def _encoding_in_space(contents: Contents) -> Encoding | None:
     if name in ("Box", "MultiBinary"):
         shape = _shape(space)
         return None if shape is None else Plain(math.prod(shape))
+    # The numbers of choices, and the smallest number of each, which must be 0. `refuse` raises an error.
     if name == "Discrete":
         sizes = _whole_numbers(f"[{space.get('n')}]")
         starts = _whole_numbers(f"[{space.get('start', 0)}]")
@@ -157,26 +173,37 @@ def _box(text: Mapping[str, Any], pickled: Space | None) -> spaces.Box | None:
 
 
 def _pickled_space(contents: Contents, key: str) -> Space | None:
-    """Return the space that the pickle describes, None if it cannot be read as data."""
-    entry = contents.data.get(key)
-    serialised = entry.get(":serialized:") if isinstance(entry, dict) else None
+    """Return the space that a zip holds as a pickle, without unpickling it; None if it cannot be read as data.
+
+    Parameters
+    ----------
+    contents
+        The part of the zip that can be read without running code.
+    key
+        ``"observation_space"`` or ``"action_space"``.
+    """
+    written = contents.data.get(key)
+    serialised = written.get(":serialized:") if isinstance(written, dict) else None
     if not isinstance(serialised, str):
         return None
     try:
-        raw = base64.b64decode(serialised)
-        record = read_pickle(raw, f"{contents.path}: {key}", is_known_name)
+        pickled = base64.b64decode(serialised)
+        # `read_pickle` returns data and records of the objects in the pickle, without creating the objects.
+        record = read_pickle(pickled, f"{contents.path}: {key}", is_known_name)
         if _class_of(record) != "Dict":
             return space_of_record(record)
+        # Dictionaries: read every entry.
         parts = record.attributes().get("spaces")
         entries = parts.items if isinstance(parts, Record) else parts
-        made = {str(name): space_of_record(part) for name, part in entries.items()} if isinstance(entries, dict) else {}
+        read = {str(name): space_of_record(part) for name, part in entries.items()} if isinstance(entries, dict) else {}
     except (PolicyError, binascii.Error, ValueError, TypeError, AssertionError, KeyError, OverflowError):
         return None
-    whole = {name: part for name, part in made.items() if part is not None}
-    if len(whole) < len(made) or not whole:
+    # A dictionary of which one entry cannot be read would be another space.
+    readable = {name: part for name, part in read.items() if part is not None}
+    if len(readable) < len(read) or not readable:
         return None
     ordered = spaces.Dict()
-    ordered.spaces = whole  # the constructor would sort the keys, but extractors follow the saved order
+    ordered.spaces = readable  # the constructor would sort the keys, but extractors follow the saved order
     return ordered
 
 

@@ -56,33 +56,41 @@ _EXTRACTOR_PREFIXES = ("", "pi_", "q_net.", "quantile_net.", "actor.")
 _CLIP_MEAN, _BATCH_NORM_EPSILON = 2.0, 0.001  # the defaults of SAC's and CrossQ's policy classes
 
 
-def read_sb3_zip(contents: Contents, algorithm: Algorithm | None, given: LoadOptions) -> NetworkPolicy | ActorPolicy:
-    """Return the policy of a zip, without its normalisation and without unpickling anything.
+def read_sb3_zip(
+    contents: Contents, algorithm: Algorithm | None, caller_options: LoadOptions
+) -> NetworkPolicy | ActorPolicy:
+    """Return the policy of a zip of Stable-Baselines3, without observation statistics and without unpickling anything.
 
     Parameters
     ----------
     contents
-        The readable part of the zip.
-    algorithm, given
-        The caller's answers to questions that the file leaves open.
+        The part of the zip that can be read without running code.
+    algorithm
+        The algorithm that the caller named, None to read it from the zip.
+    caller_options
+        The caller's answers to other questions that the zip may leave open: activation, encoding, number of actions.
     """
-    with naming(contents.path):
+    with naming(contents.path):  # puts the path in front of errors
         algorithm = algorithm_of(contents, algorithm)
         options = options_of(contents)
-        activation = activation_of(contents, options, algorithm, given.activation)
+        activation = activation_of(contents, options, algorithm, caller_options.activation)
         tensors = ZipTensors(contents, read_tensors(contents.path), needs_biases=algorithm != "ARS")
         builder = _Builder(contents, algorithm, options, tensors, activation, uses_sde(contents, options))
+
         metadata: dict[str, Any] = {"algorithm": algorithm}
         if contents.version is not None:
             metadata["stable_baselines3_version"] = contents.version
         for name in ("num_timesteps", "seed"):
             if isinstance(contents.data.get(name), int):
                 metadata[name] = contents.data[name]
+
+        # Fully connected layers between flat observations and discrete actions make a plain network, which can also be
+        # saved and analysed layer by layer. Everything else needs the full actor.
         reads_images = any(tensors.any_of(f"{prefix}features_extractor.cnn") for prefix in _EXTRACTOR_PREFIXES)
         is_plain = algorithm not in ("MaskablePPO", "RecurrentPPO") and DESIGNS[algorithm] != "squashed actor"
         if is_plain and has_plain_spaces(contents) and not reads_images:
-            return builder.network_policy(given, metadata)
-        if given.encoding is not None:
+            return builder.network_policy(caller_options, metadata)
+        if caller_options.encoding is not None:
             raise PolicyError(f"{contents.path}: encoding does not apply: the policy is more than a plain network")
         observation_space, action_space = (space_of(contents, key) for key in ("observation_space", "action_space"))
         if isinstance(action_space, spaces.Dict):
@@ -184,11 +192,23 @@ class _Builder:
         shared = hidden_layers(self.tensors, "mlp_extractor.shared_net", self.activation)
         return [*shared, *hidden_layers(self.tensors, "mlp_extractor.policy_net", self.activation)]
 
-    def network_policy(self, given: LoadOptions, metadata: Mapping[str, Any]) -> NetworkPolicy:
-        """Return the policy of a plain network with discrete actions."""
+    def network_policy(self, caller_options: LoadOptions, metadata: Mapping[str, Any]) -> NetworkPolicy:
+        """Return the policy of fully connected layers from flat observations to discrete actions.
+
+        Parameters
+        ----------
+        caller_options
+            The caller's encoding and number of actions, for zips that do not show them.
+        metadata
+            The metadata of the policy: algorithm, version and so on.
+        """
+        # The design is the kind of network: "values" for DQN, "actor-critic" for PPO, and so on.
         contents, algorithm, tensors, design = self.contents, self.algorithm, self.tensors, DESIGNS[self.algorithm]
-        n_actions = n_actions_of(contents, given.n_actions)
-        encoding = encoding_of(contents, given.encoding)
+        n_actions = n_actions_of(contents, caller_options.n_actions)
+        encoding = encoding_of(contents, caller_options.encoding)
+
+        # Which tensors make the layers depends on the design of the algorithm: Q-values, a linear policy (ARS) or an
+        # actor with a critic. Target networks and critics are dropped; every other tensor must be used.
         layers: tuple[Layer, ...]
         if design == "values":
             tensors.drop("q_net_target.", "quantile_net_target.")
@@ -201,6 +221,8 @@ class _Builder:
         else:
             contents.refuse(f"{algorithm} has continuous actions, but its action space is Discrete")
         tensors.finish()
+
+        # QR-DQN has several quantiles of the return per action; their mean is the Q-value.
         if algorithm == "QRDQN":
             layers = average_quantiles(contents, self.options, layers, n_actions)
         check_ends(tensors, layers, encoding, n_actions)
@@ -210,12 +232,24 @@ class _Builder:
     def actor_policy(
         self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any], metadata: Mapping[str, Any]
     ) -> ActorPolicy:
-        """Return the policy of images, dictionaries, continuous or multi-part actions, masks or memory."""
+        """Return the policy of a zip that is more than a plain network: images, other actions, masks or memory.
+
+        Parameters
+        ----------
+        observation_space, action_space
+            The spaces in the zip.
+        metadata
+            The metadata of the policy: algorithm, version and so on.
+        """
+        # The design is the kind of network: "values" for DQN, "actor-critic" for PPO, and so on.
         contents, algorithm, tensors, design = self.contents, self.algorithm, self.tensors, DESIGNS[self.algorithm]
         if algorithm == "CrossQ" and self.activation == "prelu":
             contents.refuse("PReLU between the layers of CrossQ is not supported")
         _check_action_space(contents, algorithm, action_space)
-        squashed = self.squashes(action_space)
+
+        # For each design of network, take the tensors of the parts that choose actions, and drop critics and target
+        # networks. Extractor: from observations to features; body: hidden layers; head: from those to actions.
+        squashed = self.squashes(action_space)  # whether a tanh bounds the actions
         memory = None
         body: nn.Module = nn.Identity()
         head: Head
@@ -241,13 +275,15 @@ class _Builder:
             extractor = self.extractor("actor.features_extractor", observation_space)
             body = self.squashed_body()
             head = self.squashed_head()
-        else:
+        else:  # deterministic actors: TD3, DDPG and ARS
             tensors.drop("critic.", "critic_target.", "actor_target.")
             extractor = self.extractor("actor.features_extractor", observation_space)
             layers = q_layers(tensors, "action_net" if algorithm == "ARS" else "actor.mu", self.activation)
             if squashed:
                 layers = (*layers[:-1], Layer(layers[-1].weight, layers[-1].bias, Activation("tanh")))
             head = QValues(sequence(layers)) if isinstance(action_space, spaces.Discrete) else Certain(sequence(layers))
+
+        # Every tensor must be used by now. Playing one observation shows whether the parts fit each other.
         tensors.finish()
         scale_images = bool(self.options.get("normalize_images", True))
         fields: dict[str, Any] = {"squashed": squashed, "scale_images": scale_images, "metadata": metadata}
