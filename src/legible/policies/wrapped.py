@@ -346,8 +346,8 @@ def _scores_of_output(raw: Scores, output: Output) -> Scores:
     far = (probabilities < 0).any(axis=1) | (np.abs(probabilities.sum(axis=1) - 1) > _SUM_TOLERANCE)
     if far.any():
         raise PolicyError(
-            f"the output is no distribution in row {int(far.argmax())} of the batch, where its probabilities are "
-            f"{probabilities[far.argmax()]}. They were declared as {output!r}; declare them as 'logits' or 'values'"
+            f"the output is no distribution, although it was declared as {output!r}: in row {int(far.argmax())} of the "
+            f"batch the probabilities are {probabilities[far.argmax()]}. Declare it as 'logits' or 'values'"
         )
     if output == "log-probabilities":
         return raw

@@ -380,8 +380,8 @@ def _same_again(before: _Walk, again: dict[str, _Walk], seed: int) -> Finding:
             return Finding(
                 question,
                 "no",
-                f"played twice with seed {seed} {where}, the episodes differ at step {step}: all that is random must "
-                "come from self.np_random, seeded by reset(seed=…). Effects on the same seeds cannot be compared",
+                f"effects on the same seeds cannot be compared: played twice with seed {seed} {where}, the episodes "
+                f"differ at step {step}. Draw all random numbers from self.np_random, which reset(seed=…) seeds",
             )
     return Finding(question, "yes", f"{len(before.rewards)} steps, in the same environment and in a fresh one")
 
@@ -419,8 +419,8 @@ def _seeds_matter(walks: list[_Walk], spec: EnvironmentSpec, seed: int, time_lim
     return Finding(
         question,
         "mind",
-        "all episodes start in the same state, and with the same actions they went the same way; a policy without "
-        "randomness plays one and the same episode, and there is nothing to test (try --set play.epsilon=0.05)",
+        "nothing can be tested with a policy without randomness, because all its episodes are the same: they start in "
+        "the same state, and the same actions give the same episode (try --set play.epsilon=0.05)",
     )
 
 
