@@ -26,11 +26,11 @@ def test_names_of_a_list(tmp_path: Path) -> None:
 def test_a_line_without_a_policy_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "list.txt"
     path.write_text("CartPole-v1\n", encoding="utf-8")
-    with pytest.raises(SystemExit, match="needs an environment and a policy"):
+    with pytest.raises(SystemExit, match="needs an environment"):
         read_list(path)
 
 
-def test_the_table_has_the_largest_gain_first_and_names_what_is_left(tmp_path: Path) -> None:
+def test_the_table_has_the_largest_gain_first_and_names_what_is_left(tmp_path: Path, snapshot) -> None:
     for name, gain in (("one", 1.0), ("two", 2.0)):
         record = {
             "headline": f"{name}|",
@@ -43,8 +43,4 @@ def test_the_table_has_the_largest_gain_first_and_names_what_is_left(tmp_path: P
             },
         }
         (tmp_path / f"{name}.json").write_text(json.dumps(record), encoding="utf-8")
-    lines = table([Task(name, ()) for name in ("one", "two", "three")], tmp_path).splitlines()
-    assert lines[0] == "2 of 3 studies are finished."
-    assert lines[4] == "| [two](two/report.html) | 10 | 12 | 2 (1.5 to 2.5) | 1 | 1.5 | two\\| |"
-    assert lines[5].startswith("| [one](one/report.html) | 10 | 11 |")
-    assert lines[-1] == "Not finished: three."
+    assert table([Task(name, ()) for name in ("one", "two", "three")], tmp_path) == snapshot
