@@ -151,6 +151,7 @@ def interaction(
     else:
         x, y = roads.obstacles[front - count, 0], roads.obstacles[front - count, 1]
     distance = _how_far_ahead(roads, motion, i, marks[LANE, i], x, y)
+    # The braking grows with the square of the gap that the driver wants over the gap that there is.
     ratio = desired_gap(driving, motion, i, vx, vy) / not_zero(distance)
     return driving.comfort_acceleration * (ratio * ratio)
 

@@ -354,6 +354,7 @@ def _start_roundabout(
     # Ego at 125 m with 8 m/s; the last goal is its way out.
     ego = _add_ego(roads, driving, motion, marks, episode, spawning.lanes[0], 125.0, 8.0)
     plan_route(roads, marks, ego, marks[LANE, ego], spawning.goals[3])
+    # The others: lane and place along it.
     inner, outer, entering = spawning.lanes[1], spawning.lanes[2], spawning.lanes[3]
     places = ((outer, 5.0), (inner, 20.0), (inner, -20.0), (entering, 50.0))
     for number, (lane, place) in enumerate(places):
