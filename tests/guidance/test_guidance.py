@@ -146,7 +146,7 @@ def test_rules_hold_when_the_policy_explores() -> None:
 @pytest.mark.parametrize("episodes", [[0], [0, 2], [0, -2]])
 def test_wrong_rule_set_numbers_are_refused(episodes: list[int]) -> None:
     policy = load_policy(lambda o: Q, output="values", n_features=3, n_actions=ACTIONS)
-    with pytest.raises(LegibleError, match="a rule set"):
+    with pytest.raises(LegibleError, match="number of its rule set"):
         GuidedChooser(policy, [RuleSet(()), RuleSet(())], episodes, [1, 2])
 
 

@@ -101,8 +101,14 @@ def run_one(
     ----------
     engine
         Where the call runs.
-    function, shared, unit, time_limit
-        As in `Engine.run`.
+    function
+        A function of a module, so that another process can import it.
+    shared
+        Data that may be the same for several calls; a worker keeps it.
+    unit
+        The data of this call.
+    time_limit
+        Maximum seconds, not counting the start of a worker; None for no limit.
 
     Raises
     ------

@@ -113,8 +113,9 @@ def map_features(
     names
         The user's names, and derived features: a feature space or a TOML file.
     features
-        The text of ``--features``, see `legible.environments.feature_readers.reader_of`; by default the observation, or
-        its entries where it is a dictionary.
+        What rules see instead of the observation, as the option ``--features`` says it: ``"entries:NAME,NAME"`` for
+        entries of a dictionary, ``"info:NAME,NAME"`` for entries of info, ``"objects"`` for Atari's objects, or
+        ``"module:function"``. By default the observation, or its entries where it is a dictionary.
     masks
         Whether action masks of the environment hold.
     """

@@ -152,7 +152,8 @@ class EntryReader(FeatureReader):
                 "--features MODULE:FUNCTION."
             )
 
-        # Numbers of discrete spaces are categories.
+        # Each entry: its name, its shape, and whether its numbers are categories, as those of discrete spaces are. The
+        # reader also knows whether these are all numbers of the observation.
         ordered = [key for key in numeric if key in wanted]
         discrete = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
         entries = tuple((key, tuple(numeric[key].shape or ()), isinstance(numeric[key], discrete)) for key in ordered)

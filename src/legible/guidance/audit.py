@@ -75,6 +75,7 @@ def _to_dict(intervention: Intervention | JointIntervention) -> dict[str, Any]:
         The wanted and the final action, and the rules that triggered; a `JointIntervention` for actions of several
         parts, of which only the parts with a triggered rule are logged.
     """
+    # Several parts: their values as numbers, and a record of each part that rules are about.
     space = intervention.space
     if isinstance(intervention, JointIntervention):
         names = [group.name for group in space.groups]
@@ -85,6 +86,7 @@ def _to_dict(intervention: Intervention | JointIntervention) -> dict[str, Any]:
             "changed": intervention.changed,
             "parts": {name: _to_dict(part) for name, part in named_parts if part.triggered},
         }
+    # One choice: names of actions, and the rules that triggered, as text and in words.
     action_names = space.action_names
     return {
         "wanted": action_names[intervention.wanted],

@@ -267,6 +267,7 @@ class GuidedChooser(CountingChooser):
             ``int64[n, groups]``: one choice per part of an action; ``bool[n]``: where a rule triggered, and where that
             changed a choice of the policy.
         """
+        # The rows in which the action mask overruled rules are counted by the caller.
         choices, fired, changed, self._overruled_rows = choose_guided(
             self._rules,
             treatments,

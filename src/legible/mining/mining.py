@@ -124,7 +124,8 @@ class Mining(Displayed):
             document = json.loads(str(data["document"]))
             if data["sizes"].sum() != len(data["lows"]):
                 raise ValueError("intervals are missing")
-            # The intervals of all features are stored one after the other: split them by feature.
+            # The intervals of all features are stored one after the other: split them by the features' numbers of
+            # intervals ("sizes").
             ends = np.cumsum(data["sizes"])[:-1]
             intervals = Intervals(tuple(np.split(data["lows"], ends)), tuple(np.split(data["highs"], ends)))
             importance = Importance.from_arrays(data) if "weights" in data else None
@@ -177,7 +178,8 @@ def mine(
     """Return the habits of a policy as rules: what it does (``+``) and what it avoids (``-``) in which states.
 
     This is step 1 of the paper: cut the features into intervals, measure their importance, learn rules from recorded
-    steps, and keep the rules that are accurate and frequent in held-out episodes.
+    steps, and keep the rules that are accurate and frequent in held-out episodes. The result also has the intervals and
+    importances that were used, and the number of dropped rules by reason.
 
     Parameters
     ----------
@@ -207,8 +209,8 @@ def mine(
     with _timed(seconds, "intervals"):
         space = experiences.space
         intervals = intervals or deciles(space, experiences.observations)
-        values_when_absent = absent_values(experiences) if settings.padded_apart else None
-        codes, n_values = _encode(experiences, intervals, values_when_absent)
+        is_absent = absent_values(experiences) if settings.padded_apart else None
+        codes, n_values = _encode(experiences, intervals, is_absent)
         learning_rows, judging_rows = _split(experiences, settings, np.random.default_rng(split_seed))
 
     with _timed(seconds, "importance"), one_thread():
@@ -220,11 +222,9 @@ def mine(
 
     with _timed(seconds, "rules"):
         rule_learner = functools.partial(rule_learner, n_values=n_values, settings=settings)
-        # For features of an object that may be absent, the feature that marks its presence.
+        # By the number of each feature of an object that may be absent: the feature that marks its presence.
         needed_names = {
-            i: feature.needs
-            for i, feature in enumerate(space.features)
-            if feature.needs and values_when_absent is not None
+            i: feature.needs for i, feature in enumerate(space.features) if feature.needs and is_absent is not None
         }
         presence = {i: space.feature_index(name) for i, name in needed_names.items()}
         rules = _learn(
@@ -314,7 +314,7 @@ def _learn(
     Parameters
     ----------
     rule_learner
-        The learning method, see `RuleLearner`.
+        Function that learns the conditions of rules from interval numbers and a mark of the positive rows.
     experiences
         The recorded steps.
     codes
@@ -415,7 +415,9 @@ def _filter(judged: list[MinedRule], settings: MiningSettings) -> tuple[list[Min
     judged
         The rules with their figures on held-out episodes.
     settings
-        The smallest accuracy and coverage, and what accuracy means: ``agreement`` or ``purity`` (see `MinedRule`).
+        The smallest accuracy and coverage (share of states in which a rule triggers), and what accuracy means: the
+        share of those states in which the policy follows the rule (``agreement``), or the share of positive examples
+        among the examples of learning in them (``purity``).
     """
     dropped = {"never triggered": 0, "inaccurate": 0, "rarely triggered": 0, "contained in another": 0}
     good: list[MinedRule] = []

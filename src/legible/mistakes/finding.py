@@ -490,6 +490,7 @@ def _find_proven(
     taken_and_better = np.stack([search.choices[largest_numbers, 0], race.better[largest]], axis=1)
     measured_again = measure_searched(largest_numbers, taken_and_better, SHOWN_FUTURES, settings.final_rollouts)
 
+    # FINAL_FUTURES and SHOWN_FUTURES are the numbers of the first future of the last round and of this measurement.
     mistakes = []
     for rank, position in enumerate(ranked.tolist()):
         decision, differences = int(race.numbers[position]), race.differences[position]

@@ -148,6 +148,7 @@ def play_in_detail(setup: RolloutSetup, unit: RolloutUnit) -> UnitResult:
     unit
         The decisions, the choices to make at each, and the seeds of the futures.
     """
+    # The step of the decision at which each rollout starts; a unit has the same number of rollouts per decision.
     starts = np.repeat([point.step for point in unit.points], len(unit) // len(unit.points))
     rewards: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]] = []
 

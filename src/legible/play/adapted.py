@@ -232,7 +232,16 @@ class AdaptedPolicy:
     def _compute(
         self, observations: Observations, keys: NDArray[np.uint64] | None, steps: NDArray[np.int64] | None
     ) -> PolicyOutput:
-        """Return the scores and actions of one batch, see `outputs`."""
+        """Return the scores of all choices ``float[n, choices]`` and the actions ``[n, groups]`` of one batch.
+
+        Parameters
+        ----------
+        observations
+            ``float32[n, features]``.
+        keys, steps
+            ``[n]``: the random key of each row's episode, and its step, to sample actions; None for the most likely
+            actions.
+        """
         assert self.space is not None
         n, groups = len(observations), self.space.groups
         # A policy with log-probabilities for every choice: the caller chooses the actions, so they stay 0 here.

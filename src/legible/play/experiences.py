@@ -247,7 +247,8 @@ def collect(
         Feature names: a feature space or a TOML file. By default the names of the environment or of its domain, or
         ``f0, f1, …`` with kinds guessed from the observations.
     features
-        The features that rules see, if not the observation; see `legible.environments.feature_readers.reader_of`.
+        The features that rules see, if not the observation: ``"entries:NAME,NAME"`` for entries of a dictionary,
+        ``"info:NAME,NAME"`` for entries of info, ``"objects"`` for Atari's objects, or ``"module:function"``.
     epsilon
         Probability of a random action in each step.
     sample

@@ -94,7 +94,7 @@ def _cells(
         return cells
 
     # One cell per interval. At an open end, or next to a sentinel (a special value such as -1 for "none"), the extreme
-    # value limits the cell.
+    # value limits the cell. (`above` and `below` return the neighbouring float32 numbers.)
     no_low = is_single_value | np.isin(lows, np.array([-np.inf, *feature.sentinels], np.float32))
     no_high = is_single_value | np.isin(highs, np.array([np.inf, *below(np.array(feature.sentinels))], np.float32))
     cells = np.zeros(len(lows), _CELL)

@@ -130,7 +130,8 @@ def _fill_bits(table: BitTable) -> int:
     Parameters
     ----------
     table
-        The table, with codes, slots and tests; see `BitTable`.
+        The table: the codes of the values ``[rows, features]``, the row in each slot (a bit position; −1 for padding),
+        and for each feature its number of values and the number of its first test.
     """
     codes, bits, n_values = table.codes, table.bits, table.n_values
     codes_of_word = np.zeros((n_values.size, 64), codes.dtype)

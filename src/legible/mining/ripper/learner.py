@@ -245,8 +245,15 @@ def learn_rules(
         Rows that the rules should cover. A row may occur in both classes.
     n_values : integers of shape (features,)
         Number of values of each feature.
-    importances, optimizations, prune_fraction, description_length_allowance
-        As in `RipperClassifier`.
+    importances : numbers of shape (features,), optional
+        Weights of the features in the choice of conditions; by default all are equal.
+    optimizations : int
+        How often all rules are revised.
+    prune_fraction : float
+        The share of the rows on which a new rule is shortened; it is grown on the others.
+    description_length_allowance : float
+        Bits by which rules and their errors may exceed their shortest description so far before no more rules are
+        added.
     seed : int
         Seed of the splits into rows to grow and rows to prune on.
 
@@ -279,6 +286,8 @@ def learn_rules(
         )
     if len(codes) == 0:
         return []
+
+    # No feature is ordinal here: conditions are equalities, so the operator of a condition is not returned.
     learner = Learner(
         checked_table(codes, positive, value_counts, np.zeros(value_counts.shape, np.bool_)),
         importances=relative_importances(importances, value_counts.size),

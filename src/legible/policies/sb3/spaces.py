@@ -127,6 +127,11 @@ def _encoding_in_space(contents: Contents) -> Encoding | None:
     """Return how Stable-Baselines3 encodes the observations of a zip for the network; None if this cannot be read.
 
     Numbers are passed as they are (`Plain`), choices of Discrete and MultiDiscrete spaces one-hot encoded (`OneHot`).
+
+    Parameters
+    ----------
+    contents
+        The part of the zip that can be read without running code; it describes the observation space as text.
     """
     if contents.data.get("observation_space") is None:
         return None
