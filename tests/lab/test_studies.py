@@ -30,7 +30,7 @@ def test_a_line_without_a_policy_is_refused(tmp_path: Path) -> None:
         read_list(path)
 
 
-def test_the_table_has_the_largest_gain_first_and_names_what_is_left(tmp_path: Path, snapshot) -> None:
+def test_the_table_has_the_largest_gain_first_and_names_what_is_left(tmp_path: Path) -> None:
     for name, gain in (("one", 1.0), ("two", 2.0)):
         record = {
             "headline": f"{name}|",
@@ -43,4 +43,9 @@ def test_the_table_has_the_largest_gain_first_and_names_what_is_left(tmp_path: P
             },
         }
         (tmp_path / f"{name}.json").write_text(json.dumps(record), encoding="utf-8")
-    assert table([Task(name, ()) for name in ("one", "two", "three")], tmp_path) == snapshot
+    lines = table([Task(name, ()) for name in ("one", "two", "three")], tmp_path).splitlines()
+    assert lines[0].startswith("2 of 3")
+    cells = [cell.strip() for cell in lines[4].split(" | ")]
+    assert cells == ["| [two](two/report.html)", "10", "12", "2 (1.5 to 2.5)", "1", "1.5", "two\\| |"]
+    assert lines[5].startswith("| [one](one/report.html)")
+    assert lines[-1].endswith(": three.")
