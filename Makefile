@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 .PHONY: demo test test-rest test-all test-ray snapshots lint bench fuzz chaos mutate docs clean
 .NOTPARALLEL:
 
-demo: .venv/ready-pacman ## find out where a trained policy is weak in the small PAC-Man level, mend it, and write the report
+demo: .venv/ready-pacman ## study a policy of the small PAC-Man level: find its weaknesses, fix them with rules, write the report
 	$(BIN)/legible run legible/PacmanSmall-v0 zoo:PacmanSmall/ppo/4 --out studies/demo --set search.budget=400000 --set evaluation.race_seeds=400 --set evaluation.confirmation_seeds=2000 --set improvement.episodes=800 --set improvement.beginnings=1
 
 LONG := slow or statistical or subprocess

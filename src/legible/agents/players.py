@@ -33,7 +33,7 @@ RANDOM = "random"
 
 
 class Player(Protocol):
-    """What plays a seat."""
+    """A player of a seat."""
 
     def start(self, seed: int) -> None:
         """Start an episode; `seed` belongs to the episode and the seat."""

@@ -247,9 +247,9 @@ def _check_same_spaces(game: Game, seats: Sequence[str]) -> None:
             one, other = getattr(game, what)(first), getattr(game, what)(seat)
             if one != other:
                 raise UnfitEnvironmentError(
-                    f"the seats {first} and {seat} cannot share a policy: their {what.replace('_', ' ')}s are {one} "
-                    f"and {other}. Choose seats that are alike (--seat 'NAME_*'), or pad the game in a factory of "
-                    "yours, for example with supersuit.pad_observations_v0."
+                    f"the seats {first} and {seat} cannot share a policy, because their {what.replace('_', ' ')}s "
+                    f"differ: {one} and {other}. Choose seats with equal spaces (--seat 'NAME_*'). Or make the spaces "
+                    "equal in a factory of your own, for example with supersuit.pad_observations_v0."
                 )
 
 

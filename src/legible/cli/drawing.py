@@ -25,7 +25,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Ta
 from rich.table import Table
 from rich.text import Text
 
-from legible.formatting import duration, number
+from legible.formatting import counted, duration, number
 
 # Stages that are over sooner are not worth a line.
 PATIENCE = 1.0
@@ -252,8 +252,8 @@ class Bars:
         seconds = time.monotonic() - one.began
         one.is_over = one.done >= one.of or seconds >= PATIENCE
         if seconds >= PATIENCE and not self._quiet:
-            what = "steps" if one.name in _NOT_EPISODES else "episodes"
-            say(f"{one.words}: {number(one.done)} {what} in {duration(seconds)}")
+            episodes = "" if one.name in _NOT_EPISODES else f"{counted(one.done, 'episode')} in "
+            say(f"{one.words}: {episodes}{duration(seconds)}")
 
 
 @dataclass

@@ -167,7 +167,7 @@ def _draw(
     pause: float,
 ) -> None:
     if env.render_mode == "human":
-        return  # the environment draws and waits by itself
+        return  # the environment draws and waits itself
     console.clear()
     if env.render_mode == "ansi":
         console.print(env.render(), markup=False)

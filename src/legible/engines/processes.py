@@ -117,9 +117,9 @@ class _Worker:
         code = self.process.exitcode
         if not self.has_answered and code == 1:
             raise LegibleError(
-                f"worker died (exit code {code}) before it could start. A script that uses the engine 'processes' must "
-                "do so below `if __name__ == '__main__':`, because every worker imports the script. The engine "
-                "'inline' starts no process."
+                f"a worker process ended before it could start (exit code {code}). Every worker imports the script "
+                "that uses the engine 'processes', so put the script's code below `if __name__ == '__main__':`. Or use "
+                "the engine 'inline', which starts no process."
             )
         if code is None or code >= 0:
             return f"exit code {code}"

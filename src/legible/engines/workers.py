@@ -76,9 +76,9 @@ def pickled(thing: object, what: str, dumps: Callable[[object], bytes] = pickle.
         return dumps(thing)
     except Exception as error:
         raise LegibleError(
-            f"{what} cannot be sent to another process ({type(error).__name__}: {error}). Functions and classes must "
-            "be defined at the top level of a module, not inside a function and not as a lambda. The engine 'inline' "
-            "runs everything in this process and sends nothing."
+            f"{what} cannot be sent to another process ({type(error).__name__}: {error}). Define its functions and "
+            "classes at the top level of a module, not inside a function and not as a lambda. Or use the engine "
+            "'inline', which runs everything in this process."
         ) from error
 
 
@@ -189,9 +189,9 @@ class Dispatcher(ABC):
         self.tasks.remove(task)
         if message.kind == "cannot load":
             raise LegibleError(
-                f"a worker cannot load the work ({message.content.error}). Functions and classes must be defined in "
-                "a module that the worker can import, not in an interactive session. The engine 'inline' runs "
-                f"everything in this process.\n{message.content.traceback}"
+                f"a worker cannot load the work ({message.content.error}). Define its functions and classes in a "
+                "module that the worker can import, not in an interactive session. Or use the engine 'inline', which "
+                f"runs everything in this process.\n{message.content.traceback}"
             )
         yield task.index, message.content
 

@@ -94,7 +94,7 @@ def fit_choices(named: FeatureSpace, space: spaces.Space[Any], source: str) -> F
     n_parts = len(sizes) or int(np.prod(space.shape or (1,)))
     if named.is_discrete:
         raise UnfitEnvironmentError(
-            f"{source} names {len(named.actions)} actions, but the action space is {space}; name the choices of "
+            f"{source} names {len(named.actions)} actions, but the action space is {space}. Name the choices of "
             f"{f'each of its {n_parts} parts' if n_parts > 1 else 'its part'} in a table [groups], or leave actions "
             "out."
         )

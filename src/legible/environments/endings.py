@@ -1,4 +1,4 @@
-"""How episodes end.
+"""Endings of episodes.
 
 - `Ending`: the kind of an ending and a clause that describes it; texts such as "failure: the pole falls to the left".
 - `LastStep`: the last step of an episode, from which its ending is read.

@@ -141,8 +141,8 @@ def explain_outside(space: spaces.Space[Any], observations: NDArray[Any]) -> str
     row, column = np.argwhere(beyond)[0].tolist()
     bounds = f"{number(float(low[column]))} to {number(float(high[column]))}"
     return (
-        f"observations leave their space: number {column} was {number(float(observations[row, column]))}, but its "
-        f"bounds in observation_space are {bounds}. Correct the space, unless the policy was trained with it"
+        f"observations leave their space: number {column} was {number(float(observations[row, column]))}, outside "
+        f"{bounds}, its bounds in observation_space. Correct the space, unless the policy was trained with it"
     )
 
 

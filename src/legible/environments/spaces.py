@@ -51,9 +51,9 @@ class ObservationEncoder:
                 return cls(int(np.prod(space.shape)), categorical=True)
             case spaces.Dict() | spaces.Tuple():
                 raise UnfitEnvironmentError(
-                    f"observations are a {type(space).__name__} space; flatten them as for the policy, with the "
-                    "wrapper gymnasium.wrappers:FlattenObservation, minigrid.wrappers:FlatObsWrapper or your own "
-                    "(--wrap)."
+                    f"observations are a {type(space).__name__} space, but one row of numbers is needed. Flatten them "
+                    "as for the policy with --wrap, by gymnasium.wrappers:FlattenObservation, "
+                    "minigrid.wrappers:FlatObsWrapper or a wrapper of your own."
                 )
         raise UnfitEnvironmentError(
             f"observations are a {type(space).__name__} space; Box, Discrete, MultiDiscrete or MultiBinary is needed."

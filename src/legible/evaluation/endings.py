@@ -1,4 +1,4 @@
-"""How the episodes of a policy end, unguided and guided.
+"""Endings of the episodes of a policy, unguided and guided.
 
 - `EndingShare`: the share of the episodes with one ending; `share_endings`: all of them.
 - `name_endings`: the endings of episodes, with unknown ones grouped by the most unusual feature of their last state.

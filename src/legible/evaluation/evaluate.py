@@ -18,8 +18,9 @@ from legible.hypotheses import Hypotheses
 from legible.settings import EvaluationSettings
 
 PROBABILITIES_NOTE = (
-    "This policy gives probabilities (PPO, A2C). Guidance masks actions and renormalises the rest. The authors of the "
-    "method found that this does not work well for such policies. Results on held-out seeds show whether it works here."
+    "Guidance may not work well for this policy, because it gives probabilities (PPO, A2C). Guidance masks actions and "
+    "renormalises the rest, which the authors of the method found to work badly for such policies. The results on "
+    "held-out seeds show whether it works here."
 )
 UNPAIRED_NOTE = (
     "Seeds are not reproducible here, so guided and unguided episodes are compared as independent samples (Welch's "

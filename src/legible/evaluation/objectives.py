@@ -174,7 +174,7 @@ def _term_objective(name: str) -> Objective:
             reported = f"it reports {', '.join(known)}" if known else "it reports no numbers in its infos"
             raise LegibleError(
                 f"the objective {name!r} cannot be used: this environment does not report {term!r}; {reported}. "
-                "A function of your own can name the terms of the reward (--set play.terms=MODULE:FUNCTION)."
+                "To name terms of the reward, write a function and pass it with --set play.terms=MODULE:FUNCTION."
                 f"{did_you_mean(term, known)}"
             )
         values: Values = episodes.terms[term]

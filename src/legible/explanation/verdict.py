@@ -118,9 +118,10 @@ def conclude(
     if unless:
         needed = max(v.confirmation.rare_losses.episodes_needed for v in unless)  # type: ignore[union-attr]
         sentences.append(
-            f"{counted(len(unless), 'rule set')} {'gains' if len(unless) == 1 else 'gain'}, unless rare losses cancel "
-            f"it: the study saw losses of up to {number(evaluation.worst_loss)}, and too few episodes to exclude them. "
-            f"Up to {number(needed)} changed episodes each would settle it; a study with --until-excluded plays them."
+            f"{counted(len(unless), 'rule set')} {'gains' if len(unless) == 1 else 'gain'}, but rare losses could "
+            f"cancel the gain. The study saw losses of up to {number(evaluation.worst_loss)}, and too few episodes to "
+            f"show how rare they are. A study with --until-excluded settles this: it plays up to {number(needed)} "
+            "changed episodes for each."
         )
     failed = [evaluation.failed] + ([] if improvement is None else [improvement.final_blocks.failed])
     guided_failed, unguided_failed = (sum(counts) for counts in zip(*failed, strict=True))

@@ -68,14 +68,14 @@ class Avoidable:
             return f"A single other choice shortly before the end avoids none of {self.episodes} failures examined."
         if self.avoided.low <= self.as_played.value:
             return (
-                f"It is not known to be avoidable by a single choice: in {self.episodes} failures examined, the best "
-                f"other choice outlives it in {_share(self.avoided)} of fresh rollouts, its own in "
+                f"No single choice is shown to avoid it, in {self.episodes} failures examined. After the best other "
+                f"choice {_share(self.avoided)} of fresh rollouts survive, after the policy's own "
                 f"{_share(self.as_played)}."
             )
         return (
-            f"It could be avoided until {_steps(self.steps)} before the end, in {percent(self.found)} of "
-            f"{self.episodes} failures: with another choice there, {_share(self.avoided)} of fresh rollouts "
-            f"outlive it, with its own {_share(self.as_played)}."
+            f"In {percent(self.found)} of {self.episodes} failures, another choice up to {_steps(self.steps)} before "
+            f"the end avoids it. After that choice {_share(self.avoided)} of fresh rollouts survive, after the "
+            f"policy's own {_share(self.as_played)}."
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -164,7 +164,7 @@ class Cause:
             return f"The cause is unclear: {self.why}."
         if self.kind == "does not use":
             return (
-                f"It does not use {words}: other values change its choice in {percent(found.flips)} of these mistakes, "
+                f"It does not use {words}. Other values change its choice in {percent(found.flips)} of these mistakes, "
                 f"but reading it would recover {percent(min(1.0, max(found.added, found.corrected)))} of the loss."
             )
         if self.kind == "never met":

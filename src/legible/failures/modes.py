@@ -80,7 +80,7 @@ class FailureMode:
 
     @property
     def is_start(self) -> bool:
-        """Whether the rule is about the start of an episode."""
+        """True if the rule is about the start of an episode."""
         return self.within == 0
 
     def sentences(self) -> list[str]:
@@ -264,7 +264,7 @@ class _Judged:
 
     @property
     def is_better(self) -> bool:
-        """Whether the rule predicts failure better than chance."""
+        """True if the rule predicts failure better than chance."""
         return len(self.rows) > 0 and self.precision.low > self.by_chance
 
     @property

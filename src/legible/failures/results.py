@@ -1,4 +1,4 @@
-"""What a study says about failures: the modes, and the causes of mistakes in the policy.
+"""Findings of a study about failures: the modes, and the causes of mistakes in the policy.
 
 - `Failures`: the result of the step; `Diagnosis`: the cause of mistakes between some choices.
 """
@@ -79,7 +79,7 @@ class Diagnosis:
 
 @dataclass(frozen=True, repr=False)
 class Failures(Displayed):
-    """What predicts that the policy fails, until when that could be avoided, and the causes of its mistakes.
+    """Rules that predict failure, until when failures could be avoided, and the causes of the policy's mistakes.
 
     Parameters
     ----------

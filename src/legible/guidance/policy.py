@@ -377,7 +377,7 @@ class GuidedPolicy(Displayed):
         """Read a file that `save` wrote, as `legible.load_policy` does, with a seed for random choices."""
         policy = load_policy(path)
         if not isinstance(policy, GuidedPolicy):
-            raise LegibleError(f"{path}: is a policy without rules; read it with legible.load_policy.")
+            raise LegibleError(f"{path}: is a policy without rules; load it as an ordinary policy.")
         return policy.seeded(seed, observation_shape)
 
     def seeded(self, seed: int, observation_shape: tuple[int, ...] | None = None) -> GuidedPolicy:

@@ -225,9 +225,9 @@ def plan_decisions(
     if affordable >= min(FEWEST_DECISIONS, settings.decisions, len(experiences)):
         return affordable, ""
     return 0, (
-        f"episodes are too long to examine single decisions: a rollout takes {number(steps_per_rollout)} steps on "
-        f"average, and each decision takes {rollouts_per_decision} rollouts, but at most {number(settings.steps)} "
-        "steps may be played. Raise --set mistakes.steps=N."
+        f"episodes are too long to examine single decisions in {number(settings.steps)} steps. A rollout takes "
+        f"{number(steps_per_rollout)} steps on average, and each decision takes {rollouts_per_decision} rollouts. "
+        "Raise the number of steps with --set mistakes.steps=N."
     )
 
 

@@ -159,8 +159,9 @@ class ActingChooser:
         if not legal.all():
             row = int(np.argmin(legal.all(axis=1)))
             raise PolicyError(
-                f"the policy chose the action {actions[row]} in the episode with seed {self._seeds[episodes[row]]}, "
-                f"but the environment's actions are {space} (discrete ones count from 0 here). Correct the policy."
+                f"the policy chose the action {actions[row]}, which the environment does not have, in the episode with "
+                f"seed {self._seeds[episodes[row]]}. The environment's actions are {space} (discrete ones count from 0 "
+                "here). Correct the policy."
             )
 
 

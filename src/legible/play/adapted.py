@@ -128,7 +128,7 @@ class AdaptedPolicy:
 
     @property
     def metadata(self) -> Any:
-        """What the policy's file says."""
+        """The metadata of the policy's file."""
         return self._traits.metadata
 
     @cached_property

@@ -74,14 +74,14 @@ class FailureLimit:
         share = len(self.found) / max(self.episodes, 1)
         new_share = min(0.9, math.ceil(20 * share) / 10)
         how_to_continue = (
-            f"To continue in this folder, allow more failures (--set most_failed={new_share:g}); failed episodes "
-            "then count as the worst ones. Or repair"
+            f" To continue in this folder instead, allow more failures with --set most_failed={new_share:g}; failed "
+            "episodes then count as the worst ones."
         )
-        advice = how_to_continue if share < new_share else "Repair"
         raise TooManyFailuresError(
             f"{len(self.found)} of the {self.episodes} episodes{where} failed, more than the allowed share of "
-            f"{self.most_failed:g}: {'; '.join(reasons)}. {advice} the environment, or give slow episodes more time "
-            "(--set time_limit=60), and use a new folder."
+            f"{self.most_failed:g}. The first errors are: {'; '.join(reasons)}. Correct them, or give slow episodes "
+            "more time with --set time_limit=60, and begin in a new folder."
+            f"{how_to_continue if share < new_share else ''}"
         )
 
 

@@ -112,9 +112,9 @@ def _known_or_given(name: str, arguments: Mapping[str, Any], given: list[str]) -
         module, _, plain = name.rpartition(".")
         option = wrapper_text(f"{module or 'MODULE'}:{plain}", {})
         raise UnfitEnvironmentError(
-            f"the policy was trained behind the wrapper {name}, which legible does not know. legible does not import "
-            f"code merely because a policy file names it. If you trust this wrapper, pass --wrap {option} (its "
-            "arguments are taken from the file); to run without any of the file's wrappers, pass "
-            f"--wrap {NO_WRAPPERS}. Known wrappers: {', '.join(KNOWN_WRAPPERS)}."
+            f"the environment cannot be made as in training: the policy's file names the unknown wrapper {name}. It is "
+            "not imported, because a policy file must not be able to run code. If you trust this wrapper, pass "
+            f"--wrap {option}; its arguments are taken from the file. To leave out all wrappers of the file, pass "
+            f"--wrap {NO_WRAPPERS}. Known wrappers are {', '.join(KNOWN_WRAPPERS)}."
         )
     return wrapper_text(known, arguments)

@@ -293,8 +293,8 @@ def _explain_single(function: Any, batch: Observations) -> str:
     call = f"[{getattr(function, '__name__', 'policy')}(one) for one in batch]"
     batched = f"np.stack({call})" if np.ndim(answer) else f"np.eye(n_actions)[{call}]"
     return (
-        f"{name_of(function)} takes one observation at a time, but is called with a batch of shape [n, "
-        f"{batch.shape[1]}] and must return scores of shape [n, actions]. Vectorise it, or write def batched(batch): "
+        f"{name_of(function)} takes one observation at a time, but it must take a batch of shape [n, "
+        f"{batch.shape[1]}] and return scores of shape [n, actions]. Vectorise it, or write def batched(batch): "
         f"return {batched}."
     )
 
@@ -346,8 +346,8 @@ def _scores_of_output(raw: Scores, output: Output) -> Scores:
     far = (probabilities < 0).any(axis=1) | (np.abs(probabilities.sum(axis=1) - 1) > _SUM_TOLERANCE)
     if far.any():
         raise PolicyError(
-            f"the output is no distribution in row {int(far.argmax())} of the batch, where its probabilities are "
-            f"{probabilities[far.argmax()]}. They were declared as {output!r}; declare them as 'logits' or 'values'"
+            f"the output is no distribution, although it was declared as {output!r}: in row {int(far.argmax())} of the "
+            f"batch the probabilities are {probabilities[far.argmax()]}. Declare it as 'logits' or 'values'"
         )
     if output == "log-probabilities":
         return raw

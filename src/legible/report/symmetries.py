@@ -1,4 +1,4 @@
-"""How the policy respects relations, and pictures of discovered relations.
+"""The part of the report about relations: how well the policy respects them, and pictures of discovered relations.
 
 - `Symmetry`: one relation with its score; `gather_symmetries` collects them from a study.
 - `Link`: one line of a picture, from a feature to its image.

@@ -98,7 +98,7 @@ class Desk:
 
     @cached_property
     def branching(self) -> BranchingMethod:
-        """How the environment returns to a visited state."""
+        """The way in which the environment returns to a visited state."""
         limit = self.arena.settings.time_limit or None
         return find_branching_method(self.arena.environment, time_limit=limit)
 

@@ -1,4 +1,4 @@
-"""The episode viewer: recorded episodes step by step, and what would have come of another action.
+"""The episode viewer: recorded episodes step by step, and the outcome of other actions.
 
 - `list_episodes`, `show_episode`, `show_frames`: recorded episodes, drawn by the scene of the environment.
 - `branch`: another action at a step, and both futures with the same random numbers.

@@ -44,9 +44,8 @@ class MiningSettings:
     sampled: Annotated[float, "Share of the remaining states from which rules are learned."] = 1.0
     importance: Annotated[
         str,
-        'How feature importance is computed: "lime", "surrogate" (permutation importance of a model of the policy;'
-        ' used in place of LIME where the policy does not see the features), "none", or the name of a registered '
-        "method.",
+        'Method for feature importance: "lime", "surrogate" (permutation importance of a model of the policy; used '
+        'instead of LIME where the policy does not see the features), "none", or the name of a registered method.',
     ] = "lime"
     lime_states: Annotated[int, "Number of states that LIME explains."] = 100
     lime_samples: Annotated[int, "Samples that LIME draws for each state."] = 5000
@@ -67,10 +66,10 @@ class MiningSettings:
     min_coverage: Annotated[float, "Minimum share of the held-out states that trigger a rule."] = 0.01
     criterion: Annotated[
         Criterion,
-        'Meaning of a rule\'s accuracy: "agreement" (as in the paper: of the states in which the rule triggers, the '
-        'share in which the policy acts as the rule says) or "purity" (the share of positive examples among the '
-        "training examples in which it triggers). Purity is stricter for negative rules: nearly any rule against a "
-        "rarely taken action agrees with the policy.",
+        'Measure of a rule\'s accuracy. "agreement", as in the paper: the share of the states that trigger the rule in '
+        'which the policy acts as it says. "purity": the share of positive examples among the training examples that '
+        "trigger it; this is stricter for rules against rarely taken actions, with which the policy nearly always "
+        "agrees.",
     ] = "agreement"
     padded_apart: Annotated[
         bool,
@@ -181,10 +180,9 @@ class EvaluationSettings:
 
     method: Annotated[
         Method,
-        'How rule sets are compared with the unguided policy: "racing" (in pairs on the same seeds; only episodes that '
-        'guidance changes are played, and bad rule sets are dropped early), "paper" (on separate seeds with Welch\'s '
-        'test, confirmed on the same seeds), or "unpaired" (separate seeds throughout, for environments in which the '
-        "same seed does not give the same episode).",
+        'Comparison of rule sets with the unguided policy. "racing": in pairs on the same seeds; bad rule sets are '
+        'dropped early. "paper": on separate seeds with Welch\'s test; confirmed on the same seeds. "unpaired": on '
+        "separate seeds throughout, for environments in which the same seed does not give the same episode.",
     ] = "racing"
     rung_changes: Annotated[
         int,
@@ -226,9 +224,9 @@ class EvaluationSettings:
     ] = 500
     objective: Annotated[
         str,
-        'What guidance is to raise: the "mean" or "median" return, "worst-tenth" (mean of the lowest tenth) or '
-        '"success" (share of successful episodes); a reward term or another number of the infos ("term:NAME"); or to '
-        'lower: "cost".',
+        'Figure that guidance should raise: the "mean" or "median" return, "worst-tenth" (mean of the lowest tenth), '
+        '"success" (share of successful episodes), or a reward term or other number of the infos ("term:NAME"). '
+        '"cost" is lowered.',
     ] = "mean"
     relevant: Annotated[
         str,
@@ -255,16 +253,15 @@ class EvaluationSettings:
     most_excluding_seeds: Annotated[int, "Racing: maximum number of seeds for until_excluded."] = 50_000
     target_z: Annotated[
         float,
-        "Advanced, racing: the z (mean effect divided by its standard error) that a rule set worth finding should "
-        "reach on the last rung, the largest sample of the race. Larger values drop more rule sets. With 2.2, a rule "
-        "set whose mean effect on changed episodes is 0.2 standard deviations reaches the confirmation in 80 % of "
-        "simulated races.",
+        "Advanced, racing: z (mean effect divided by its standard error) that a rule set should reach on the last and "
+        "largest sample of the race. Larger values drop more rule sets. With 2.2, a rule set that gains 0.2 standard "
+        "deviations per changed episode reaches the confirmation in 80 % of simulated races.",
     ] = 2.2
     drop_margin_z: Annotated[
         float,
-        "Advanced, racing: a rule set is dropped if its z is more than this below target_z, which is scaled down for "
-        "the smaller samples of earlier rungs. Smaller values drop more. With 0.7, each rung drops a quarter of the "
-        "rule sets that are worth finding, and the cheap first rungs drop most of the others.",
+        "Advanced, racing: a rule set is dropped if its z is more than this below target_z (scaled down for smaller "
+        "samples). Smaller values drop more. With 0.7, each sample drops a quarter of the rule sets that are worth "
+        "finding, and the small first samples drop most of the others.",
     ] = 0.7
     accept_z: Annotated[
         float,

@@ -47,10 +47,10 @@ class StudySettings:
     ] = MOST_FAILED
     sources: Annotated[
         str,
-        'Where tested rule sets come from, separated by commas: "mined" (mined rules with their related forms, as '
-        'in the paper), "alone" (mined rules without related forms), "searched" (rules found by trying, which the '
-        'policy does not follow), "mistakes" (rules learned from single mistakes), "others" (rules of other policies '
-        'and studies), "yours" (your own rules).',
+        'Sources of the rule sets that are tested, separated by commas. "mined": mined rules with their related '
+        'forms, as in the paper. "alone": mined rules without them. "searched": rules that the policy does not follow, '
+        'found by trying. "mistakes": rules learned from single mistakes. "others": rules of other policies and '
+        'studies. "yours": your own rules.',
     ] = "mined,alone,searched,others,yours"
     mining: MiningSettings = field(default_factory=MiningSettings)
     play: PlaySettings = field(default_factory=PlaySettings)

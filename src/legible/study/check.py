@@ -418,8 +418,8 @@ def _same_again(before: _Walk, again: dict[str, _Walk], seed: int) -> Finding:
             return Finding(
                 question,
                 "no",
-                f"played twice with seed {seed} {where}, the episodes differ at step {step}: all that is random must "
-                "come from self.np_random, seeded by reset(seed=…). Effects on the same seeds cannot be compared",
+                f"effects on the same seeds cannot be compared: played twice with seed {seed} {where}, the episodes "
+                f"differ at step {step}. Draw all random numbers from self.np_random, which reset(seed=…) seeds",
             )
     return Finding(question, "yes", f"{len(before.rewards)} steps, in the same environment and in a fresh one")
 

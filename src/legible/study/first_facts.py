@@ -103,10 +103,10 @@ def gather_first_facts(study: Study) -> FirstFacts:
         repetition = find_repetition(study.setup(), study.seed, "racing", run, progress_name="first look")
         if not repetition.holds:
             raise UnfitEnvironmentError(
-                f"{study.environment.name}: the same seed does not give the same episode, so guided and unguided "
-                "episodes cannot be paired. All randomness must come from self.np_random, seeded by reset(seed=…); "
-                "'legible check' says where it does not. Or compare independent episodes, which takes many more of "
-                "them: --unpaired."
+                f"{study.environment.name}: guided and unguided episodes cannot be compared seed by seed, because the "
+                "same seed does not give the same episode. Draw all random numbers from self.np_random, which "
+                "reset(seed=…) seeds; 'legible check' says where episodes differ. Or pass --unpaired to compare "
+                "independent episodes, which takes many more of them."
             )
     # Play the policy (number -1), random play and constant actions, and compute the objective of each.
     references, _ = plain_references(study)

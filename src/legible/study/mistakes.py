@@ -106,7 +106,7 @@ def plan_search(study: Study) -> _Search | Mistakes:
 
 
 def look_for_mistakes(study: Study) -> Mistakes:
-    """Look for single decisions in which another choice is better beyond doubt."""
+    """Look for single decisions in which another choice is proven better."""
     planned = plan_search(study)
     if isinstance(planned, Mistakes):
         return planned

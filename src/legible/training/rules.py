@@ -171,6 +171,7 @@ class RuleMasks:
         `masks` ``bool[n, choices]`` are the environment's action masks; where rules block everything that they allow,
         all of that is allowed.
         """
+        # Contiguous rows of the types that the compiled function expects.
         rows = np.ascontiguousarray(observations, np.float32).reshape(len(observations), -1)
         allowed = np.empty((len(rows), self.n_choices), np.bool_)
         rows_per_policy = len(rows) // self.n_policies
@@ -338,7 +339,8 @@ def read_rules(
 def _check_names(space_of_rules: FeatureSpace, env: Env, source: str, environment: str) -> None:
     """Raise if the features or actions of rules have other numbers or names than those of the environment.
 
-    `source` and `environment` are the names of both in the message.
+    `space_of_rules` has the names that the rules use. `source` and `environment` are the names of the rules and of the
+    environment in the message.
     """
     named_space = resolve_names(env)
     own_space = named_space.space
@@ -349,6 +351,7 @@ def _check_names(space_of_rules: FeatureSpace, env: Env, source: str, environmen
             tuple(group.name for group in own_space.groups),
             tuple(group.name for group in space_of_rules.groups),
         )
+    # `own` are the features of the observation; derived ones cannot occur in these rules.
     features = (own_space.own.names, space_of_rules.own.names)
     for what, own_names, names_of_rules in (("features", *features), ("actions", *actions)):
         if len(own_names) != len(names_of_rules):

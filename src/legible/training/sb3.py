@@ -248,8 +248,8 @@ def choose_algorithm(spec: EnvironmentSpec, algo: Algorithm | None) -> tuple[Alg
     fitting = fitting_algorithms(space)
     if not fitting:
         raise TrainingError(
-            f"{spec.name}: no algorithm trains on actions of a {type(space).__name__} space; Discrete, MultiDiscrete, "
-            "MultiBinary and Box can be trained, and a wrapper can turn others into one of them (--wrap)."
+            f"{spec.name}: no algorithm trains on actions of a {type(space).__name__} space. Turn them into Discrete, "
+            "MultiDiscrete, MultiBinary or Box actions with a wrapper (--wrap)."
         )
     if algo is not None and algo not in fitting:
         names = " or ".join(filter(None, (", ".join(fitting[:-1]), fitting[-1])))

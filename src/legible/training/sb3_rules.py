@@ -278,7 +278,12 @@ class PolicyGuide:
     """
 
     def __init__(self, model: PPO, rules: ModelRules) -> None:
+        """Hook the rules into a model: into its last layer, its rollout buffer and, with a margin, its optimiser.
+
+        A *choice* is a discrete action, or a value of one part of a MultiDiscrete action.
+        """
         self._model, self._rules = model, rules
+        # The first choice of each part of the actions, and the number of choices at the end.
         self._starts = tuple(int(start) for start in rules.masks.starts)
         # The last layer of the policy's network, whose outputs (logits) the rules shift.
         net = model.policy.action_net

@@ -121,7 +121,7 @@ class Arena:
 
     @cached_property
     def setup(self) -> Setup:
-        """What all units share."""
+        """Policy, environment and settings, which all units share."""
         player = adapt_policy(self.policy, self.environment, self.space)
         return Setup(player, self.environment, (), self.settings.play, usual_rows(self.settings.play))
 
@@ -158,9 +158,9 @@ def check_pairing(arena: Arena, stage: str) -> Repetition:
     found = find_repetition(arena.setup, arena.seed, stage, arena.runner(stage))
     if not found.holds:
         raise LegibleError(
-            f"{arena.environment.name}: the same seed does not give the same episode, so episodes cannot be paired. "
-            "The environment or the policy draws random numbers that do not come from the seed of reset(). "
-            "'legible check' says more."
+            f"{arena.environment.name}: episodes cannot be compared seed by seed, because the same seed does not give "
+            "the same episode. The environment or the policy draws random numbers that do not come from the seed of "
+            "reset(); 'legible check' says where episodes differ."
         )
     return found
 

@@ -113,7 +113,7 @@ class Claim:
 
     @property
     def is_confirmed(self) -> bool:
-        """Whether the claim holds at its level."""
+        """True if the claim holds at its level."""
         return self.p is not None and self.p <= self.level
 
     def sentence(self) -> str:
@@ -151,7 +151,7 @@ class Ledger:
 
     @property
     def is_kept(self) -> bool:
-        """Whether confirmations outlive this process."""
+        """True if confirmations outlive this process."""
         return self._path is not None
 
     def claims(self) -> list[Claim]:

@@ -102,9 +102,9 @@ class CrossPlay(Displayed):
         if len(self.opponents) == 1:
             return f"{name} scores {_words(found.interval)} against {self.opponents[0]}."
         sentence = (
-            f"{name} does worst against {self.opponents[found.opponent]}: {number(found.interval.mean)}. Its mean "
-            f"return against the worst of {len(self.opponents)} opponents is {number(found.interval.low)} to "
-            f"{number(found.interval.high)}."
+            f"{name} does worst against {self.opponents[found.opponent]}, with a mean return of "
+            f"{number(found.interval.mean)}. Against the worst of {len(self.opponents)} opponents it is between "
+            f"{number(found.interval.low)} and {number(found.interval.high)}."
         )
         others = [self.opponents[i] for i in found.candidates if i != found.opponent]
         return sentence + (f" The worst may also be {', '.join(others)}." if others else "")

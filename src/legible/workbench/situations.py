@@ -69,9 +69,16 @@ def first_partings(
 
 
 def _parting(first: RecordedEpisodes, second: RecordedEpisodes, place: int, space: FeatureSpace) -> Parting | None:
-    """Return where one episode of two policies parts; None if it is the same to the bit, or failed.
+    """Return where two policies first differ on one seed; None if both episodes are the same to the bit, or one failed.
 
-    `place` is the episode's number in both blocks of recorded episodes.
+    Parameters
+    ----------
+    first, second
+        Recorded episodes of both policies on the same seeds, step by step.
+    place
+        Number of the episode.
+    space
+        The choices of the actions.
     """
     if first.failed[place] or second.failed[place]:
         return None
@@ -90,6 +97,7 @@ def _parting(first: RecordedEpisodes, second: RecordedEpisodes, place: int, spac
     different_steps = np.flatnonzero(differs)
     if not different_steps.size and end_1 - start_1 == end_2 - start_2:
         return None
+    # Where only the lengths differ, they part in the last common step.
     step = int(different_steps[0]) if different_steps.size else n_steps - 1
     actions = (int(choices_1[step, 0]), int(choices_2[step, 0])) if space.is_discrete else None
     return Parting(step, seen_1[step], actions)

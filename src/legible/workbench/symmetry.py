@@ -1,4 +1,4 @@
-"""How far a policy respects relations: `measure_symmetry`, and `count_related`, which plays nothing.
+"""Measures of how far a policy respects relations: `measure_symmetry`, and `count_related`, which plays nothing.
 
 For every relation it counts the states of the policy's own play in whose image the policy takes the related action. It
 then plays the policy with its scores averaged over states and their images, on the same seeds: the difference of the
@@ -30,7 +30,7 @@ MOST_STATES = 20_000
 
 @dataclass(frozen=True)
 class SymmetryScore:
-    """How far a policy respects one relation.
+    """A measure of how far a policy respects one relation.
 
     Parameters
     ----------

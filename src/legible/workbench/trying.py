@@ -123,7 +123,7 @@ class RuleResult:
 
     @property
     def is_decided(self) -> bool:
-        """Whether more episodes would not change the verdict."""
+        """True if more episodes would not change the verdict."""
         return self.verdict in ("helps", "harms", "no effect")
 
     def sentence(self) -> str:
@@ -394,6 +394,12 @@ class Trial:
         on_figures: Callable[[Sequence[RuleResult], FeatureSpace], None] | None = None,
         deadline: float | None = None,
     ) -> None:
+        """Check that seeds give the same episodes again, and prepare the play; only first figures are played here.
+
+        `arena` is a policy in an environment, and `candidates` are the rule sets to try on it. Episodes take at most
+        `most_seeds` seeds of a `stage` (a range of seeds for one purpose), after the `first` ones. `on_figures` is
+        called with results so far; after `deadline`, a time of `time.monotonic`, no more is played.
+        """
         self._arena, self._candidates, self._stage, self._on_figures = arena, candidates, stage, on_figures
         self._deadline = deadline
         self.relevant = self._random_mean = math.nan  # unknown before the first look

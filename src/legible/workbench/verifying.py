@@ -222,6 +222,12 @@ class _Verifier:
     def __init__(
         self, new: Arena, old: Arena | None, checks: Checks, margin: float | None, looks: tuple[int, ...], alpha: float
     ) -> None:
+        """Play both policies on the seeds of the first look, and decide the margin.
+
+        `new` and `old` are policies in an environment, `looks` the numbers of seeds at which checks are tested, and
+        `margin` is the largest allowed loss; None for that of the file of `checks`, or 2 % of the scale of the task.
+        `alpha` is the level of every claim, and of all violations together.
+        """
         self._new, self._old, self._checks, self._looks, self._alpha = new, old, checks, looks, alpha
         self._level = alpha / len(looks)
         arenas = [new] if old is None else [new, old]

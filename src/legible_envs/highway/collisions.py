@@ -150,6 +150,7 @@ def _collide_pair(
     else:
         x, y = roads.obstacles[j - count, 0], roads.obstacles[j - count, 1]
 
+    # Do both rectangles touch now, will they meet within the frame, and which push parts them?
     own_cos, own_sin, own_speed = motion[COS, i], motion[SIN, i], motion[SPEED, i]
     touching, meeting, shove_x, shove_y = rectangles_meet(
         x - motion[X, i],

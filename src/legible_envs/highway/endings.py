@@ -1,4 +1,4 @@
-"""How episodes of driving end."""
+"""Endings of driving episodes."""
 
 from __future__ import annotations
 

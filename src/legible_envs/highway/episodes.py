@@ -78,6 +78,7 @@ class Episodes:
     """
 
     def __init__(self, n: int, settings: HighwaySettings, threads: int = 1) -> None:
+        """Make room for n episodes, which begin at the first call of `start`; `threads` step them together."""
         max_threads = int(getattr(numba.config, "NUMBA_NUM_THREADS", 1))
         if not 1 <= threads <= max_threads:
             raise HighwayError(f"threads must be 1…{max_threads} on this machine, got {threads}.")

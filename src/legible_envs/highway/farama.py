@@ -76,6 +76,7 @@ class FaramaEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
         preset: str = "authors",
         render_mode: str | None = None,
     ) -> None:
+        """Make highway-env's environment of a scenario, with checked settings and named, flat observations."""
         # Find the class of highway-env's environment.
         if scenario not in SCENARIOS:
             hint = did_you_mean(scenario, SCENARIOS) or f" The scenarios are {', '.join(SCENARIOS)}."

@@ -146,7 +146,7 @@ def _highway_features(
             # Presence says whether the row holds a vehicle at all.
             if column == "presence":
                 yes, no = f"{who} is there", f"there is no {who}"
-                values = {1.0: yes, 0.0: no}
+                values: dict[float, str] = {1: yes, 0: no}
                 features.append(Feature(f"{row_name}.presence", "categorical", words=yes, values=values, group=who))
                 continue
             # Every other column is a number, of other vehicles often relative to ego.

@@ -70,6 +70,7 @@ def decide(
     scratch
         Working memory, with the order of the vehicles along x.
     """
+    # Where the target lane has ended, aim for the next one; then perhaps for a lane at the side.
     follow_road(roads, motion, marks, i)
     _choose_lane(roads, driving, motion, marks, count, i, scratch)
     lane, target = marks[LANE, i], marks[TARGET_LANE, i]
@@ -150,6 +151,7 @@ def interaction(
     else:
         x, y = roads.obstacles[front - count, 0], roads.obstacles[front - count, 1]
     distance = _how_far_ahead(roads, motion, i, marks[LANE, i], x, y)
+    # The braking grows with the square of the gap that the driver wants over the gap that there is.
     ratio = desired_gap(driving, motion, i, vx, vy) / not_zero(distance)
     return driving.comfort_acceleration * (ratio * ratio)
 

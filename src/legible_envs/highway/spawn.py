@@ -169,7 +169,17 @@ def renew_traffic(
         return
     _clear_leaving(roads, spawning, motion, marks, episode)
     _try_to_enter(
-        roads, spawning, motion, marks, episode, key, 0.0, 1.0, 1.0, spawning.spawn_probability, straight=False
+        roads,
+        spawning,
+        motion,
+        marks,
+        episode,
+        key,
+        longitudinal=0.0,
+        position_deviation=1.0,
+        speed_deviation=1.0,
+        probability=spawning.spawn_probability,
+        straight=False,
     )
 
 
@@ -315,11 +325,13 @@ def _start_merge(
     `motion` ``[N_MOTION, vehicles]`` and `marks` ``[N_MARKS, vehicles]`` get a column per vehicle, `episode` its
     counters. `key` names the stream of random numbers. Places, speeds and lanes are highway-env's.
     """
+    # Ego at 30 m with 30 m/s; the others on either lane of the main road, with some variation.
     _add_ego(roads, driving, motion, marks, episode, spawning.lanes[1], 30.0, 30.0)
     for place, speed in ((90.0, 29.0), (70.0, 31.0), (5.0, 31.5)):
         lane = spawning.lanes[_draw_below(episode, key, 2)]
-        there = place + _draw_between(episode, key, -5.0, 5.0)
-        _add(roads, motion, marks, episode, lane, there, speed + _draw_between(episode, key, -1.0, 1.0))
+        longitudinal = place + _draw_between(episode, key, -5.0, 5.0)
+        _add(roads, motion, marks, episode, lane, longitudinal, speed + _draw_between(episode, key, -1.0, 1.0))
+    # The merging vehicle is slow and wants to go as fast as the others.
     merging = _add(roads, motion, marks, episode, spawning.lanes[2], 110.0, 20.0)
     motion[TARGET_SPEED, merging] = 30.0
 
@@ -339,9 +351,10 @@ def _start_roundabout(
     `motion` ``[N_MOTION, vehicles]`` and `marks` ``[N_MARKS, vehicles]`` get a column per vehicle, `episode` its
     counters. `key` names the stream of random numbers. Places (metres along a lane) and speeds are highway-env's.
     """
-    # The last goal is ego's way out.
+    # Ego at 125 m with 8 m/s; the last goal is its way out.
     ego = _add_ego(roads, driving, motion, marks, episode, spawning.lanes[0], 125.0, 8.0)
     plan_route(roads, marks, ego, marks[LANE, ego], spawning.goals[3])
+    # The others: lane and place along it.
     inner, outer, entering = spawning.lanes[1], spawning.lanes[2], spawning.lanes[3]
     places = ((outer, 5.0), (inner, 20.0), (inner, -20.0), (entering, 50.0))
     for number, (lane, place) in enumerate(places):
@@ -375,11 +388,33 @@ def _start_intersection(
     for t in range(attempts):
         longitudinal = 80.0 * t / attempts
         _try_to_enter(
-            roads, spawning, motion, marks, episode, key, longitudinal, 1.0, 1.0, _FIRST_PROBABILITY, straight=False
+            roads,
+            spawning,
+            motion,
+            marks,
+            episode,
+            key,
+            longitudinal=longitudinal,
+            position_deviation=1.0,
+            speed_deviation=1.0,
+            probability=_FIRST_PROBABILITY,
+            straight=False,
         )
     simulate_frames(roads, driving, motion, marks, episode, spawning.warm_up_frames, scratch)
     # A vehicle that crosses in front of ego.
-    _try_to_enter(roads, spawning, motion, marks, episode, key, 60.0, 0.1, 0.0, 1.0, straight=True)
+    _try_to_enter(
+        roads,
+        spawning,
+        motion,
+        marks,
+        episode,
+        key,
+        longitudinal=60.0,
+        position_deviation=0.1,
+        speed_deviation=0.0,
+        probability=1.0,
+        straight=True,
+    )
     goal = spawning.destination
     if goal < 0:  # one of the three other corners, at random
         goal = 1 + _draw_below(episode, key, 3)

@@ -146,23 +146,23 @@ class _Compared(NamedTuple):
 def _compare_pacman(
     relation: MetamorphicRelation, space: FeatureSpace, games: Games, images: Games, symmetry: Symmetry, seed: int
 ) -> _Compared:
-    """Return the comparison of games with their images, now and after one step.
+    """Return the comparison of games with their images (the same games, turned or mirrored), now and after one step.
 
     Parameters
     ----------
     relation
-        How it claims that features and an action are mapped.
+        The claimed symmetry: how features and one action of a game are mapped to those of its image.
     space
         Names of the features.
     games, images
-        Games and their images by `symmetry`, in the same order.
+        Games, and their images in the same order.
     symmetry
-        The turn or mirroring that the relation means.
+        The turn or mirroring that leads from a game to its image.
     seed
         Decides where ghosts go.
     """
     played = play_matched(games, images, symmetry, relation.action, relation.image_action, seed)
-    known = known_features(relation, len(space))
+    known = known_features(relation, len(space))  # the features that the relation says something about
     now = _compare_observations(relation, games, images, known)
     after = _compare_observations(relation, played.after, played.image_after, known)
 

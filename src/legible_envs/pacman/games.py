@@ -162,7 +162,7 @@ class Games:
 
     def set_state(self, i: int, state: PacmanState) -> None:
         """Put game i into a state, in which it goes on playing; raise for a state that cannot occur in this maze."""
-        # Pellets: some food is left, and capsules lie only where the maze has them.
+        # All ghosts are there, some food is left, and capsules lie only where the maze has them.
         if len(state.ghosts) != len(self.maze.ghosts):
             raise PacmanError(f"this maze has {len(self.maze.ghosts)} ghosts, the state has {len(state.ghosts)}.")
         if not state.food:

@@ -222,6 +222,7 @@ def _move_ghost(tables: Tables, rules: Rules, agents: NDArray[np.int32], g: int,
     first = GHOSTS + g * GHOST_COLUMNS  # the ghost's columns in `agents`
     x, y, timer = agents[first + X], agents[first + Y], agents[first + TIMER]
     pac = agents[PACMAN]
+    # A scared ghost flees at half the speed.
     scared = timer > 0
     speed = 1 if scared else 2
     legal = _legal_directions(tables, x, y, agents[first + HEADING])
@@ -299,7 +300,7 @@ def _observe_ghost(tables: Tables, agents: NDArray[np.int32], g: int, out: NDArr
     x, y, timer = agents[first + X], agents[first + Y], agents[first + TIMER]  # place in half cells
     pac = agents[PACMAN]
     dx, dy = x - 2 * tables.x[pac], y - 2 * tables.y[pac]
-    if abs(dx) + abs(dy) <= 2:
+    if abs(dx) + abs(dy) <= 2:  # at most one cell away
         out[NEAR_SCARED if timer > 0 else NEAR_UNSCARED] += 1.0
     to = FIRST_GHOST + g * GHOST_FEATURES
     # Where it lies from Pac-Man.

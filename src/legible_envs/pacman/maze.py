@@ -219,7 +219,7 @@ class Tables(NamedTuple):
 @lru_cache(maxsize=64)
 def maze_tables(maze: Maze) -> Tables:
     """Return the look-up tables of a maze for the compiled game: numbered open cells and all shortest paths."""
-    cell_at = np.full((maze.width, maze.height), -1, np.int16)
+    cell_at = np.full((maze.width, maze.height), -1, np.int16)  # the number of the cell at (x, y); −1 for walls
     cells = [(x, y) for x in range(maze.width) for y in range(maze.height) if (x, y) not in maze.walls]
     for number, (x, y) in enumerate(cells):
         cell_at[x, y] = number

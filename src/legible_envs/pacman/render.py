@@ -109,7 +109,7 @@ def _draw_walls(maze: Maze, scale: int) -> NDArray[np.float32]:
     Walls are rounded strokes from centre to centre of neighbouring wall cells, with a bright edge. They are drawn in a
     finer grid first, whose means smooth the edges.
     """
-    fine = scale * _FINER
+    fine = scale * _FINER  # fine pixels per cell
     is_wall = np.zeros((maze.height * fine, maze.width * fine), np.bool_)
     radius = 0.3 * fine
     offset = np.arange(fine) + 0.5 - fine / 2
@@ -127,6 +127,7 @@ def _draw_walls(maze: Maze, scale: int) -> NDArray[np.float32]:
             is_wall[row - fine : row, column - half_stroke : column + half_stroke] = True
         if east and north and both:
             is_wall[row - fine : row, column : column + fine] = True
+    # Colour the border of the walls brighter than their inside, then average the fine pixels.
     inner = ndimage.binary_erosion(is_wall, iterations=max(1, fine // 12))
     coloured = np.empty((*is_wall.shape, 3), np.float32)
     coloured[:] = BACKGROUND

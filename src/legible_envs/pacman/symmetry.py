@@ -334,18 +334,26 @@ def _fill_ghost_choices(
     eaten: NDArray[np.bool_],
     playing: NDArray[np.bool_],
 ) -> None:
-    """Fill the last five arrays with the fields of `_GhostChoices`, by moving Pac-Man in a copy of every game.
+    """Find what ghosts could do after Pac-Man's action, by moving him in a copy of every game.
 
     Parameters
     ----------
     tables, rules
         Look-up tables of the maze; settings of the game.
     agents, pellets
-        ``[n, columns]`` and ``[n, cells]``: the games, see `kernel`.
+        ``[n, columns]`` and ``[n, cells]``: the games, one per row. ``agents`` holds Pac-Man's cell, the status of the
+        game, and place, heading and timer of each ghost.
     action
         Pac-Man's action in all of them.
-    ends, timers, snaps, eaten, playing
-        ``[n, ghosts, 4]``, three times ``[n, ghosts]``, and ``[n]``.
+    ends
+        Written, ``[n, ghosts, 4]``: a ghost takes direction d for random numbers from ``ends[d - 1]`` up to
+        ``ends[d]``.
+    timers
+        Written, ``[n, ghosts]``: how long a ghost will be scared.
+    snaps, eaten
+        Written, ``[n, ghosts]``: whether a ghost stops being scared between two cells; whether Pac-Man has eaten it.
+    playing
+        Written, ``[n]``: whether the game goes on after Pac-Man's move.
     """
     n_ghosts = tables.ghost_start.size
     for i in range(agents.shape[0]):

@@ -1,4 +1,4 @@
-"""How episodes of Gymnasium's own environments end: one function per family, see `legible.environments.endings`.
+"""Endings of episodes in Gymnasium's own environments: one function per family, see `legible.environments.endings`.
 
 Time limits without an own clause, and terminations that a function does not know, are read by `EndingReader`.
 """

@@ -283,6 +283,6 @@ def _within_mask(slots: Slots, row: int, action: NDArray[Any]) -> NDArray[Any]:
 
 def _apart(seed: int, point: int, step: int) -> BranchingError:
     return BranchingError(
-        f"from step {point} on, the same actions do not give the same episode (seed {seed}, step {step}). All "
-        "randomness must come from self.np_random, seeded by reset(seed=…), and no state may be kept elsewhere."
+        f"from step {point} on, the same actions do not give the same episode (seed {seed}, step {step}). Draw all "
+        "random numbers from self.np_random, which reset(seed=…) seeds, and keep no state outside the environment."
     )

@@ -221,8 +221,8 @@ def _controller(
             continue
         if not np.array_equal(first, second):
             raise PolicyError(
-                f"{whose} returns other actions for the same observation: it remembers or draws random numbers. "
-                "Studies need a function of the observation; add what it remembers to the observation with a wrapper"
+                f"{whose} returns different actions for the same observation, because it has a memory or draws random "
+                "numbers. Studies need a function of the observation; add the memory to the observation with a wrapper"
             )
         return policy
     if options.output == "actions":

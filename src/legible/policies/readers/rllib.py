@@ -99,7 +99,7 @@ def _module_of(path: Path) -> Path:
 
 
 def _checkpoint_of(module: Path) -> Path | None:
-    """Return the checkpoint that a module lies in, None for a module by itself."""
+    """Return the checkpoint that a module lies in, or None for a module alone."""
     return next((parent for parent in module.parents if (parent / MODULES) in module.parents), None)
 
 
@@ -378,9 +378,9 @@ def filter_in(folder: Path) -> Normalisation | None:
     others = [name for name in names if not _PLAIN_CONNECTORS.fullmatch(name) and name != "MeanStdFilter"]
     if others:
         raise PolicyError(
-            f"observations pass {', '.join(dict.fromkeys(others))} before the module (env_to_module_connector). "
-            "That is not supported; wrap the environment so that it shows what the module reads, and pass its folder, "
-            f"{MODULES}/NAME"
+            f"connectors that change observations are not supported: {', '.join(dict.fromkeys(others))} "
+            "(env_to_module_connector). Wrap the environment so that it shows what the module reads. Then pass the "
+            f"folder of the module, {MODULES}/NAME"
         )
     if "MeanStdFilter" not in names:
         return None

@@ -84,8 +84,9 @@ def _read_trained(path: Path, options: LoadOptions, training: Training | None) -
         return policy
     if training.normalised and policy.normalisation is None and options.normalisation is None:
         raise UnclearPolicyError(
-            f"{path}: its observation statistics are missing: config.yml says that observations were normalised. Put "
-            "vecnormalize.pkl next to it or pass the file as normalisation; pass 'none' if there are none",
+            f"{path}: its observation statistics are missing, although config.yml says that observations were "
+            "normalised. Put vecnormalize.pkl next to it, or pass the file as normalisation; pass 'none' if there are "
+            "none",
             "normalisation",
         )
 

@@ -137,7 +137,7 @@ class DiscoveredRelation:
             )
         if self.verdict == "approximate":
             return (
-                f"Approximate: images are predicted nearly as well as {n} held-out transitions; the excess error is "
+                f"Approximate: images are predicted nearly as well as {n} held-out transitions. The excess error is "
                 f"{number(max(check.deviation for check in self.checks))} of the variance ({worst.deviation_of})."
             )
         why = worst.counterexample.text if worst.counterexample is not None else f"{worst.note}."
@@ -162,7 +162,7 @@ class DiscoveredRelation:
 
     @property
     def starts_text(self) -> str:
-        """How starts of episodes compare with their images, in a sentence."""
+        """A sentence that compares the starts of episodes with their images."""
         if not self.starts_differ:
             return "Episodes start alike in states and their images."
         more = " …" if len(self.starts_differ) > 6 else ""
