@@ -79,7 +79,7 @@ def open_command(
     trust: bool,
     **of_policy: str | None,
 ) -> None:
-    """Open the workbench in the browser: try rules, watch episodes, and ask what would have come of other actions."""
+    """Open the workbench in the browser: try rules, watch episodes, and see the outcome of other actions."""
     # `words` are folders of studies, or an environment and a policy; the options after `port` are for a policy. `arg`
     # and `wrap` are arguments and wrappers of the environment; `of_policy` holds the options for a policy file.
     folders = _folders(words)
