@@ -155,3 +155,8 @@ def test_where_every_episode_returns_the_same_nothing_is_expected_to_be_found() 
     found = estimate(SETUP, settings, InProcess(), 9, rate=Rate(10.0, 200.0, is_varied=False)).episodes
     assert (found["screening"], found["confirmation"], found["explanation"]) == (10 * 10, 0, 0)
     assert found["composition"] == 30  # the unguided policy
+
+
+def test_a_race_plays_in_few_slots() -> None:
+    guess = Estimate(rate=10.0, episodes={"racing": 20, "final": 60}, workers=2, rate_in_few_slots=5.0)
+    assert guess.seconds == pytest.approx((20 / 5.0 + 60 / 10.0) / 2 + 80 * 0.0005)

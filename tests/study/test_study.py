@@ -260,14 +260,14 @@ def test_damaged_files_are_named(study_copy, policy_file, name, message) -> None
 
 def rounding_otherwise(monkeypatch: pytest.MonkeyPatch, share: float) -> None:
     """Let all answers of policies differ by a share of their size, as on another machine."""
-    answers = fingerprint._answers
+    answers = fingerprint._outputs
     differ = np.random.default_rng(1)
 
     def elsewhere(policy: Policy, seen: np.ndarray) -> np.ndarray:
         here = np.asarray(answers(policy, seen), np.float64)
         return here * (1.0 + share * differ.uniform(-1.0, 1.0, here.shape))
 
-    monkeypatch.setattr(fingerprint, "_answers", elsewhere)
+    monkeypatch.setattr(fingerprint, "_outputs", elsewhere)
 
 
 def test_a_study_goes_on_where_the_last_digits_differ(study_copy, policy_file, monkeypatch) -> None:

@@ -86,13 +86,13 @@ def run(choice: StudyChoice, until: str | None, minutes: float | None, other: tu
     tests the undecided rule sets of a finished study on new seeds.
     """
     # `choice` has the inputs and settings of the study, `until` the last step to do, and `other` further policies to
-    # compare with. With `minutes`, budgets are fitted to the time that is left.
+    # compare with. With `minutes`, budgets are fitted to the time that is left, without that for the report.
     started = time.monotonic()
     with working(choice) as study:
         from legible.study.budget import fit_composition, fit_continuation  # noqa: PLC0415
         from legible.workbench import export_checks  # noqa: PLC0415
 
-        seconds = None if minutes is None else 60.0 * minutes
+        seconds = None if minutes is None else 60.0 * minutes - _report_seconds(study, minutes)
         if until is not None:
             _run_until(study, choice, until)
         else:
@@ -119,6 +119,15 @@ def run(choice: StudyChoice, until: str | None, minutes: float | None, other: tu
         print_json({**identify(study), **data, "report": report, "seconds": time.monotonic() - started})
     else:
         print_section(study, "verdict", as_json=False)
+
+
+def _report_seconds(study: Study, minutes: float) -> float:
+    """Return about how long the pictures of the report take, at most half of the time for the whole run."""
+    from legible.report.replays import no_window  # noqa: PLC0415
+    from legible.report.scenes import drawing_seconds  # noqa: PLC0415
+
+    with no_window():
+        return min(30.0 * minutes, drawing_seconds(study.environment))
 
 
 def _run_until(study: Study, choice: StudyChoice, until: str) -> None:

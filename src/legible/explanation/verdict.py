@@ -191,12 +191,13 @@ def _baseline_problems(improvement: Improvement | None, references: References |
     others = [reference for reference in references.quoted if reference.reference.kind != "way"]
     best = others[0] if others else None
     unguided_figure, guided_figure = words.of(blocks.base), words.of(blocks.results[-1])
+    guided = f"; guided, it {words.has_again} {guided_figure}" if is_repair(improvement, references) else ""
     better = next((reference for reference in others if reference.beats_policy), None)
     if better is not None:
-        text = f"The policy {words.has} {unguided_figure}, worse than {better.words} ({words.of(better.result)})"
-        if is_repair(improvement, references):
-            text += f"; guided, it {words.has_again} {guided_figure}"
-        elif len(improvement.composition):
+        text = (
+            f"The policy {words.has} {unguided_figure}, worse than {better.words} ({words.of(better.result)}){guided}"
+        )
+        if not guided and len(improvement.composition):
             text += ", and guidance does not repair it"
         return [f"{text}."]
     if len(improvement.composition) and best is not None and best.over_guided.low > 0.0:
@@ -216,7 +217,7 @@ def _baseline_problems(improvement: Improvement | None, references: References |
     else:
         scores = f"it {words.has} {unguided_figure}, {name} {other} ({words.lead(over)})"
         text = f"The policy may be no better than {name}: {scores}"
-    return [f"{text}."]
+    return [f"{text}{guided}."]
 
 
 def _baseline_comparison(improvement: Improvement, references: References, *, says_success: bool) -> list[str]:

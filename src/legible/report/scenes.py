@@ -4,12 +4,14 @@
 - `PictureScene`: small pictures of any environment that renders ``rgb_array``.
 - `FeatureScene`: the values of some features, if nothing can be drawn.
 - `scene_of`: the best scene of an environment; `is_drawn_from_state`: whether it takes little space.
+- `drawing_seconds`: how long the pictures of a report take.
 """
 
 from __future__ import annotations
 
 import base64
 import io
+import time
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
@@ -29,6 +31,8 @@ from legible.features import FeatureSpace
 PICTURE_WIDTH = 240
 PICTURE_HEIGHT = 200
 MOST_PICTURES = 120
+TYPICAL_PICTURES = 1000  # of a report: about eight replays, with and without rules, half of their steps left out
+TIMED_PICTURES = 3
 COLOURS = 64
 _FORMATS = ("png", "jpeg")
 _FEWEST = 3  # an episode keeps the first and the last picture
@@ -182,6 +186,23 @@ def is_drawn_from_state(spec: EnvironmentSpec) -> bool:
     drawn = _scene_from_state(env) is not None
     env.close()
     return drawn
+
+
+def drawing_seconds(spec: EnvironmentSpec) -> float:
+    """Return about how many seconds the pictures of a report take; 0 where the browser draws replays from states."""
+    drawn = None if is_drawn_from_state(spec) else _rendering(spec)[0]
+    if drawn is None:
+        return 0.0
+    scene = PictureScene(budget=10**9)
+    scene.begin(TIMED_PICTURES, range(TIMED_PICTURES + 1))
+    # `_rendering` has drawn the first picture, which takes longer because a window or a buffer is made for it.
+    started = time.perf_counter()
+    for step in range(1, TIMED_PICTURES + 1):
+        drawn.reset(seed=step)  # another picture, without choosing an action
+        scene.see(drawn, None, step)
+    seconds = time.perf_counter() - started
+    drawn.close()
+    return seconds / TIMED_PICTURES * TYPICAL_PICTURES
 
 
 def _scene_from_state(env: Env) -> Scene | None:

@@ -42,6 +42,9 @@ USUALLY_PLAYED = {
     "composition check": 0.6,
     "explanation": 0.25,
 }
+# A race plays each rule set on a few seeds before it goes on: about this many episodes run side by side.
+PLAYED_IN_FEW_SLOTS = {"racing"}
+FEW_SLOTS = 16
 NATIVE_SEARCH_STEPS = 15_000_000
 # Seconds that an episode takes in addition to being played: it is sent, recorded, read and judged, and slots run empty
 # when small units end. It matters where a thousand episodes are played a second.
@@ -57,6 +60,8 @@ class Rate(NamedTuple):
     """Episodes and environment steps a second in one process, and what the measured episodes returned.
 
     `mean` is the mean return of the last lot of `played` episodes, `truncated` the share that a time limit ended.
+    `episodes_in_few_slots` are the episodes a second where only `FEW_SLOTS` of them run side by side; 0 if that was not
+    measured.
     """
 
     episodes: float
@@ -65,6 +70,7 @@ class Rate(NamedTuple):
     mean: float = float("nan")
     played: int = 0
     truncated: float = 0.0
+    episodes_in_few_slots: float = 0.0
 
     @property
     def length(self) -> float:
@@ -84,16 +90,22 @@ class Estimate:
         Episodes that will be played, by stage; for a search, as many as it has steps for.
     workers
         Processes that play them.
+    rate_in_few_slots
+        Episodes a second where few run side by side, as in a race; 0 if that was not measured.
     """
 
     rate: float
     episodes: dict[str, int]
     workers: int
+    rate_in_few_slots: float = 0.0
 
     @property
     def seconds(self) -> float:
         """Estimated time in seconds."""
-        return sum(self.episodes.values()) * (1.0 / (self.rate * self.workers) + OVERHEAD_SECONDS)
+        in_few_slots = sum(n for name, n in self.episodes.items() if name in PLAYED_IN_FEW_SLOTS)
+        others = sum(self.episodes.values()) - in_few_slots
+        playing = others / self.rate + in_few_slots / (self.rate_in_few_slots or self.rate)
+        return playing / self.workers + sum(self.episodes.values()) * OVERHEAD_SECONDS
 
     def without(self, *steps: str) -> Estimate:
         """Return the estimate without some steps, such as "improve"."""
@@ -128,7 +140,7 @@ def measure_rate(
     """
     if time_limit is not None and engine is None:
         engine = LocalProcesses(1)
-    episodes, rate, replays, measured = 1, 0.0, 0, Rate(0.0, 0.0)
+    episodes, rate, rate_in_few_slots, replays, measured = 1, 0.0, 0.0, 0, Rate(0.0, 0.0)
     longest = seconds * (PATIENCE if is_native(setup.environment) else 1.0)
     with engine if engine is not None and time_limit is not None else nullcontext():
         for batch in itertools.count():
@@ -140,6 +152,8 @@ def measure_rate(
                     return measured
                 raise
             rate_before, rate = rate, episodes / took
+            if episodes <= FEW_SLOTS:
+                rate_in_few_slots = rate
             measured = Rate(
                 episodes=rate,
                 steps=float(played.lengths.sum()) / took,
@@ -147,6 +161,7 @@ def measure_rate(
                 mean=float(played.returns.mean()),
                 played=episodes,
                 truncated=float(played.truncated.mean()),
+                episodes_in_few_slots=rate_in_few_slots,
             )
             # The first batch never counts: it may have been compiling.
             is_first = batch == 0
@@ -297,7 +312,7 @@ def estimate(
     planned = planned_episodes(settings, guess, collected=rule_sets is not None)
     usual_shares = USUALLY_PLAYED if evaluation.method == "racing" else {}
     episodes = {stage: round(usual_shares.get(stage, 1.0) * count) for stage, count in planned.items()}
-    return Estimate(rate.episodes, episodes, engine.workers or 1)
+    return Estimate(rate.episodes, episodes, engine.workers or 1, rate.episodes_in_few_slots)
 
 
 def search_budget(settings: StudySettings, environment: EnvironmentSpec | Env, rule_sets: int, length: float) -> int:
