@@ -7,6 +7,8 @@ import pytest
 
 from explanation.test_explanation import WALLS, study, verdict
 from legible.evaluation import Evaluation, PlayedBlocks, QuotedReference, Reference, References, Sample, find_objective
+from legible.evaluation.endings import EndingShare
+from legible.evaluation.figures import Figure
 from legible.evaluation.statistics import Effect, paired
 from legible.explanation import Conclusion, conclude, imitated_reference, is_repair
 from legible.improvement import Improvement
@@ -129,6 +131,28 @@ def test_the_threshold_of_the_environment(snapshot) -> None:
     assert conclusion(improvement(243.0), 200.0).headline == snapshot
     # A repair comes first, whether or not it solves the environment.
     assert conclusion(improvement(72.0, 190.0), 200.0, CONFIRMED).headline.startswith("Four rules raise")
+
+
+def test_far_from_solved_comes_before_small_gains_and_weak_baselines(snapshot) -> None:
+    def headline(made: Improvement, baseline: float) -> str:
+        return conclude(CONFIRMED, made, references(made, {BRAKE: baseline}), solved=1000.0).headline
+
+    far = "The policy does not solve the environment"
+    assert headline(improvement(100.0, 120.0), -50.0) == snapshot
+    assert headline(improvement(100.0, 250.0), -50.0).startswith("Four rules raise")
+    assert headline(improvement(100.0), 110.0).startswith(far)
+    assert headline(improvement(100.0), 300.0).startswith("The policy scores 100, worse than always Brake")
+
+
+def test_a_policy_that_often_fails_is_not_introduced_as_one_without_weakness(snapshot) -> None:
+    def ending(share: float) -> EndingShare:
+        return EndingShare("failure", "it crashes", Figure(share, 0.8 * share, 1.2 * share))
+
+    made = improvement(5.0)
+    assert conclude(DOUBTED, made, endings=[ending(0.33)]).text == snapshot
+    rare = conclude(DOUBTED, made, endings=[ending(0.04)])
+    assert rare.headline.startswith("No weakness")
+    assert rare.sentences[0] == "It crashes in 4 % of the episodes."
 
 
 def test_a_perfect_policy(snapshot) -> None:

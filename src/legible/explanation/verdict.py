@@ -3,8 +3,9 @@
 - `Conclusion`: a headline and the sentences after it; `conclude` makes it.
 - `is_repair`: whether the guided policy is worth using; `imitated_reference`: the constant action that it imitates.
 
-The most important finding comes first: a baseline that beats the policy, then a policy that is bad in absolute terms
-(it never succeeds, or does not solve the environment, and no rules help). Otherwise the gain and its cost come first.
+The most important finding comes first: a policy that is far from solving the environment, whatever is done; a baseline
+that beats the policy; a policy that is bad in absolute terms (it never succeeds, or does not solve the environment, and
+no rules help). Otherwise the gain and its cost come first, or how often the policy fails.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from legible.evaluation import Evaluation, QuotedReference, References, find_objective
+from legible.evaluation.endings import EndingShare, describe_endings
 from legible.evaluation.figures import figure_of
 from legible.explanation.deployment import Deployment, summarise_deployment
 from legible.explanation.grouping import WeaknessGroup, group_weaknesses
@@ -24,6 +26,10 @@ from legible.improvement import Improvement
 
 # A bad policy whose episodes reach the step limit at least this often gets a sentence about it.
 MIN_TRUNCATED_SHARE = 0.5
+# A policy without a finding is said to fail if at least this share of its episodes does (lower end of the interval).
+MIN_FAILING_SHARE = 0.05
+# A gain, or the lead of a baseline, that closes less of the gap to a solved environment is not the headline.
+MIN_CLOSED_SHARE = 0.1
 
 
 @dataclass(frozen=True)
@@ -57,6 +63,7 @@ def conclude(
     weaknesses: Sequence[WeaknessGroup] | None = None,
     solved: float | None = None,
     deployment: Deployment | None = None,
+    endings: Sequence[EndingShare] = (),
     remarks: Sequence[str] = (),
 ) -> Conclusion:
     """Summarise a study in a few sentences.
@@ -75,6 +82,8 @@ def conclude(
         The mean return from which the environment counts as solved, if it defines one.
     deployment
         Figures of the composition, by default those of `improvement`.
+    endings
+        How unguided and guided episodes end.
     remarks
         Further facts that stand right after the headline.
     """
@@ -83,18 +92,17 @@ def conclude(
     groups = group_weaknesses(evaluation) if weaknesses is None else weaknesses
     has_gain = improvement is not None and is_repair(improvement, references)
     way = _other_way(improvement, references)
-    sentences = _baseline_problems(improvement, references)
+    problems = _baseline_problems(improvement, references)
+    far_from_solved = [] if improvement is None else _far_from_solved(improvement, references, solved)
+    sentences = [*far_from_solved, *problems]
     unguided = evaluation.base if improvement is None else improvement.base
     if unguided.success == 0.0:
         is_guided = improvement is not None and len(improvement.composition) and improvement.guided.success == 0.0
         episodes = f"0 of {unguided.episodes} episodes{', guided or not' if is_guided else ''}"
         sentences.append(f"The policy never succeeds ({episodes}).")
-    is_outdone = bool(sentences)
-    if improvement is not None and solved is not None and not (is_outdone or has_gain):
-        mean = figure_of(find_objective("mean"), improvement.final_blocks.base.played)
-        if mean.high < solved:
-            scores = f"its mean return is {number(improvement.base.mean)}, solved is {number(solved)}"
-            sentences.append(f"The policy does not solve the environment: {scores}.")
+    is_outdone = len(sentences) > len(far_from_solved)
+    if improvement is not None and not (sentences or has_gain):
+        sentences += _unsolved(improvement, solved)
     is_bad = bool(sentences)
     if is_bad and improvement is not None:
         truncated = float(improvement.final_blocks.base.truncated.mean())
@@ -108,7 +116,7 @@ def conclude(
             _count_sentence(evaluation, groups),
         ]
     else:
-        sentences.append(_findings_sentence(evaluation, groups, improvement, is_bad=is_bad, solved=solved))
+        sentences.append(_findings_sentence(evaluation, groups, improvement, endings, is_bad=is_bad, solved=solved))
         is_composed = improvement is not None and len(improvement.composition)
         if improvement is not None and deployment is not None and (is_composed or not _is_untouched(evaluation)):
             sentences += _improvement_sentences(improvement, references, deployment)
@@ -130,6 +138,9 @@ def conclude(
             f"{guided_failed} guided and {unguided_failed} unguided episodes failed; effects assume the worst for them."
         )
     first, *others = [*way, *sentences]
+    how_it_ends = describe_endings(endings)
+    if how_it_ends and not first.startswith(capitalise(how_it_ends)):
+        remarks = [f"{capitalise(how_it_ends)}.", *remarks]
     return Conclusion(first, (*remarks, *others), is_bad)
 
 
@@ -157,6 +168,28 @@ def _share_taken(improvement: Improvement, reference: QuotedReference) -> float:
     """Return the share of guided steps with the choices of a constant baseline; 0 for other baselines."""
     shares, choices = improvement.choice_shares, reference.reference.choices
     return min((float(shares[choice]) for choice in choices), default=0.0) if shares.size else 0.0
+
+
+def _unsolved(improvement: Improvement, solved: float | None) -> list[str]:
+    """Say that the unguided policy does not solve the environment; nothing where it may, or no threshold is known."""
+    mean = figure_of(find_objective("mean"), improvement.final_blocks.base.played)
+    if solved is None or mean.high >= solved:
+        return []
+    scores = f"its mean return is {number(improvement.base.mean)}, solved is {number(solved)}"
+    return [f"The policy does not solve the environment: {scores}."]
+
+
+def _far_from_solved(improvement: Improvement, references: References | None, solved: float | None) -> list[str]:
+    """Say that the environment is not solved, where neither guidance nor a baseline closes much of the gap."""
+    if solved is None or improvement.evaluation_settings.objective != "mean":
+        return []
+    best = None if references is None else references.best
+    scores = [improvement.guided.mean if len(improvement.composition) else improvement.base.mean]
+    scores += [] if best is None else [best.sample.mean]
+    closed = max(scores) - improvement.base.mean
+    is_closer = closed >= MIN_CLOSED_SHARE * (solved - improvement.base.mean)
+    # Without any gain, the usual order holds: a baseline that beats the policy, then an unsolved environment.
+    return [] if is_closer or closed <= 0.0 else _unsolved(improvement, solved)
 
 
 # --- Comparison with baselines ---------------------------------------------------------------------------------------
@@ -283,11 +316,12 @@ def _findings_sentence(
     evaluation: Evaluation,
     groups: Sequence[WeaknessGroup],
     improvement: Improvement | None,
+    endings: Sequence[EndingShare],
     *,
     is_bad: bool,
     solved: float | None = None,
 ) -> str:
-    """Return the findings in a sentence; "no weakness" is left out for a policy that is bad anyway."""
+    """Return the findings in a sentence; "no weakness" is left out for a policy that is bad anyway, or often fails."""
     tested, suspected = len(evaluation.verdicts), evaluation.weaknesses
     if not tested:
         return "No rules were mined, so nothing could be tested."
@@ -315,6 +349,8 @@ def _findings_sentence(
             found = f"{the_sets} {'change' if tested > 1 else 'changes'} no episode return"
     if is_bad:
         return f"{capitalise(found)}."
+    if max((share.base.low for share in endings if share.kind == "failure"), default=0.0) >= MIN_FAILING_SHARE:
+        return f"{capitalise(describe_endings(endings))}, and no rule was found that helps: {found}."
     return f"{capitalise(_with_absolute_score(lead, improvement, solved))}: {found}."
 
 

@@ -21,7 +21,7 @@ from legible.engines import Engine, LocalProcesses
 from legible.environments import EnvironmentSpec, find_feature_map
 from legible.evaluation import Evaluation, References, Runner
 from legible.evaluation.continuation import continue_evaluation
-from legible.evaluation.endings import EndingShare, describe_endings
+from legible.evaluation.endings import EndingShare
 from legible.evaluation.ledger import Ledger
 from legible.evaluation.units import Setup, usual_rows
 from legible.evaluation.verdicts import Continuation
@@ -38,7 +38,6 @@ from legible.explanation import (
 )
 from legible.features import FeatureSpace, cut_choices
 from legible.files import read_json, write_json
-from legible.formatting import capitalise
 from legible.hypotheses import source_names
 from legible.improvement import Improvement
 from legible.mining import Mining
@@ -833,8 +832,7 @@ class Study(Displayed):
     @property
     def conclusion(self) -> Conclusion:
         """The whole study in a few sentences; composition and references must be known."""
-        clause = describe_endings(self.endings)
-        remarks = [f"{capitalise(clause)}.", self.time_limit_probe.sentence() if self.has("time limit") else ""]
+        remarks = [self.time_limit_probe.sentence()] if self.has("time limit") else []
         remarks += [one.sentence() for one in self.evaluation.continuations]
         failures = self.failures.summary(self.space) if self.has("failures") else []
         return conclude(
@@ -844,7 +842,8 @@ class Study(Displayed):
             self.weaknesses,
             self.named_environment.solved_from,
             self.deployment,
-            [*(remark for remark in remarks if len(remark) > 1), *failures],
+            self.endings,
+            [*filter(None, remarks), *failures],
         )
 
     @property
