@@ -1,6 +1,8 @@
 """Environments by name, supported and refused spaces, and names of features."""
 
+import os
 import pickle
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -458,3 +460,32 @@ def test_an_environment_that_is_drawn_is_the_same_otherwise() -> None:
         np.testing.assert_array_equal(one[0], other[0])
         assert one[1:] == other[1:]
     assert "%" in drawn.render()
+
+
+QUIET_ROBOT = """
+import gc
+from legible.environments import CannotDrawError, EnvironmentSpec
+
+spec = EnvironmentSpec("HalfCheetah-v5")
+spec.make().reset(seed=0)
+drawn = spec.make(render_mode="rgb_array")
+drawn.reset(seed=0)
+try:
+    drawn.render()
+except CannotDrawError:
+    print("cannot draw")
+del drawn
+gc.collect()
+"""
+
+
+@pytest.mark.subprocess
+def test_robots_print_no_warnings_and_leave_no_log(tmp_path) -> None:
+    pytest.importorskip("mujoco")
+    # There is no such graphics device, so the viewer cannot be made.
+    environment = {**os.environ, "MUJOCO_GL": "egl", "MUJOCO_EGL_DEVICE_ID": "99"}
+    done = subprocess.run(
+        [sys.executable, "-c", QUIET_ROBOT], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+    )
+    assert (done.stdout, done.stderr) == ("cannot draw\n", "")
+    assert not list(tmp_path.iterdir())

@@ -28,6 +28,7 @@ from gymnasium.vector import VectorEnv
 from legible.environments.faults import check_spaces, explain_not_environment
 from legible.environments.game_starts import make_or_reuse
 from legible.environments.known_wrappers import make_known_wrapper, parse_wrapper
+from legible.environments.mujoco_messages import ignore_unfinished_viewers, show_warnings_once
 from legible.environments.spaces import UnfitEnvironmentError
 from legible.errors import LegibleError, describe_error, did_you_mean
 
@@ -137,6 +138,8 @@ class EnvironmentSpec:
                 env = _checked(factory(**arguments), self.name)
             else:
                 _import_package(self.name)
+                registered = _registered(self.name.rpartition(":")[2])
+                show_warnings_once(None if registered is None else registered.entry_point)
                 env = make_or_reuse(self.name, {"disable_env_checker": True, **arguments})
         # BipedalWalker's physics carries traces of earlier episodes: make a new world for every episode.
         if any(
@@ -293,6 +296,8 @@ class _DrawnEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
                 "MUJOCO_GL=osmesa (libosmesa6)."
             )
             is_mujoco = any(".mujoco" in base.__module__ for base in type(self.unwrapped).__mro__)
+            if is_mujoco:
+                ignore_unfinished_viewers()
             raise self._error(f"{type(error).__name__}: {error}", hint if is_mujoco else "") from error
 
     @contextmanager
