@@ -117,7 +117,7 @@ def test_a_policy_that_never_succeeds(snapshot) -> None:
     assert "better than random play" not in text
     assert "guided or not" in conclude(DOUBTED, improvement(72.0, 80.0, success=0.0)).text
     never = replace(DOUBTED, base=replace(DOUBTED.base, success=0.0, episodes=7))
-    assert conclude(never).text.startswith("The policy never succeeds (0 of 7 episodes).")
+    assert conclude(never).headline == snapshot
 
 
 def test_the_threshold_of_the_environment(snapshot) -> None:
@@ -141,7 +141,7 @@ def test_far_from_solved_comes_before_small_gains_and_weak_baselines(snapshot) -
     assert headline(improvement(100.0, 120.0), -50.0) == snapshot
     assert headline(improvement(100.0, 250.0), -50.0).startswith("Four rules raise")
     assert headline(improvement(100.0), 110.0).startswith(far)
-    assert headline(improvement(100.0), 300.0).startswith("The policy scores 100, worse than always Brake")
+    assert headline(improvement(100.0), 300.0) == snapshot
 
 
 def test_a_policy_that_often_fails_is_not_introduced_as_one_without_weakness(snapshot) -> None:
@@ -152,7 +152,7 @@ def test_a_policy_that_often_fails_is_not_introduced_as_one_without_weakness(sna
     assert conclude(DOUBTED, made, endings=[ending(0.33)]).text == snapshot
     rare = conclude(DOUBTED, made, endings=[ending(0.04)])
     assert rare.headline.startswith("No weakness")
-    assert rare.sentences[0] == "It crashes in 4 % of the episodes."
+    assert rare.sentences[0] == snapshot
 
 
 def test_a_perfect_policy(snapshot) -> None:
