@@ -194,11 +194,9 @@ def _controller(
     }
 
     # Only flat observations can come as a batch of rows; others are passed one by one.
+    has_rows = not isinstance(observation_space, spaces.Dict) and len(np.shape(example)) <= 1
     problem = "it takes neither a batch nor one observation"
-    is_flat = (
-        not isinstance(observation_space, spaces.Dict) and len(getattr(observation_space, "shape", (1,)) or ()) <= 1
-    )
-    for batched in (True, False) if is_flat else (False,):
+    for batched in [True, False] if has_rows else [False]:
         policy = ActionFunctionPolicy(function, action_space, n_features, batched=batched, **common_fields)
         try:
             if batched:
