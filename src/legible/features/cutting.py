@@ -219,8 +219,10 @@ def _cut_family(family: _Family, values: Values) -> tuple[Regions, list[int]]:
 
     # The spread of the actions (root mean square distance from their centre) is the unit in which scores are given. If
     # they do not vary, it is the width of a region.
-    centre = family.twice_centre / 2 if family.symmetric else values.mean(dtype=np.float64) if values.size else 0.0
-    spread = float(np.sqrt(np.mean((values.astype(np.float64) - centre) ** 2))) if values.size else 0.0
+    spread = 0.0
+    if values.size:
+        centre = family.twice_centre / 2 if family.symmetric else values.mean(dtype=np.float64)
+        spread = float(np.sqrt(np.mean((values.astype(np.float64) - centre) ** 2)))
     if not spread > 0:  # also if it is NaN
         width = family.bounds.high - family.bounds.low
         spread = width / family.count if np.isfinite(width) else 1.0

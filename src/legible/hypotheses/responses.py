@@ -137,6 +137,7 @@ def _respond(
                 # If everything is blocked, any choice may be made; this counts as a change.
                 if chosen != wanted or guided_scores[chosen] == -np.inf:
                     changed[rule_set, state] = True
+                    # One number for both, as there are fewer than 65,536 choices.
                     state_and_choice = np.uint64(state) * np.uint64(65536) + np.uint64(chosen)
                     digest = mix(digest ^ mix(state_and_choice))
                     loss += np.float64(scores[state, wanted]) - np.float64(scores[state, chosen])

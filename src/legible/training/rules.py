@@ -353,7 +353,7 @@ def _check_names(space_of_rules: FeatureSpace, env: Env, source: str, environmen
         )
     # `own` are the features of the observation; derived ones cannot occur in these rules.
     features = (own_space.own.names, space_of_rules.own.names)
-    for what, own_names, names_of_rules in (("features", *features), ("actions", *actions)):
+    for what, (own_names, names_of_rules) in {"features": features, "actions": actions}.items():
         if len(own_names) != len(names_of_rules):
             raise TrainingError(
                 f"{source}: its rules belong to another environment: they have {len(names_of_rules)} {what}, but "

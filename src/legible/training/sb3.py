@@ -300,15 +300,15 @@ def _make_environments(spec: EnvironmentSpec, plan: Preset, start: StartingPoint
     gamma = plan.settings.gamma
     if start is None:
         return VecNormalize(environments, gamma=gamma) if plan.normalised else environments
-    known = start.normalisation
-    if known is None:  # the policy was trained on raw observations and rewards
+    its_own = start.normalisation
+    if its_own is None:  # the policy was trained on raw observations and rewards
         return environments
     wrapper = VecNormalize(
-        environments, norm_reward=plan.normalised, clip_obs=known.clip, epsilon=known.epsilon, gamma=gamma
+        environments, norm_reward=plan.normalised, clip_obs=its_own.clip, epsilon=its_own.epsilon, gamma=gamma
     )
-    statistics: Any = _FixedStatistics(shape=known.mean.shape)
-    statistics.mean, statistics.var = known.mean.copy(), known.var.copy()
-    wrapper.obs_rms = statistics
+    fixed: Any = _FixedStatistics(shape=its_own.mean.shape)
+    fixed.mean, fixed.var = its_own.mean.copy(), its_own.var.copy()
+    wrapper.obs_rms = fixed
     return wrapper
 
 

@@ -324,7 +324,8 @@ class PolicyGuide:
             return None
         # While the policy learns, use the shifts with which it acted in the same states.
         if self._model.policy.training:
-            return logits + self._flatten()[1][self._rollout.places]
+            _, shifts = self._flatten()
+            return logits + shifts[self._rollout.places]  # the places of the last batch in the rollout
         allowed = torch.from_numpy(self._rules.allowed_now()).to(logits.device)
         possible = self._rules.possible_now()
         if possible is None:
