@@ -41,6 +41,8 @@ SHARED_STATES = 4
 """States before a parting, per episode, that rules should not describe."""
 # A difference of shares of this many standard errors is no chance.
 _CLEAR_Z = 3.0
+# Bits by which adding rules may lengthen the description: fewer than by default, so that only clear rules are learned.
+_ALLOWANCE = 8.0
 
 
 class Parting(NamedTuple):
@@ -208,10 +210,10 @@ def find_situations(
         if positive.sum() < FEWEST_PARTINGS:
             continue
         examples = np.concatenate([states[positive], states[negative], shared_states[:, :n_features]])
-        labels = np.arange(len(examples)) < positive.sum()
+        labels = np.arange(len(examples)) < positive.sum()  # the positive examples come first
         if labels.all():
             continue
-        model = RipperClassifier(positive_class=True, random_state=seed, description_length_allowance=8.0)
+        model = RipperClassifier(positive_class=True, random_state=seed, description_length_allowance=_ALLOWANCE)
         model.fit(np.nan_to_num(examples.astype(np.float64)), labels)
         for rule in model.rules_:
             conditions = _conditions(rule.conditions)
@@ -224,10 +226,9 @@ def find_situations(
     # Test the rules with the largest differences on the seeds that they were not learned from.
     learned.sort(key=lambda one: -one[0])
     largest = [conditions for _, conditions in learned[:MOST_SITUATIONS]]
+    tail = alpha / (2 * max(1, len(largest)))  # the level is split over both ends of all intervals
     tested = [
-        _measure_situation(
-            conditions, partings, states, differences, ~for_learning, alpha / (2 * len(largest)), seed, space
-        )
+        _measure_situation(conditions, partings, states, differences, ~for_learning, tail, seed, space)
         for conditions in largest
     ]
     return tuple(situation for situation in tested if situation.contribution.side)
