@@ -117,10 +117,6 @@ class FrameStack(_Wrapper):
 
         Parameters
         ----------
-        env
-            The environment; its observations are a Box, or a Dict of Box spaces.
-        n_stack
-            The number of observations.
         channels_order
             The axis of pictures along which they are stacked, ``"first"`` or ``"last"``; None to detect it.
         padding

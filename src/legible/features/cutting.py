@@ -93,12 +93,13 @@ def cut_choices(
         regions, kept = _cut_family(family, values)
         # Mirrored groups get the mirror image, in which the order of the regions is reversed.
         for i, sign in family.signs.items():
-            cut_groups[i] = regions, kept
-            if sign < 0:
-                cuts = tuple(_mirror_cut(cut, twice_centre) for cut in reversed(regions.cuts or ()))
-                typical = tuple(twice_centre - value + 0.0 for value in reversed(regions.typical))
-                kept_here = [family.count - 1 - position for position in reversed(kept)]
-                cut_groups[i] = replace(regions, cuts=cuts, typical=typical), kept_here
+            if sign > 0:
+                cut_groups[i] = regions, kept
+                continue
+            cuts = tuple(_mirror_cut(cut, twice_centre) for cut in reversed(regions.cuts or ()))
+            typical = tuple(twice_centre - value + 0.0 for value in reversed(regions.typical))  # adding 0: no -0.0
+            mirrored_kept = [family.count - 1 - position for position in reversed(kept)]
+            cut_groups[i] = replace(regions, cuts=cuts, typical=typical), mirrored_kept
 
     # All choices in their order, without the dropped ones.
     kept_actions = [

@@ -228,15 +228,7 @@ class _Reader:
         raise _WrongExpressionError(f"{ast.unparse(tree)!r} is not supported")
 
     def _binary(self, left: ast.expr, op: ast.operator, right: ast.expr) -> Evaluate:
-        """Return a function that applies an arithmetic operator to the values of two expressions.
-
-        Parameters
-        ----------
-        left, right
-            The expressions before and after the operator.
-        op
-            The operator: ``+ - * / % **``.
-        """
+        """Return a function that applies an arithmetic operator to the values of two expressions."""
         first, second = self.read(left), self.read(right)
         if type(op) in _ARITHMETIC:
             function = _ARITHMETIC[type(op)]

@@ -95,8 +95,6 @@ def _respond(
 
     Parameters
     ----------
-    rules
-        The compiled rule sets.
     known
         For every condition of the rules a bit per state: whether it holds there.
     scores

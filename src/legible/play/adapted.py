@@ -179,7 +179,7 @@ class AdaptedPolicy:
         """
         if self.rows in (0, len(observations)):
             return self._compute(observations, keys, steps)
-        # Answers can depend on the batch size in the last bit, so the policy sees batches of one size: cut the
+        # Answers can depend on the batch size in the last bit, so the policy sees batches of the same size: cut the
         # observations, fill the last batch up with copies of its first row, and drop what was filled in.
         outputs = []
         for start in range(0, len(observations), self.rows):

@@ -57,7 +57,8 @@ def equal_sizes(policy: Hashable, rows: int, method: str) -> tuple[int, ...]:
     # Compare the last observations of the full batch with the same ones in a smaller batch, for small and for usual
     # deviations from the centre.
     rng = np.random.default_rng(0)
-    equal_so_far, distinct = [size for size in _SIZES if size < rows], 0.0
+    equal_so_far = [size for size in _SIZES if size < rows]
+    distinct = 0.0  # largest share of rows with different answers
     with one_thread():
         for scale in _SCALES:
             observations = (centre + scale * spread * rng.standard_normal((rows, *space.shape))).astype(np.float32)

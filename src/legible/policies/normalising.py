@@ -106,8 +106,6 @@ def _with_statistics(
 
     Parameters
     ----------
-    policy
-        The policy, without statistics.
     statistics
         Mean and variance of every number of an observation; a mapping from entry to these for Dict observations.
     whose

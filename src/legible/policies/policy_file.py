@@ -225,8 +225,6 @@ def _network_of(
 
     Parameters
     ----------
-    path
-        The file, for error messages.
     tensors
         The tensors by name; each is removed when it is used, so that leftover ones are noticed.
     document

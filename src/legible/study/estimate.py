@@ -140,7 +140,9 @@ def measure_rate(
     """
     if time_limit is not None and engine is None:
         engine = LocalProcesses(1)
-    episodes, rate, rate_in_few_slots, replays, measured = 1, 0.0, 0.0, 0, Rate(0.0, 0.0)
+    episodes, replays = 1, 0
+    rate = rate_in_few_slots = 0.0
+    measured = Rate(0.0, 0.0)
     longest = seconds * (PATIENCE if is_native(setup.environment) else 1.0)
     with engine if engine is not None and time_limit is not None else nullcontext():
         for batch in itertools.count():
@@ -163,18 +165,20 @@ def measure_rate(
                 truncated=float(played.truncated.mean()),
                 episodes_in_few_slots=rate_in_few_slots,
             )
-            # The first batch never counts: it may have been compiling.
-            is_first = batch == 0
-            is_steady = is_first or 1 / DIFFERENT <= rate / rate_before <= DIFFERENT
+            if batch == 0:
+                # The first batch never counts: it may have been compiling. A slow one is repeated, not enlarged.
+                if took < longest:
+                    episodes *= 4
+                continue
+            is_steady = 1 / DIFFERENT <= rate / rate_before <= DIFFERENT
             if not is_steady and replays < MOST_REPLAYS:
                 replays += 1
                 continue
             replays = 0
             is_full_batch = episodes >= setup.play.batch and took >= seconds / 4
-            if not is_first and (took >= longest or is_full_batch):
+            if took >= longest or is_full_batch:
                 break
-            if not is_first or took < longest:
-                episodes *= 4
+            episodes *= 4
     return measured
 
 

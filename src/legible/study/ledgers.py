@@ -126,7 +126,7 @@ def split_mistakes(study: Study) -> tuple[Ledger | None, ...]:
     if isinstance(planned, Mistakes) or not search_result.listed:
         return ()
     runner, recorded = planned.runner, study.decisions
-    place_of_row = {int(row): place for place, row in enumerate(planned.search.decisions.rows)}
+    index_of_row = {int(row): index for index, row in enumerate(planned.search.decisions.rows)}
     # Where nothing is random, or the environment cannot be reseeded, there is one future. Otherwise the futures of the
     # quoted figures are played again.
     is_single = search_result.is_exact or planned.way.futures == "cannot be reseeded"
@@ -139,7 +139,7 @@ def split_mistakes(study: Study) -> tuple[Ledger | None, ...]:
         RolloutUnit(
             points_of(recorded, np.array([mistake.row])),
             np.array([[CHOICE_TAKEN, mistake.better]]),
-            np.array([runner.futures(place_of_row[mistake.row], first, count)]),
+            np.array([runner.futures(index_of_row[mistake.row], first, count)]),
         )
         for mistake in mistakes
     ]

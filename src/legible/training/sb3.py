@@ -277,8 +277,6 @@ def _make_environments(spec: EnvironmentSpec, plan: Preset, start: StartingPoint
 
     Parameters
     ----------
-    spec
-        The environment.
     plan
         Hyperparameters, among them the number of environments.
     start
@@ -363,8 +361,6 @@ def _new_model(
         The environments that the model plays in.
     plan
         Hyperparameters; their type decides the algorithm.
-    seed, device
-        Passed to Stable-Baselines3.
     start
         The policy whose weights and network shapes the model takes; None for new networks.
     guided
@@ -446,14 +442,10 @@ def _finish(
 
     Parameters
     ----------
-    model
-        The trained model.
     spec
         The environment in which the policy is measured.
     description
         The description of the training as plain data, which is kept with the policy.
-    stem
-        The path of the output without a suffix.
     n_episodes
         Episodes for measuring; None for the default.
     before

@@ -481,8 +481,6 @@ def _compare_figures(
         The values to use for the returns of episodes that raised an error.
     alpha
         Probability that any of the intervals misses its true value.
-    seed
-        Seed of the bootstrap.
     """
     objectives = [one for one in objectives_with_data(first.played, second.played) if one.name in _FIGURES]
     n_intervals = len(objectives) + 1  # with that of the lengths
@@ -532,7 +530,7 @@ def _interval_of_objective(
             first_values,
             differs,
             objective.ranks,
-            invented_loss=0.0,
+            invented_loss=0.0,  # so that the largest loss of these episodes is used
             resamples=_RESAMPLES,
             rng_seed=seed,
             confidence=confidence,

@@ -225,16 +225,15 @@ def play_against(
             f"{environment.name!r} has one agent, so there are no opponents; --against is for games of several agents "
             "(pettingzoo:MODULE --seat SEAT)."
         )
-    short = short_names([*names] or [_name_of(policy, i) for i, policy in enumerate(policies, start=1)])
-    short_of_opponents = short_names(
-        [*opponent_names] or [_name_of(opponent, i, "opponent") for i, opponent in enumerate(opponents, start=1)]
-    )
-    if len(short) != len(policies) or len(short_of_opponents) != len(opponents):
-        raise LegibleError(f"there are {len(policies)} policies and {counted(len(short), 'name')} (--name).")
+    if not names:
+        names = [_name_of(policy, i) for i, policy in enumerate(policies, start=1)]
+    if not opponent_names:
+        opponent_names = [_name_of(opponent, i, "opponent") for i, opponent in enumerate(opponents, start=1)]
+    if len(names) != len(policies) or len(opponent_names) != len(opponents):
+        raise LegibleError(f"there are {len(policies)} policies and {counted(len(names), 'name')} (--name).")
     games = [against(environment, opponent) for opponent in opponents]
-    return play_games(
-        games, policies, short, short_of_opponents, episodes=episodes, alpha=alpha, **options, names=feature_names
-    )
+    all_names = short_names(names), short_names(opponent_names)
+    return play_games(games, policies, *all_names, episodes=episodes, alpha=alpha, **options, names=feature_names)
 
 
 def play_games(

@@ -261,8 +261,8 @@ class _Verifier:
             if "violated" in statuses or "undecided" not in statuses:
                 break
         # Weaknesses that may still be there are only reported.
-        known = self._decide(self._test_all(seeds, known=True)) if self._has_known() else []
-        outcome = Verification((*results, *known), seeds, self._looks, self._alpha, self.margin, self._new.space)
+        of_known = self._decide(self._test_all(seeds, known=True)) if self._has_known() else []
+        outcome = Verification((*results, *of_known), seeds, self._looks, self._alpha, self.margin, self._new.space)
         if self._old is not None and results[0].status == "violated":
             outcome = replace(outcome, situations=self._situations(seeds))
         return outcome
@@ -334,8 +334,6 @@ class _Verifier:
             What is checked, and what must hold, in words.
         differences
             One number per seed, for the lower and for the upper end of the interval.
-        bound
-            What the mean must exceed.
         largest
             Largest difference that is possible, which an interval must not exclude although it was never seen.
         known
@@ -411,7 +409,7 @@ class _Verifier:
                 values, worst = result.returns, float(np.nanmin(result.returns))
             case "length":
                 values, worst = result.lengths.astype(float), math.nan  # left out
-            case _:
+            case _:  # cost
                 values, worst = result.costs, float(np.nanmax(result.costs))
         values = np.where(result.failed, worst, values)
         values = values[np.isfinite(values)]

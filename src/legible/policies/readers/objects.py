@@ -131,7 +131,7 @@ def with_output(
         actions = spaces.Box(-np.inf, np.inf, (width,), np.float32)
         return ActionFunctionPolicy(function, actions, n_features, normalisation)
 
-    # Scores: the number of actions is given, or one call shows it.
+    # Scores: the number of actions is given, or that of the action space, or one call shows it.
     if options.fallback is not None:
         raise PolicyError(f"fallback does not apply to {whose}: its {output} decide what is taken instead")
     n_actions = options.n_actions

@@ -254,14 +254,8 @@ def _head_of(
 
     Parameters
     ----------
-    module
-        The module, for its remaining tensors.
-    algorithm
-        ``"PPO"``, ``"APPO"``, ``"DQN"`` or ``"SAC"``.
     output_layers
         The layers behind the encoder; the last one gives the outputs.
-    actions
-        The action space.
     """
     n_outputs = output_layers[-1].n_outputs
 
@@ -322,8 +316,6 @@ class _Pictures(nn.Module):
         ----------
         module
             The module; its setting ``conv_filters`` lists (channels, kernel, stride, padding) of each convolution.
-        prefix
-            The prefix of their tensors.
         shape
             Shape of a picture: (height, width, channels).
         """
@@ -335,14 +327,14 @@ class _Pictures(nn.Module):
             raise PolicyError("its conv_filters do not fit its tensors")
         activation, modules = module.activation("conv_activation"), list[nn.Module]()
         size = shape[:2]  # height and width of the picture before each convolution
-        for place, (_, kernel, stride, *further) in zip(positions, filters, strict=True):
+        for position, (_, kernel, stride, *further) in zip(positions, filters, strict=True):
             padding = further[0] if further else "same"
             # Kernel and stride are one number for both axes, or two: (down, across).
             (kernel_height, kernel_width), (stride_down, stride_across) = (
                 (int(pair), int(pair)) if isinstance(pair, int) else tuple(map(int, pair)) for pair in (kernel, stride)
             )
-            weight = module.tensors.take(f"{prefix}.{place}.weight", 4)
-            bias = module.tensors.take(f"{prefix}.{place}.bias", 1)
+            weight = module.tensors.take(f"{prefix}.{position}.weight", 4)
+            bias = module.tensors.take(f"{prefix}.{position}.bias", 1)
             fits_kernel = weight.shape[2:] == (kernel_height, kernel_width)
             if not fits_kernel or stride_down < 1 or stride_across < 1:
                 raise PolicyError("its conv_filters do not fit its tensors")
