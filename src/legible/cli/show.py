@@ -303,7 +303,7 @@ def _print_sources(study: Study) -> None:
     rows = source_rows(study)
     if len(rows) > 1:
         columns = ("Source of rules", "Tried", "On held-out seeds", "Confirmed", "Used", "Steps")
-        cells = [(r.source, *map(number, (r.tried, r.entered, r.confirmed, r.used, r.steps))) for r in rows]
+        cells = [(r.source, *map(number, (r.tried, r.tested_held_out, r.confirmed, r.used, r.steps))) for r in rows]
         out().print(table(columns, cells, right=columns[1:]))
 
 

@@ -180,7 +180,7 @@ def confirm(
     guided = [play.pairs(number, largest_counts[number]).guided for number in range(len(play.treatments))]
     base = record.result
     blocks = PlayedBlocks(play.setup, tuple(record.seeds[: len(base)].tolist()), (base, *guided))
-    return Confirmed(tuple(confirmations), tuple(steps), blocks, play.counted(repetition))
+    return Confirmed(tuple(confirmations), tuple(steps), blocks, play.with_comparisons(repetition))
 
 
 def _largest_counts(numbers: Sequence[int | None], counts: Sequence[int]) -> dict[int, int]:

@@ -126,10 +126,10 @@ def conclude(
     if unless:
         needed = max(v.confirmation.rare_losses.episodes_needed for v in unless)  # type: ignore[union-attr]
         sentences.append(
-            f"{counted(len(unless), 'rule set')} {'gains' if len(unless) == 1 else 'gain'}, but rare losses could "
-            f"cancel the gain. The study saw losses of up to {number(evaluation.worst_loss)}, and too few episodes to "
-            f"show how rare they are. A study with --until-excluded settles this: it plays up to {number(needed)} "
-            "changed episodes for each."
+            f"{counted(len(unless), 'rule set')} {'gains' if len(unless) == 1 else 'gain'} on average, but a rare "
+            f"large loss could cancel that. The largest loss seen was {number(evaluation.worst_loss)}; too few "
+            "episodes were played to know how rare such losses are. To find out, run the study with "
+            f"--until-excluded: it plays until each of these rule sets has changed up to {number(needed)} episodes."
         )
     failed = [evaluation.failed] + ([] if improvement is None else [improvement.final_blocks.failed])
     guided_failed, unguided_failed = (sum(counts) for counts in zip(*failed, strict=True))
