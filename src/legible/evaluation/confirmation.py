@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -38,6 +38,13 @@ POWER_SAFETY_FACTOR = 4
 """Multiple of the sample size that the (optimistic) race estimate implies; large effects need no more.
 
 Four times the episodes are enough for an effect half as large."""
+
+
+EARLY_SHARE = 4
+"""A candidate that does no better than the smallest effect of interest on this part of its episodes is given up.
+
+Giving up can only lose a confirmation, so the level holds. At a quarter of the episodes, an effect that would be found
+with a power of 80 % lies below the threshold in one of ten cases, and half of them would not be confirmed anyway."""
 
 
 class Expectation(NamedTuple):
@@ -101,7 +108,8 @@ def confirm(
     - if all seeds are expected to give fewer changes, the smallest number for which the test is valid;
     - 0 if not even that many are expected: it is only played on the seeds that are played anyway.
 
-    A candidate with goal 0, or one that misses its goal, is too rare to judge: its p is 1.
+    A candidate with goal 0, or one that misses its goal, is too rare to judge: its p is 1. So is the p of one that is
+    given up early (`EARLY_SHARE`). The mined rule behind a candidate is played only if the candidate is confirmed.
 
     Parameters
     ----------
@@ -128,6 +136,8 @@ def confirm(
     # Play the candidates. `play` knows each by a number; lists below have one element per candidate.
     numbers = [play.add(candidate) for candidate in candidates]
     goals = [changes_to_confirm(expectation, settings) for expectation in expected]
+    is_poor = _find_poor(play, dict(zip(numbers, goals, strict=True)), settings)
+    goals = [goal // EARLY_SHARE if poor else goal for goal, poor in zip(goals, is_poor, strict=True)]
     play.play_changes({number: goal for number, goal in zip(numbers, goals, strict=True) if goal})
     played_anyway = record.extend(FIRST_LOOK)  # the number of seeds that the unguided policy plays in any case
     min_seeds = min(least_episodes(settings), settings.confirmation_seeds)
@@ -136,20 +146,23 @@ def confirm(
         for number, goal in zip(numbers, goals, strict=True)
     ]
     play.play_seeds(_largest_counts(numbers, seed_counts))
-    # Play the mined rule behind each candidate alone, which shows whether its related forms add a gain. The usual
-    # number of changes is enough for that. None: a candidate without a mined rule.
-    mined = [_add_mined_rule(play, number) for number in numbers]
+    # Test all candidates together, since the correction for multiple tests depends on their number.
+    judged = [play.pairs(number, count) for number, count in zip(numbers, seed_counts, strict=True)]
+    is_rare = [not goal or int(pairs.changed.sum()) < goal for pairs, goal in zip(judged, goals, strict=True)]
+    judge = Judge(play.results, judged, settings, seed, worst_loss)
+    effects, q = judge.effects([rare or poor for rare, poor in zip(is_rare, is_poor, strict=True)])
+    # Play the mined rule behind each confirmed candidate alone, which shows whether its related forms add a gain. The
+    # usual number of changes is enough for that. None: a candidate that is not confirmed, or without a mined rule.
+    mined = [
+        _add_mined_rule(play, number) if value < settings.alpha else None
+        for number, value in zip(numbers, q, strict=True)
+    ]
     usual = settings.confirmation_changes
     mined_seed_counts = [
         min(count, max(min_seeds, play.seeds_for(number, min(goal, usual)))) if goal else count
         for number, count, goal in zip(numbers, seed_counts, goals, strict=True)
     ]
     play.play_seeds(_largest_counts(mined, mined_seed_counts))
-    # Test all candidates together, since the correction for multiple tests depends on their number.
-    judged = [play.pairs(number, count) for number, count in zip(numbers, seed_counts, strict=True)]
-    is_rare = [not goal or int(pairs.changed.sum()) < goal for pairs, goal in zip(judged, goals, strict=True)]
-    judge = Judge(play.results, judged, settings, seed, worst_loss)
-    effects, q = judge.effects(is_rare)
     confirmations = []
     for place, rule in enumerate(mined):
         of_rule = of_generalisation = None
@@ -181,6 +194,21 @@ def confirm(
     base = record.result
     blocks = PlayedBlocks(play.setup, tuple(record.seeds[: len(base)].tolist()), (base, *guided))
     return Confirmed(tuple(confirmations), tuple(steps), blocks, play.counted(repetition))
+
+
+def _find_poor(play: PairedPlay, goals: Mapping[int, int], settings: EvaluationSettings) -> list[bool]:
+    """Return which treatments do no better than the smallest effect of interest on the first part of their episodes."""
+    early = {number: goal // EARLY_SHARE for number, goal in goals.items()}
+    play.play_changes({number: changes for number, changes in early.items() if changes})
+    objective, poor = find_objective(settings.objective), []
+    for number, changes in early.items():
+        pairs = play.pairs(number, play.seeds_for(number, changes)) if changes else None
+        if pairs is None or int(pairs.changed.sum()) < changes:
+            poor.append(False)
+            continue
+        sides = WorstCase(play.results, objective.value).of(pairs.guided, pairs.base)
+        poor.append(objective.standing(*sides, pairs.changed).difference <= settings.smallest_effect)
+    return poor
 
 
 def _largest_counts(numbers: Sequence[int | None], counts: Sequence[int]) -> dict[int, int]:

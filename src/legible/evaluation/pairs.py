@@ -138,6 +138,13 @@ class PairedPlay:
         self._plays.append(_Play())
         return len(self._plays) - 1
 
+    def take_over(self, number: int, result: UnitResult) -> None:
+        """Use the episodes of a treatment that were played earlier on the first seeds of the stage."""
+        self._look([number], len(result))
+        places = np.flatnonzero(self._plays[number].changed[: len(result)])
+        if places.size:
+            self._plays[number].keep(places.tolist(), result[places])
+
     def play_changes(self, wanted: Mapping[int, int], most_seeds: int | None = None) -> None:
         """Play treatments until each has the wanted number of changed episodes, or there are no more seeds."""
         most = self._record.most if most_seeds is None else min(most_seeds, self._record.most)
