@@ -172,6 +172,11 @@ def instrument(clock: Clock) -> None:
             clock.leave()
 
     event.register("numba:compile", Compiling())
+    instrument_steps(clock)
+
+
+def instrument_steps(clock: Clock) -> None:
+    """Book the time of every step of the study, of its stages and of the report in rows of their own."""
     do = Study.do
 
     def do_step(self: Study, name: str) -> Any:

@@ -20,7 +20,7 @@ def test_the_level_is_shared_by_all_candidates(candidates: int) -> None:
     base, guided = result([0.0] * 40), result(gains.tolist())
     settings = EvaluationSettings(alpha=0.05)
     pairs = [Pairs(guided, base, np.ones(40, np.bool_))] * candidates
-    found, _ = Judge([base, guided], pairs, settings, seed=3).effects([False] * candidates)
+    found, _ = Judge([base, guided], pairs, settings, seed=3).effects([False] * candidates, [False] * candidates)
     expected = changed_mean_test(
         gains,
         40,
@@ -30,7 +30,7 @@ def test_the_level_is_shared_by_all_candidates(candidates: int) -> None:
         alpha=0.05 / candidates,
     )
     assert [(effect.p, effect.detectable) for effect in found] == [(expected.p, expected.detectable)] * candidates
-    rare, _ = Judge([base, guided], pairs, settings, seed=3).effects([True] * candidates)
+    rare, _ = Judge([base, guided], pairs, settings, seed=3).effects([True] * candidates, [False] * candidates)
     assert [effect.p for effect in rare] == [1.0] * candidates
 
 

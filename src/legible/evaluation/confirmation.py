@@ -46,6 +46,8 @@ EARLY_SHARE = 4
 Giving up can only lose a confirmation, so the level holds. At a quarter of the episodes, an effect that would be found
 with a power of 80 % lies below the threshold in one of ten cases, and half of them would not be confirmed anyway."""
 
+EARLY_CONFIDENCE = 0.975
+
 
 class Expectation(NamedTuple):
     """Expected results of a candidate, estimated from the race.
@@ -150,7 +152,7 @@ def confirm(
     judged = [play.pairs(number, count) for number, count in zip(numbers, seed_counts, strict=True)]
     is_rare = [not goal or int(pairs.changed.sum()) < goal for pairs, goal in zip(judged, goals, strict=True)]
     judge = Judge(play.results, judged, settings, seed, worst_loss)
-    effects, q = judge.effects([rare or poor for rare, poor in zip(is_rare, is_poor, strict=True)])
+    effects, q = judge.effects(is_rare, is_poor)
     # Play the mined rule behind each confirmed candidate alone, which shows whether its related forms add a gain. The
     # usual number of changes is enough for that. None: a candidate that is not confirmed, or without a mined rule.
     mined = [
@@ -314,15 +316,20 @@ class Judge:
         p = changed_mean_p(differences, invented_loss=0.0, resamples=resamples, rng_seed=seed)
         return replace(found, is_gain_otherwise=p < alpha)
 
-    def effects(self, too_rare: Sequence[bool]) -> tuple[list[Effect], list[float]]:
+    def effects(self, too_rare: Sequence[bool], poor: Sequence[bool]) -> tuple[list[Effect], list[float]]:
         """Test every candidate; return the effects and Benjamini-Hochberg's q-values.
 
-        One that changes too few episodes has p = 1. The intervals of the R of m candidates that are rejected have the
-        level 1 - R · alpha / m, so that of the intervals shown at most a share alpha misses its effect on average
+        One that changes too few episodes, or is poor and was given up early, has p = 1; the interval of a poor one is
+        wider, because its episodes were looked at twice. The intervals of the R of m candidates that are rejected have
+        the level 1 - R · alpha / m, so that of the intervals shown at most a share alpha misses its effect on average
         (false coverage rate, Benjamini and Yekutieli 2005).
         """
-        effects = [self.effect(pairs) for pairs in self._pairs]
-        effects = [replace(effect, p=1.0) if rare else effect for effect, rare in zip(effects, too_rare, strict=True)]
+        effects = [
+            self._test(pairs, self._objective, EARLY_CONFIDENCE) if early else self.effect(pairs)
+            for pairs, early in zip(self._pairs, poor, strict=True)
+        ]
+        is_lost = [rare or early for rare, early in zip(too_rare, poor, strict=True)]
+        effects = [replace(effect, p=1.0) if lost else effect for effect, lost in zip(effects, is_lost, strict=True)]
         q = benjamini_hochberg([effect.p for effect in effects]).tolist()
         selected = [k for k, value in enumerate(q) if value < self._alpha]
         for k in selected if len(selected) < len(q) else ():

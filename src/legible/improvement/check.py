@@ -20,6 +20,7 @@ from legible.improvement.trials import Play
 from legible.rules import RuleSet
 from legible.settings import FEWEST_CHANGES, EvaluationSettings
 
+
 class Checked(NamedTuple):
     """A check, the front, and their environment steps."""
 
