@@ -21,7 +21,7 @@ from legible.evaluation.objectives import (
     find_objective,
     parse_constraints,
 )
-from legible.evaluation.pairs import FIRST_LOOK, PairedPlay, Pairs
+from legible.evaluation.pairs import PairedPlay, Pairs
 from legible.evaluation.rare_losses import RareLosses, judge_rare_losses
 from legible.evaluation.recorded import EpisodeRecord, Repetition
 from legible.evaluation.statistics import Effect, benjamini_hochberg
@@ -141,7 +141,7 @@ def confirm(
     is_poor = _find_poor(play, dict(zip(numbers, goals, strict=True)), settings)
     goals = [goal // EARLY_SHARE if poor else goal for goal, poor in zip(goals, is_poor, strict=True)]
     play.play_changes({number: goal for number, goal in zip(numbers, goals, strict=True) if goal})
-    played_anyway = record.extend(FIRST_LOOK)  # the number of seeds that the unguided policy plays in any case
+    played_anyway = record.extend(play.first_look)  # the number of seeds that the unguided policy plays in any case
     min_seeds = min(least_episodes(settings), settings.confirmation_seeds)
     seed_counts = [
         max(min_seeds, play.seeds_for(number, goal)) if goal else played_anyway

@@ -132,6 +132,11 @@ class PairedPlay:
         """The episodes that treatments are compared with."""
         return self._record
 
+    @property
+    def first_look(self) -> int:
+        """Number of seeds that are played before it is known how many a treatment changes; few of slow environments."""
+        return min(FIRST_LOOK, self._setup.play.batch)
+
     def add(self, treatment: RuleSet | Treatment) -> int:
         """Add a treatment and return its number."""
         self.treatments.append(treatment)
@@ -165,7 +170,7 @@ class PairedPlay:
         if changed >= changes or known >= most:
             return 0
         guess = known * changes // changed if changed else most
-        return min(max(guess, known + 1), MOST_GROWTH * known or FIRST_LOOK, most)
+        return min(max(guess, known + 1), MOST_GROWTH * known or self.first_look, most)
 
     def play_seeds(self, wanted: Mapping[int, int]) -> None:
         """Play each treatment on the wanted number of seeds, the first ones."""
