@@ -114,7 +114,7 @@ def test_a_policy_that_never_succeeds(snapshot) -> None:
     made = improvement(72.0, success=0.0)
     text = conclude(DOUBTED, made, references(made, {RANDOM: 10.0})).text
     assert text == snapshot
-    assert "better than random play" not in text
+    assert "beats random play" not in text
     assert "guided or not" in conclude(DOUBTED, improvement(72.0, 80.0, success=0.0)).text
     never = replace(DOUBTED, base=replace(DOUBTED.base, success=0.0, episodes=7))
     assert conclude(never).headline == snapshot
@@ -127,7 +127,7 @@ def test_the_threshold_of_the_environment(snapshot) -> None:
     bad = conclusion(improvement(-104.0), 200.0)
     assert bad.headline == snapshot
     assert "No weakness" not in bad.text
-    assert "better than random play" in bad.text
+    assert "beats random play" in bad.text
     assert conclusion(improvement(243.0), 200.0).headline == snapshot
     # A repair comes first, whether or not it solves the environment.
     assert conclusion(improvement(72.0, 190.0), 200.0, CONFIRMED).headline.startswith("Four rules raise")

@@ -94,7 +94,7 @@ def conclude(
     way = _other_way(improvement, references)
     problems = _baseline_problems(improvement, references)
     far_from_solved = [] if improvement is None else _far_from_solved(improvement, references, solved)
-    sentences = [*far_from_solved, *problems]
+    sentences, costs = [*far_from_solved, *problems], 0
     unguided = evaluation.base if improvement is None else improvement.base
     if unguided.success == 0.0:
         is_guided = improvement is not None and len(improvement.composition) and improvement.guided.success == 0.0
@@ -110,26 +110,23 @@ def conclude(
             length = f"mean length {number(round(improvement.base.length))} steps"
             sentences.append(f"The step limit ends {percent(truncated)} of its episodes ({length}).")
     if improvement is not None and deployment is not None and has_gain and not is_bad:
-        sentences += [
-            *_gain_sentences(improvement, deployment),
-            _outcome_sentence(deployment),
-            _count_sentence(evaluation, groups),
-        ]
+        gain = _gain_sentences(improvement, deployment)
+        costs = len(gain) - 1
+        sentences += [*gain, _outcome_sentence(deployment), _count_sentence(evaluation, groups)]
     else:
         sentences.append(_findings_sentence(evaluation, groups, improvement, endings, is_bad=is_bad, solved=solved))
         is_composed = improvement is not None and len(improvement.composition)
         if improvement is not None and deployment is not None and (is_composed or not _is_untouched(evaluation)):
             sentences += _improvement_sentences(improvement, references, deployment)
     if improvement is not None and references is not None and not is_outdone:
-        sentences += _baseline_comparison(improvement, references, says_success=not has_gain or is_bad)
+        sentences += _baseline_comparison(improvement, references, says_score=not has_gain or is_bad)
     unless = evaluation.unless_rare_losses
     if unless:
         needed = max(v.confirmation.rare_losses.episodes_needed for v in unless)  # type: ignore[union-attr]
         sentences.append(
-            f"{counted(len(unless), 'rule set')} {'gains' if len(unless) == 1 else 'gain'}, but rare losses could "
-            f"cancel the gain. The study saw losses of up to {number(evaluation.worst_loss)}, and too few episodes to "
-            f"show how rare they are. A study with --until-excluded settles this: it plays up to {number(needed)} "
-            "changed episodes for each."
+            f"{counted(len(unless), 'rule set')} {'gains' if len(unless) == 1 else 'gain'}, unless rare losses cancel "
+            f"that (losses of up to {number(evaluation.worst_loss)} were seen); --until-excluded settles it with up to "
+            f"{number(needed)} changed episodes{' each' if len(unless) > 1 else ''}."
         )
     failed = [evaluation.failed] + ([] if improvement is None else [improvement.final_blocks.failed])
     guided_failed, unguided_failed = (sum(counts) for counts in zip(*failed, strict=True))
@@ -138,10 +135,11 @@ def conclude(
             f"{guided_failed} guided and {unguided_failed} unguided episodes failed; effects assume the worst for them."
         )
     first, *others = [*way, *sentences]
+    place = 0 if way else costs  # what gets worse belongs to the gain of the headline
     how_it_ends = describe_endings(endings)
     if how_it_ends and not first.startswith(capitalise(how_it_ends)):
         remarks = [f"{capitalise(how_it_ends)}.", *remarks]
-    return Conclusion(first, (*remarks, *others), is_bad)
+    return Conclusion(first, (*others[:place], *remarks, *others[place:]), is_bad)
 
 
 def is_repair(improvement: Improvement, references: References | None = None) -> bool:
@@ -253,17 +251,19 @@ def _baseline_problems(improvement: Improvement | None, references: References |
     return [f"{text}{guided}."]
 
 
-def _baseline_comparison(improvement: Improvement, references: References, *, says_success: bool) -> list[str]:
+def _baseline_comparison(improvement: Improvement, references: References, *, says_score: bool) -> list[str]:
     """Compare a policy that beats all simple baselines with the best of them."""
     best = references.best_plain
     if best is None:
         return []
     words, success = _words_of(improvement), improvement.base.success
-    is_known = words.objective.name != "success" and np.isfinite(success)
-    succeeds = f"succeeds in {percent(success)} of the episodes and " if is_known and says_success else ""
-    scores = f"Unguided, the policy {succeeds}{words.has} {words.of(improvement.final_blocks.base)}"
-    beats = "better than random play and all constant actions"
-    return [f"{scores}, {beats} (the best of them, {best.words}, {words.has_again} {words.of(best.result)})."]
+    score = ""
+    if says_score:
+        is_known = words.objective.name != "success" and np.isfinite(success)
+        score = f"succeeds in {percent(success)} of the episodes, " if is_known else ""
+        score += f"{words.has} {words.of(improvement.final_blocks.base)} and "
+    simple = f"random play and all constant actions (the best, {best.words}: {words.of(best.result)})"
+    return [f"Unguided, the policy {score}beats {simple}."]
 
 
 # --- Findings and gains ----------------------------------------------------------------------------------------------
@@ -306,10 +306,9 @@ def _count_sentence(evaluation: Evaluation, groups: Sequence[WeaknessGroup]) -> 
         alone = "The only rule set tested is not" if tested == 1 else f"None of the {tested} rule sets tested is"
         return f"{alone} confirmed alone on held-out seeds."
     weaknesses = sum(group.is_confirmed for group in groups)
-    merged = "" if weaknesses == confirmed else "; overlapping ones are merged"
+    merged = "" if weaknesses == confirmed else ", overlapping ones merged"
     count = counted(weaknesses, "distinct weakness", "distinct weaknesses")
-    sets = f"{confirmed} of {counted(tested, 'rule set')} confirmed on held-out seeds"
-    return f"The policy has {count} ({sets}{merged})."
+    return f"{count} ({confirmed} of {counted(tested, 'rule set')} confirmed on held-out seeds{merged})."
 
 
 def _findings_sentence(
