@@ -120,6 +120,37 @@ def test_a_policy_that_never_succeeds(snapshot) -> None:
     assert conclude(never).headline == snapshot
 
 
+def test_a_policy_whose_endings_show_that_it_never_succeeds(snapshot) -> None:
+    """No success is reported, but guided episodes have an ending that is one."""
+    made = improvement(-200.0, -165.0)
+    late = EndingShare("time limit", "time runs out", Figure(1.0, 0.98, 1.0), Figure(0.0, 0.0, 0.02))
+    goal = EndingShare("success", "it reaches the goal", Figure(0.0, 0.0, 0.02), Figure(1.0, 0.98, 1.0))
+    same = references(made, {RANDOM: -200.0}, sure=False)
+    repaired = conclude(CONFIRMED, made, same, endings=[late, goal])
+    assert repaired.text == snapshot
+    assert repaired.is_bad
+    # A baseline that is better comes before it; a policy that sometimes succeeds is no such policy.
+    beaten = references(made, {BRAKE: -120.0})
+    assert "worse than always Brake" in conclude(CONFIRMED, made, beaten, endings=[late, goal]).headline
+    seldom = replace(goal, base=Figure(0.05, 0.01, 0.1))
+    assert "never succeeds" not in conclude(CONFIRMED, made, same, endings=[late, seldom]).text
+
+
+def test_failures_that_the_time_limit_hides_come_before_no_weakness() -> None:
+    hidden = "The time limit hides how episodes end."
+    made = improvement(500.0)
+    told = conclude(DOUBTED, made, references(made, {RANDOM: 22.0}), remarks=[hidden], hidden=hidden)
+    assert told.headline == hidden
+    assert told.text.count(hidden) == 1
+    assert told.sentences[0].startswith("No weakness")
+    # A gain, and a bad policy, come first.
+    gained = improvement(500.0, 510.0)
+    assert conclude(CONFIRMED, gained, remarks=[hidden], hidden=hidden).headline.startswith("Four rules raise")
+    bad = conclude(DOUBTED, improvement(72.0, success=0.0), remarks=[hidden], hidden=hidden)
+    assert bad.headline.startswith("The policy never succeeds")
+    assert bad.sentences[0] == hidden
+
+
 def test_the_threshold_of_the_environment(snapshot) -> None:
     def conclusion(made: Improvement, solved: float, evaluation=DOUBTED) -> Conclusion:
         return conclude(evaluation, made, references(made, {RANDOM: -200.0}), solved=solved)

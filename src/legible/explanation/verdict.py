@@ -3,9 +3,10 @@
 - `Conclusion`: a headline and the sentences after it; `conclude` makes it.
 - `is_repair`: whether the guided policy is worth using; `imitated_reference`: the constant action that it imitates.
 
-The most important finding comes first: a policy that is far from solving the environment, whatever is done; a baseline
-that beats the policy; a policy that is bad in absolute terms (it never succeeds, or does not solve the environment, and
-no rules help). Otherwise the gain and its cost come first, or how often the policy fails.
+The most important finding comes first: another way of playing the policy that is clearly better; a baseline that beats
+the policy; a policy that never succeeds, that is far from solving the environment, whatever is done, or that no rules
+help to solve it. Otherwise the gain and its cost come first, failures that the time limit hides, or how often the
+policy fails.
 """
 
 from __future__ import annotations
@@ -65,6 +66,7 @@ def conclude(
     deployment: Deployment | None = None,
     endings: Sequence[EndingShare] = (),
     remarks: Sequence[str] = (),
+    hidden: str = "",
 ) -> Conclusion:
     """Summarise a study in a few sentences.
 
@@ -86,6 +88,8 @@ def conclude(
         How unguided and guided episodes end.
     remarks
         Further facts that stand right after the headline.
+    hidden
+        A sentence about failures that only the time limit hides: the headline of a policy without other findings.
     """
     if improvement is not None and deployment is None:
         deployment = summarise_deployment(improvement)
@@ -94,13 +98,11 @@ def conclude(
     way = _other_way(improvement, references)
     problems = _baseline_problems(improvement, references)
     far_from_solved = [] if improvement is None else _far_from_solved(improvement, references, solved)
-    sentences, costs = [*far_from_solved, *problems], 0
-    unguided = evaluation.base if improvement is None else improvement.base
-    if unguided.success == 0.0:
-        is_guided = improvement is not None and len(improvement.composition) and improvement.guided.success == 0.0
-        episodes = f"0 of {unguided.episodes} episodes{', guided or not' if is_guided else ''}"
-        sentences.append(f"The policy never succeeds ({episodes}).")
-    is_outdone = len(sentences) > len(far_from_solved)
+    never = _never_succeeds(evaluation, improvement, endings, has_gain=has_gain)
+    sentences, costs = [*never, *far_from_solved, *problems], 0
+    if references is not None and any(reference.beats_policy for reference in references.quoted):
+        sentences = [*far_from_solved, *problems, *never]
+    is_outdone = bool(never or problems)
     if improvement is not None and not (sentences or has_gain):
         sentences += _unsolved(improvement, solved)
     is_bad = bool(sentences)
@@ -114,6 +116,7 @@ def conclude(
         costs = len(gain) - 1
         sentences += [*gain, _outcome_sentence(deployment), _count_sentence(evaluation, groups)]
     else:
+        sentences += [hidden] if hidden and not is_bad else []
         sentences.append(_findings_sentence(evaluation, groups, improvement, endings, is_bad=is_bad, solved=solved))
         is_composed = improvement is not None and len(improvement.composition)
         if improvement is not None and deployment is not None and (is_composed or not _is_untouched(evaluation)):
@@ -134,6 +137,7 @@ def conclude(
         sentences.append(
             f"{guided_failed} guided and {unguided_failed} unguided episodes failed; effects assume the worst for them."
         )
+    remarks = [remark for remark in remarks if remark not in sentences]
     first, *others = [*way, *sentences]
     place = 0 if way else costs  # what gets worse belongs to the gain of the headline
     how_it_ends = describe_endings(endings)
@@ -166,6 +170,26 @@ def _share_taken(improvement: Improvement, reference: QuotedReference) -> float:
     """Return the share of guided steps with the choices of a constant baseline; 0 for other baselines."""
     shares, choices = improvement.choice_shares, reference.reference.choices
     return min((float(shares[choice]) for choice in choices), default=0.0) if shares.size else 0.0
+
+
+def _never_succeeds(
+    evaluation: Evaluation, improvement: Improvement | None, endings: Sequence[EndingShare], *, has_gain: bool
+) -> list[str]:
+    """Say that no unguided episode succeeds, and how many guided ones do; nothing where that is unknown."""
+    unguided = evaluation.base if improvement is None else improvement.base
+    successes = [share for share in endings if share.kind == "success"]
+    if unguided.success != 0.0 and (not successes or any(share.base.value > 0.0 for share in successes)):
+        return []
+    never = f"The policy never succeeds (0 of {unguided.episodes} episodes"
+    if improvement is None or not len(improvement.composition):
+        return [f"{never})."]
+    rules = f"{in_words(len(improvement.composition))} {'rule' if len(improvement.composition) == 1 else 'rules'}"
+    best = max((share for share in successes if share.guided), key=lambda share: share.largest, default=None)
+    if best is not None and has_gain:
+        return [f"{never}); guided by {rules}, {best.words} in {percent(best.largest)} of them."]
+    if improvement.guided.success > 0.0 and has_gain:
+        return [f"{never}); guided by {rules}, it succeeds in {percent(improvement.guided.success)} of them."]
+    return [f"{never}{', guided or not' if improvement.guided.success == 0.0 else ''})."]
 
 
 def _unsolved(improvement: Improvement, solved: float | None) -> list[str]:
