@@ -136,6 +136,18 @@ def test_a_policy_whose_endings_show_that_it_never_succeeds(snapshot) -> None:
     assert "never succeeds" not in conclude(CONFIRMED, made, same, endings=[late, seldom]).text
 
 
+def test_the_better_way_to_play_comes_first_unless_rules_are_better_still(snapshot) -> None:
+    sampled = Reference("the same policy with sampled actions", way="sampled")
+
+    def conclusion(made: Improvement) -> Conclusion:
+        return conclude(CONFIRMED, made, references(made, {sampled: 200.0, RANDOM: 10.0}))
+
+    assert conclusion(improvement(140.0, 190.0)).headline == snapshot
+    better = conclusion(improvement(140.0, 490.0))
+    assert better.headline.startswith("Four rules raise the mean return from 140 to 490")
+    assert better.sentences[0].startswith("Sampled actions suit this policy better")
+
+
 def test_failures_that_the_time_limit_hides_come_before_no_weakness() -> None:
     hidden = "The time limit hides how episodes end."
     made = improvement(500.0)

@@ -3,10 +3,10 @@
 - `Conclusion`: a headline and the sentences after it; `conclude` makes it.
 - `is_repair`: whether the guided policy is worth using; `imitated_reference`: the constant action that it imitates.
 
-The most important finding comes first: another way of playing the policy that is clearly better; a baseline that beats
-the policy; a policy that never succeeds, that is far from solving the environment, whatever is done, or that no rules
-help to solve it. Otherwise the gain and its cost come first, failures that the time limit hides, or how often the
-policy fails.
+The most important finding comes first: another way of playing the policy that is clearly better (than guidance, too); a
+baseline that beats the policy; a policy that never succeeds, that is far from solving the environment, whatever is
+done, or that no rules help to solve it. Otherwise the gain and its cost come first, failures that the time limit hides,
+or how often the policy fails.
 """
 
 from __future__ import annotations
@@ -100,7 +100,8 @@ def conclude(
     far_from_solved = [] if improvement is None else _far_from_solved(improvement, references, solved)
     never = _never_succeeds(evaluation, improvement, endings, has_gain=has_gain)
     sentences, costs = [*never, *far_from_solved, *problems], 0
-    if references is not None and any(reference.beats_policy for reference in references.quoted):
+    baselines = [] if references is None else [one for one in references.quoted if one.reference.kind != "way"]
+    if any(baseline.beats_policy for baseline in baselines):
         sentences = [*far_from_solved, *problems, *never]
     is_outdone = bool(never or problems)
     if improvement is not None and not (sentences or has_gain):
@@ -123,27 +124,18 @@ def conclude(
             sentences += _improvement_sentences(improvement, references, deployment)
     if improvement is not None and references is not None and not is_outdone:
         sentences += _baseline_comparison(improvement, references, says_score=not has_gain or is_bad)
-    unless = evaluation.unless_rare_losses
-    if unless:
-        needed = max(v.confirmation.rare_losses.episodes_needed for v in unless)  # type: ignore[union-attr]
-        sentences.append(
-            f"{counted(len(unless), 'rule set')} {'gains' if len(unless) == 1 else 'gain'}, unless rare losses cancel "
-            f"that (losses of up to {number(evaluation.worst_loss)} were seen); --until-excluded settles it with up to "
-            f"{number(needed)} changed episodes{' each' if len(unless) > 1 else ''}."
-        )
-    failed = [evaluation.failed] + ([] if improvement is None else [improvement.final_blocks.failed])
-    guided_failed, unguided_failed = (sum(counts) for counts in zip(*failed, strict=True))
-    if guided_failed or unguided_failed:
-        sentences.append(
-            f"{guided_failed} guided and {unguided_failed} unguided episodes failed; effects assume the worst for them."
-        )
+    sentences += _caveats(evaluation, improvement)
     remarks = [remark for remark in remarks if remark not in sentences]
-    first, *others = [*way, *sentences]
-    place = 0 if way else costs  # what gets worse belongs to the gain of the headline
+    # A repair beats the other way of playing, too; what gets worse belongs to its sentence.
+    if has_gain:
+        remarks = [*way, *remarks]
+    else:
+        sentences = [*way, *sentences]
+    first, *others = sentences
     how_it_ends = describe_endings(endings)
     if how_it_ends and not first.startswith(capitalise(how_it_ends)):
         remarks = [f"{capitalise(how_it_ends)}.", *remarks]
-    return Conclusion(first, (*others[:place], *remarks, *others[place:]), is_bad)
+    return Conclusion(first, (*others[:costs], *remarks, *others[costs:]), is_bad)
 
 
 def is_repair(improvement: Improvement, references: References | None = None) -> bool:
@@ -212,6 +204,26 @@ def _far_from_solved(improvement: Improvement, references: References | None, so
     is_closer = closed >= MIN_CLOSED_SHARE * (solved - improvement.base.mean)
     # Without any gain, the usual order holds: a baseline that beats the policy, then an unsolved environment.
     return [] if is_closer or closed <= 0.0 else _unsolved(improvement, solved)
+
+
+def _caveats(evaluation: Evaluation, improvement: Improvement | None) -> list[str]:
+    """Say how many rule sets gain unless rare losses cancel that, and how many episodes failed."""
+    sentences = []
+    unless = evaluation.unless_rare_losses
+    if unless:
+        needed = max(v.confirmation.rare_losses.episodes_needed for v in unless)  # type: ignore[union-attr]
+        sentences.append(
+            f"{counted(len(unless), 'rule set')} {'gains' if len(unless) == 1 else 'gain'}, unless rare losses cancel "
+            f"that (losses of up to {number(evaluation.worst_loss)} were seen); --until-excluded settles it with up to "
+            f"{number(needed)} changed episodes{' each' if len(unless) > 1 else ''}."
+        )
+    failed = [evaluation.failed] + ([] if improvement is None else [improvement.final_blocks.failed])
+    guided_failed, unguided_failed = (sum(counts) for counts in zip(*failed, strict=True))
+    if guided_failed or unguided_failed:
+        sentences.append(
+            f"{guided_failed} guided and {unguided_failed} unguided episodes failed; effects assume the worst for them."
+        )
+    return sentences
 
 
 # --- Comparison with baselines ---------------------------------------------------------------------------------------
@@ -359,6 +371,8 @@ def _findings_sentence(
             doubt = "held-out seeds have not been played"
         elif confirmations and all(confirmation.is_too_rare for confirmation in confirmations):
             doubt = "too few episodes change on held-out seeds to decide"
+        elif evaluation.unless_rare_losses:
+            doubt = "rare losses could cancel what they gain"
         promising = f"{len(suspected)} of {the_sets}" if tested > 1 else the_sets
         found = f"{promising} looked promising, but {doubt}"
     else:
