@@ -48,6 +48,8 @@ SELECTION_ERROR_FACTOR = 1.5
 """Inflation of the standard error of search trials: rule sets were selected by them."""
 CHEAP_SEEDS, Z_PER_DOUBLING = 250, 0.5
 """See `is_worth_confirming`, which names the benchmark behind them."""
+PLANNED_EFFECT = 3.0
+"""Effects of at least so many smallest effects of interest are confirmed as often as without a smallest effect."""
 SEARCH_STAGE = "search"
 
 
@@ -446,12 +448,25 @@ def _expectations(
     """Return the expected results of the candidates on held-out seeds, estimated from the race."""
     expected = []
     for entry in (finished.entries[i] for i in candidates):
-        difference = finished.evidence(entry).difference - settings.smallest_effect
+        evidence, smallest = finished.evidence(entry), settings.smallest_effect
         changed, error = int(finished.pairs(entry).changed.sum()), finished.standing(entry).error
-        needed = changes_for_power(changed, difference, error, len(candidates), settings.alpha)
+        needed = changes_for_power(changed, evidence.difference - smallest, error, len(candidates), settings.alpha)
         excluding = finished.changes_to_exclude(entry, worst, len(candidates)) if settings.until_excluded else 0
-        expected.append(Expectation(finished.share(entry), needed, excluding))
+        factor = sample_factor(evidence.difference - evidence.error, smallest)
+        expected.append(Expectation(finished.share(entry), needed, excluding, factor))
     return expected
+
+
+def sample_factor(difference: float, smallest_effect: float) -> float:
+    """Return how many times as many episodes show that a difference exceeds the smallest effect as that it exceeds 0.
+
+    Differences below `PLANNED_EFFECT` smallest effects count as that large: smaller ones would take too many episodes.
+
+    >>> sample_factor(3.0, 1.0), sample_factor(5.0, 1.0), sample_factor(1.0, 0.0)
+    (2.25, 1.5625, 1.0)
+    """
+    planned = max(PLANNED_EFFECT * smallest_effect, difference)
+    return (planned / (planned - smallest_effect)) ** 2 if smallest_effect else 1.0
 
 
 def changes_for_power(changed: int, difference: float, error: float, tests: int, alpha: float) -> int:
