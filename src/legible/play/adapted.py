@@ -1,6 +1,6 @@
 """Policies as they play: the one adapter between a policy and episodes, rules and LIME.
 
-- `AdaptedPolicy`: a policy that reads rows of features, scores named choices, or is asked about batches that give the same bits.
+- `AdaptedPolicy`: a policy that reads rows of features, scores named choices, or gives the same bits in every batch.
 - `adapt_policy`: any policy as one that plays in an environment, with the parts that it needs.
 - `choice_space`: the choices of a policy whose actions consist of several, or are continuous.
 - `features_read`: the rows of features that a policy reads.
