@@ -213,6 +213,7 @@ def _verdict_data(study: Study) -> dict[str, Any]:
         **({"own_rules": study.own_rules.to_rows()} if study.has("own rules") else {}),
         "headline": conclusion.headline,
         "verdict": conclusion.text,
+        "answers": {answer.question: " ".join(answer.sentences) for answer in study.answers},
         "endings": [share.to_dict() for share in study.endings],
         "ledger": None if study.ledger is None else study.ledger.to_dict(),
         "weakness_ledgers": _ledger_data(study.weakness_ledgers),

@@ -18,6 +18,11 @@ from legible.settings import EvaluationSettings, StudySettings
 
 # Further steps to suggest if the policy should first be trained further.
 MAX_STEPS_AFTER_TRAINING = 2
+REPAIRED = (
+    "Watch the episodes that lose most, and decide whether the gain is worth it.",
+    "Then use the guided policy, or train the network to follow the rules: legible distil DIR --out FILE.",
+)
+"""Steps after a study whose rules help."""
 
 
 @dataclass(frozen=True)

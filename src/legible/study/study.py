@@ -26,16 +26,19 @@ from legible.evaluation.ledger import Ledger
 from legible.evaluation.units import Setup, usual_rows
 from legible.evaluation.verdicts import Continuation
 from legible.explanation import (
+    Answer,
     Conclusion,
     Deployment,
     NextSteps,
     WeaknessExplanation,
     WeaknessGroup,
+    answer_questions,
     conclude,
     group_weaknesses,
     is_repair,
     suggest_next_steps,
 )
+from legible.explanation.next_steps import REPAIRED
 from legible.features import FeatureSpace, cut_choices
 from legible.files import read_json, write_json
 from legible.hypotheses import source_names
@@ -844,6 +847,24 @@ class Study(Displayed):
             self.deployment,
             self.endings,
             [*filter(None, remarks), *failures],
+        )
+
+    @property
+    def answers(self) -> tuple[Answer, ...]:
+        """How good the policy is, how its episodes end, where it is weak, why, what rules change, and what to do."""
+        next_steps = self.next_steps
+        return answer_questions(
+            self.evaluation,
+            self.improvement,
+            self.references,
+            self.deployment,
+            explanations=self.explanations,
+            confirmed=sum(group.is_confirmed for group in self.weaknesses),
+            endings=self.endings,
+            reasons=self.failures.reasons(self.space) if self.has("failures") else (),
+            ledger=self.ledger,
+            next_steps=REPAIRED if next_steps is None else next_steps.steps,
+            solved=self.named_environment.solved_from,
         )
 
     @property

@@ -294,7 +294,7 @@ export class Player {
     const box = make("div", { class: "traces" });
     this.plots = (this.replay.traces || []).map((trace) => {
       const dashed = trace.wanted ? "; dotted: wanted by the policy" : trace.cuts.length ? "; dashed: thresholds" : "";
-      const label = `${trace.name}: ${this.single ? "as played" : this.names.join(", ").toLowerCase()}${dashed}`;
+      const label = `${trace.name}${this.single ? "" : `: ${this.names.join(", ").toLowerCase()}`}${dashed}`;
       const canvas = make("canvas", { role: "img", "aria-label": label, title: label });
       canvas.addEventListener("click", (event) => this.seek(event, canvas, { marks: [] }));
       box.append(make("div", {}, label, canvas));
@@ -423,7 +423,7 @@ export class Player {
 
   caption(panel, guided) {
     const { side, score, says, screen } = panel, t = this.step, n = side.actions.length, words = this.replay.actions;
-    score.textContent = `return ${figure(side.sums[Math.min(t, n)])}`;
+    score.textContent = `${t < n ? "return so far" : "return"} ${figure(side.sums[Math.min(t, n)])}`;
     const mark = t < n ? side.at.get(t) : undefined;
     says.classList.toggle("marked", Boolean(mark));
     const lines = [];
@@ -439,7 +439,8 @@ export class Player {
       lines.push(make("b", {}, guided
         ? `A rule changes the action: ${instead} instead of ${byChance ? "a random action, " : ""}${alone}`
           : `Action: ${alone}${byChance ? " (random)" : ""}; a rule would change it: ${instead}`));
-      lines.push(make("br"), spared ? "No random actions where a rule holds: " : "", `“${rule}”${more}`);
+      // The lamps below show the conditions of the rule, if there are any.
+      if (spared || more || !side.holds) lines.push(make("br"), spared ? "No random actions where a rule holds: " : "", `“${rule}”${more}`);
     }
     says.replaceChildren(...lines);
     if (screen.tagName === "CANVAS") screen.setAttribute("aria-label", `step ${t}: ${says.textContent}`);
