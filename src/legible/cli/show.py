@@ -106,6 +106,8 @@ def identify(study: Study) -> dict[str, Any]:
 
 def _print_verdict(study: Study) -> None:
     """Print the verdict of a finished study on one screen: conclusion, weaknesses, figures, next steps and files."""
+    from legible.mistakes import summarise_mistakes  # noqa: PLC0415
+
     console, conclusion, improvement = out(), study.conclusion, study.improvement
     if study.has("own rules") and study.own_rules.rules:
         console.print("[bold]Your rules[/]:")
@@ -134,7 +136,7 @@ def _print_verdict(study: Study) -> None:
     console.print(_figures(study, compact=True))
     _print_endings(study)
     if study.has("mistakes"):
-        tell(_summarise_mistakes(study))
+        tell(summarise_mistakes(study.mistakes))
     next_steps = study.next_steps
     if next_steps is not None:
         for sentence in (*next_steps.seen, *next_steps.steps)[:MOST_NEXT_STEPS]:
@@ -149,14 +151,6 @@ def _print_verdict(study: Study) -> None:
     report = study.folder / "report.html"
     if report.exists():
         console.print(f"Report: {report}", soft_wrap=True, markup=False)
-
-
-def _summarise_mistakes(study: Study) -> str:
-    found = study.mistakes
-    if not found.listed:
-        return "Single decisions: no costly mistake was proven."
-    worst = found.listed[0].gain  # the largest of all would be overstated
-    return f"Single decisions: {counted(len(found.listed), 'costly mistake')} proven; the worst costs {number(worst)}."
 
 
 def _doubt(study: Study) -> str:

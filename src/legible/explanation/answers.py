@@ -12,12 +12,12 @@ from typing import NamedTuple
 from legible.evaluation import Evaluation, References
 from legible.evaluation.endings import EndingShare, describe_endings
 from legible.evaluation.figures import figure_of
-from legible.evaluation.ledger import Ledger
+from legible.evaluation.ledger import Ledger, find_reward_terms, readable_term
 from legible.explanation.deployment import Deployment
 from legible.explanation.objective_words import ObjectiveWords
 from legible.explanation.verdict import is_repair
 from legible.explanation.weakness import WeaknessExplanation
-from legible.formatting import capitalise, in_words, number, percent
+from legible.formatting import capitalise, in_words, join_words, number, percent, signed
 from legible.improvement import Improvement
 
 
@@ -36,6 +36,7 @@ def answer_questions(
     *,
     explanations: Sequence[WeaknessExplanation] = (),
     confirmed: int = 0,
+    costly: str = "",
     endings: Sequence[EndingShare] = (),
     reasons: Sequence[str] = (),
     ledger: Ledger | None = None,
@@ -52,6 +53,8 @@ def answer_questions(
         The strongest weaknesses, in order.
     confirmed
         Number of confirmed weaknesses.
+    costly
+        How many single decisions are costly, in a sentence.
     endings
         How episodes end.
     reasons
@@ -71,7 +74,7 @@ def answer_questions(
     return (
         Answer("How good is it?", _score(improvement, references, solved)),
         Answer("How do its episodes end?", (f"{capitalise(how_it_ends)}.",)),
-        Answer("Where is it weak?", _weaknesses(evaluation, explanations, confirmed)),
+        Answer("Where is it weak?", (*_weaknesses(evaluation, explanations, confirmed), *([costly] if costly else []))),
         Answer("Why does it fail?", why or ("Nothing that explains it was found.",)),
         Answer("What do the rules change?", _guidance(improvement, references, deployment, ledger)),
         Answer("What next?", tuple(next_steps[:2])),
@@ -92,6 +95,10 @@ def _score(improvement: Improvement, references: References, solved: float | Non
         over, name = best.over_policy, f"{best.words} ({words.of(best.result)})"
         how = "Worse than" if over.low > 0 else "Better than" if over.high < 0 else "Not clearly better than"
         found.append(f"{how} {name}, the best of random play and all constant actions.")
+    terms = find_reward_terms(blocks.base)
+    if terms and words.objective.name == "mean":
+        parts = [f"{signed(float(blocks.base.terms[name].mean()))} {readable_term(name)}" for name in terms]
+        found.append(f"By reward term: {join_words(parts)}.")
     return tuple(found)
 
 
@@ -114,7 +121,10 @@ def _habits(explanations: Sequence[WeaknessExplanation]) -> tuple[str, ...]:
     count = sum(one.is_not_generalised for one in explained)
     if not count:
         return ()
-    which = "its weakness is a rule" if len(explained) == 1 else f"{count} of {len(explained)} weaknesses are rules"
+    rules = "is a rule" if count == 1 else "are rules"
+    which = (
+        f"its weakness {rules}" if len(explained) == 1 else f"{count} of its {len(explained)} main weaknesses {rules}"
+    )
     return (f"It does not generalise: {which} that it follows, but not in related situations.",)
 
 
@@ -133,8 +143,10 @@ def _guidance(
         best = references.best
         why = f"{best.words} is as good or better" if best is not None and effect.low > 0 else "the gain may be chance"
         return (f"{change}.", f"Do not use them: {why}.")
-    if ledger is not None and ledger.endings:
+    if ledger is not None and len(ledger.endings) > 1:
         change += f", {words.amount(ledger.endings[0].gain.value)} of it {ledger.endings[0].words}"
+    elif ledger is not None and len(ledger.terms) > 1:
+        change += f", {words.amount(ledger.terms[0].gain.value)} of it from {ledger.terms[0].words}"
     lost = deployment.seeds_lost
     lower = (f"{percent(lost)} of the episodes score lower with the rules.",) if lost else ()
     return (f"{change}.", deployment.verdict(), *lower)

@@ -38,13 +38,13 @@ from legible.explanation import (
     is_repair,
     suggest_next_steps,
 )
-from legible.explanation.next_steps import REPAIRED
+from legible.explanation.next_steps import REPAIRED, TRAIN
 from legible.features import FeatureSpace, cut_choices
 from legible.files import read_json, write_json
 from legible.hypotheses import source_names
 from legible.improvement import Improvement
 from legible.mining import Mining
-from legible.mistakes import Mistakes
+from legible.mistakes import Mistakes, summarise_mistakes
 from legible.play import (
     STAGES,
     BranchingMethod,
@@ -852,7 +852,9 @@ class Study(Displayed):
     @property
     def answers(self) -> tuple[Answer, ...]:
         """How good the policy is, how its episodes end, where it is weak, why, what rules change, and what to do."""
-        next_steps = self.next_steps
+        steps = REPAIRED if self.next_steps is None else self.next_steps.steps
+        if self.next_steps is None and self.conclusion.is_bad:
+            steps = (TRAIN, *steps[1:])
         return answer_questions(
             self.evaluation,
             self.improvement,
@@ -863,7 +865,8 @@ class Study(Displayed):
             endings=self.endings,
             reasons=self.failures.reasons(self.space) if self.has("failures") else (),
             ledger=self.ledger,
-            next_steps=REPAIRED if next_steps is None else next_steps.steps,
+            costly=summarise_mistakes(self.mistakes) if self.has("mistakes") else "",
+            next_steps=steps,
             solved=self.named_environment.solved_from,
         )
 

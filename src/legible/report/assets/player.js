@@ -294,9 +294,14 @@ export class Player {
     const box = make("div", { class: "traces" });
     this.plots = (this.replay.traces || []).map((trace) => {
       const dashed = trace.wanted ? "; dotted: wanted by the policy" : trace.cuts.length ? "; dashed: thresholds" : "";
-      const label = `${trace.name}${this.single ? "" : `: ${this.names.join(", ").toLowerCase()}`}${dashed}`;
+      const part = this.last > LONG ? ` (${LONG} steps)` : "";
+      const label = `${trace.name}${part}${this.single ? "" : `: ${this.names.join(", ").toLowerCase()}`}${dashed}`;
       const canvas = make("canvas", { role: "img", "aria-label": label, title: label });
-      canvas.addEventListener("click", (event) => this.seek(event, canvas, { marks: [] }));
+      canvas.addEventListener("click", (event) => {
+        const area = canvas.getBoundingClientRect(), { from, shown } = this.window();
+        this.pause();
+        this.show(Math.round(from + (event.clientX - area.left) / area.width * shown));
+      });
       box.append(make("div", {}, label, canvas));
       const all = [...trace.values.flat(), ...trace.cuts, ...(trace.wanted || [])], low = Math.min(...all), high = Math.max(...all);
       return { trace, canvas, low, high: high > low ? high : low + 1 };
@@ -304,12 +309,18 @@ export class Player {
     return box;
   }
 
+  window() {
+    // The steps that traces show: in long episodes those around the current one, or fast changes would be a block.
+    const shown = Math.min(this.last, LONG);
+    return { from: Math.max(0, Math.min(this.last - shown, this.step - shown / 2)), shown };
+  }
+
   trace({ trace, canvas, low, high }) {
     // Draw both episodes, the thresholds, and the current step.
     const ratio = Math.min(2, window.devicePixelRatio || 1), style = getComputedStyle(this.root);
     canvas.width = Math.max(60, canvas.clientWidth) * ratio;
     canvas.height = Math.max(30, canvas.clientHeight) * ratio;
-    const g = canvas.getContext("2d"), x = (step) => step / Math.max(1, this.last) * canvas.width;
+    const { from, shown } = this.window(), g = canvas.getContext("2d"), x = (step) => (step - from) / Math.max(1, shown) * canvas.width;
     const y = (value) => canvas.height * (0.94 - 0.88 * (value - low) / (high - low));
     const line = (colour, points, dash = []) => {
       g.strokeStyle = style.getPropertyValue(colour);
