@@ -106,7 +106,7 @@ def test_one_count_everywhere(pacman_study, pacman_report) -> None:
         assert answer.question in text
         for sentence in answer.sentences:
             assert words_of(sentence) in text
-    assert len(groups) == 1 or f"strongest of {len(groups)} weaknesses" in pacman_study.answers[2].sentences[0]
+    assert len(groups) == 1 or f"weakness, of {len(groups)}:" in pacman_study.answers[2].sentences[0]
 
 
 def test_before_you_deploy(pacman_study, pacman_report) -> None:

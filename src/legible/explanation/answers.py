@@ -110,7 +110,7 @@ def _weaknesses(evaluation: Evaluation, explanations: Sequence[WeaknessExplanati
         none = f"none of the {tested} rule sets tested is" if tested > 1 else "the rule set tested is not"
         return (f"No single rule repairs it: {none} shown to be better than the policy alone.",)
     words, effect = ObjectiveWords(evaluation.settings.objective), strongest.verdict.confirmation.effect
-    lead = f"The strongest of {confirmed} weaknesses: it" if confirmed > 1 else "It"
+    lead = f"Its main weakness, of {confirmed}: it" if confirmed > 1 else "It"
     gain = f"{words.amount(effect.mean)} in the {words.words} ({words.bounds(effect)})"
     return (f"{lead} {strongest.title}.", f"Correcting this with a rule: {gain}.")
 
@@ -140,9 +140,9 @@ def _guidance(
     gain = f"{words.amount(effect.mean)} in the {words.words} ({words.bounds(effect)})"
     change = f"With {rules} {percent(deployment.overridden)} of the actions: {gain}"
     if not is_repair(improvement, references):
-        best = references.best
+        best, them = references.best, "it" if count == 1 else "them"
         why = f"{best.words} is as good or better" if best is not None and effect.low > 0 else "the gain may be chance"
-        return (f"{change}.", f"Do not use them: {why}.")
+        return (f"{change}.", f"Do not use {them}: {why}.")
     if ledger is not None and len(ledger.endings) > 1:
         change += f", {words.amount(ledger.endings[0].gain.value)} of it {ledger.endings[0].words}"
     elif ledger is not None and len(ledger.terms) > 1:

@@ -125,6 +125,8 @@ class Failures(Displayed):
             return f"Fewer than ten of {self.episodes} held-out episodes end in a failure, so nothing predicts them."
         low, high = percent(self.failed.low), percent(self.failed.high)
         share = f"{percent(self.failed.value)} ({low} to {high}) of {self.episodes} held-out episodes fail."
+        if self.failed.value == 1.0:
+            return f"All {self.episodes} held-out episodes fail."
         return share if self.modes else f"{share} No rule predicts which."
 
     def reasons(self, space: FeatureSpace) -> list[str]:

@@ -41,6 +41,7 @@ from legible.explanation import (
 from legible.explanation.next_steps import REPAIRED, TRAIN
 from legible.features import FeatureSpace, cut_choices
 from legible.files import read_json, write_json
+from legible.formatting import number, percent
 from legible.hypotheses import source_names
 from legible.improvement import Improvement
 from legible.mining import Mining
@@ -67,7 +68,7 @@ from legible.relations import (
     generalise,
 )
 from legible.relations.discovery import LABEL
-from legible.rules import Rule, RuleSet, parse_rule
+from legible.rules import Rule, RuleSet, parse_rule, third_person
 from legible.settings import StudySettings
 from legible.study.choices import read_relations
 from legible.study.estimate import expected_episodes, settings_for
@@ -863,12 +864,22 @@ class Study(Displayed):
             explanations=self.explanations,
             confirmed=sum(group.is_confirmed for group in self.weaknesses),
             endings=self.endings,
-            reasons=self.failures.reasons(self.space) if self.has("failures") else (),
+            reasons=[*self._missed_action(), *(self.failures.reasons(self.space) if self.has("failures") else ())],
             ledger=self.ledger,
             costly=summarise_mistakes(self.mistakes) if self.has("mistakes") else "",
             next_steps=steps,
             solved=self.named_environment.solved_from,
         )
+
+    def _missed_action(self) -> list[str]:
+        """Say how rarely the policy takes the action that is better than the policy if it is always taken."""
+        best = self.references.best_plain
+        if best is None or not best.beats_policy or not best.reference.choices or not self.space.is_discrete:
+            return []
+        (choice,) = best.reference.choices
+        share = percent(float(self.experiences.taken(choice).mean()))
+        action = third_person(self.space.actions[choice].label)
+        return [f"It {action} in only {share} of the steps, but {best.words} scores {number(best.sample.mean)}."]
 
     @property
     def ledger(self) -> Ledger | None:

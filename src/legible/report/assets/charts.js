@@ -89,7 +89,7 @@ const CHARTS = {
       const part = data.filter((row) => row.split === split);
       const box = make("div", {}, make("b", {}, split));
       box.append(Plot.plot({
-        width, height: 34 + (narrow ? 54 : 40) * part.length, marginLeft: 8, marginRight: 8, marginTop: 6, marginBottom: 28,
+        width, height: 34 + (narrow ? 54 : 40) * part.length, marginLeft: 20, marginRight: 20, marginTop: 6, marginBottom: 28,
         x: { domain: [low, high], nice: true, label: null, grid: true, ticks: 6, tickFormat: figure },
         y: { domain: part.map((row) => row.place), axis: null, paddingInner: narrow ? 0.66 : 0.55, paddingOuter: narrow ? 0.6 : 0.45 },
         marks: [
