@@ -83,6 +83,10 @@ class FailureMode:
         """True if the rule is about the start of an episode."""
         return self.within == 0
 
+    @property
+    def _usually(self) -> str:
+        return f"{'of all episodes' if self.is_start else 'from any state'}: {percent(self.by_chance)}"
+
     def sentences(self) -> list[str]:
         """Return the mode in words."""
         when = (
@@ -91,7 +95,7 @@ class FailureMode:
             else f"{self.words}, it fails within {self.within} steps"
         )
         text = (
-            f"If {when} in {_share(self.precision)} of the episodes (by chance {percent(self.by_chance)}); this covers "
+            f"If {when} in {_share(self.precision)} of the episodes ({self._usually}); this covers "
             f"{_share(self.covered)} of the failures."
         )
         return [text, *([] if self.avoidable is None else [self.avoidable.sentence()])]
@@ -100,7 +104,7 @@ class FailureMode:
         """Return the figures of the mode in words, to stand below its conditions."""
         when = "Then it fails" if self.is_start else f"From such states it fails within {self.within} steps"
         return (
-            f"{when} in {_share(self.precision)} of the episodes (by chance {percent(self.by_chance)}). This covers "
+            f"{when} in {_share(self.precision)} of the episodes ({self._usually}). This covers "
             f"{_share(self.covered)} of the failures."
         )
 
@@ -110,7 +114,7 @@ class FailureMode:
         soon = "it fails" if self.is_start else f"it fails within {self.within} steps"
         return (
             f"{percent(self.covered.value)} of the failures follow one pattern: if {when}{self.words}, {soon} in "
-            f"{percent(self.precision.value)} of the episodes (by chance {percent(self.by_chance)})."
+            f"{percent(self.precision.value)} of the episodes ({self._usually})."
         )
 
     def to_dict(self, space: FeatureSpace) -> dict[str, Any]:
@@ -180,7 +184,7 @@ def find_modes(
     everything, modes = np.arange(held_out.n_episodes), []
     for selected in _select(candidates, recorded, int(bad[chosen].sum())):
         one = _judge(selected.conditions, held_out, everything, selected.within)
-        if not len(one.rows):
+        if not one.is_better:  # it does not hold up on held-out episodes
             continue
         modes.append(
             FailureMode(

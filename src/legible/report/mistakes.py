@@ -99,7 +99,7 @@ def gather_mistakes(study: Study, first: int, room: int) -> MistakeSection | Non
             kept.append(replay)
         others = tuple(describe_mistake(other, recorded) for other in group[1:])
         did, better = (gerund(recorded.space.actions[choice].label) for choice in (group[0].action, group[0].better))
-        title = f"{better} instead of {did}"
+        title = f"{better} would have been better than {did}"
         cards.append(
             MistakeCard(group[0], title, describe_mistake(group[0], recorded), others, number, ledgers.get(group[0]))
         )

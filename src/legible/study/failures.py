@@ -32,7 +32,7 @@ from legible.study.mistakes import rollout_setup
 if TYPE_CHECKING:
     from legible.study.study import Study
 
-STEP_SHARE = 0.06
+STEP_SHARE = 0.12
 """Steps of the rollouts of failures, and again of those of causes, as a share of the steps that the study played."""
 FEWEST_EXAMINED, MOST_FAILURES, FAILURE_ROLLOUTS = 5, 12, 6
 MOST_DECISIONS, UNUSUAL_DECISIONS, DECISION_ROLLOUTS = 1200, 0.3, 2
