@@ -29,7 +29,7 @@ _MODULES = ("player.js", "api.js", "bench.js", "viewer.js", "widget.js")
 _STYLES = ("report.css", "workbench.css")
 _IN_NOTEBOOKS = {
     ":root": ":host",
-    "\nbody {": "\n.page { container-type: inline-size;",
+    "\nbody {": "\n.page { container-type: inline-size; padding: .7rem 1rem;",
     "@media (max-width": "@container (max-width",
 }
 

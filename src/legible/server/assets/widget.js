@@ -40,11 +40,19 @@ class ModelApi {
 }
 
 // Styles do not follow the system but the notebook: it is dark where its text is light.
-function follow(host, sheet) {
-  const light = getComputedStyle(host.parentElement).color.match(/\d+/g).slice(0, 3).reduce((sum, part) => sum + Number(part), 0);
-  for (const rule of sheet.cssRules)
-    if (rule.media?.mediaText.includes("prefers-color-scheme")) rule.media.mediaText = light > 384 ? "all" : "not all";
-  host.style.colorScheme = light > 384 ? "dark" : "light";
+function follow(host, style) {
+  let night = null;
+  const look = () => {
+    if (!host.isConnected) return; // some notebooks attach it later
+    night = night || [...style.sheet.cssRules].find((rule) => rule.media?.mediaText.includes("prefers-color-scheme"));
+    const g = make("canvas").getContext("2d");
+    g.fillStyle = getComputedStyle(host.parentElement).color;
+    g.fillRect(0, 0, 1, 1);
+    const [red, green, blue] = g.getImageData(0, 0, 1, 1).data, isDark = red + green + blue > 384;
+    night.media.mediaText = isDark ? "all" : "not all";
+    host.style.colorScheme = isDark ? "dark" : "light";
+  };
+  new ResizeObserver(look).observe(host);
 }
 
 async function render({ model, el }) {
@@ -53,7 +61,7 @@ async function render({ model, el }) {
   const tabs = make("div", { class: "tabs", role: "tablist" }), page = make("div", { class: "page" }, tabs, status);
   el.append(host);
   host.attachShadow({ mode: "open" }).append(style, page);
-  follow(host, style.sheet);
+  follow(host, style);
   const shared = {
     api, keys: page, go,
     get rule() { return model.get("rule"); },
