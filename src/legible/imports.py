@@ -34,6 +34,7 @@ PACKAGES_OF_EXTRAS = {
     "hub": ("huggingface_hub", "yaml"),
     "human": ("pygame",),
     "mujoco": ("mujoco",),
+    "notebook": ("anywidget",),
     "onnx": ("onnxruntime",),
     "pacman": ("pacai",),
     "pandas": ("pandas",),
