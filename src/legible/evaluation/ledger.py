@@ -95,7 +95,7 @@ class Ledger:
         for name, parts in self.splits.items():
             shown = [part.clause() for part in parts if signed(part.gain.value) != "0"]
             if shown:
-                lead = f"{capitalise(name)}: " if splits or parts is not self.endings else ""
+                lead = f"{capitalise(name)}: " if splits else "" if parts is self.endings else f"{name}, "
                 splits.append(f"{lead}{join_words(shown)}.")
         return f"{signed(self.total.value)}: {' '.join(splits[:most])}" if splits else ""
 
@@ -158,7 +158,8 @@ def split_gain(
                 ends = np.where(before == ending, base.lengths, guided.lengths)
                 steps_of[part] = float(np.median((ends - guided.first_changed)[seeds_of[part]]))
     gains_by_ending = {part: np.where(seeds, gains, 0.0) for part, seeds in seeds_of.items()}
-    gains_by_term = {_readable(name): guided.terms[name] - base.terms[name] for name in find_reward_terms(base, guided)}
+    names = find_reward_terms(base, guided)
+    gains_by_term = {readable_term(name): guided.terms[name] - base.terms[name] for name in names}
     return Ledger(
         total=_figure(gains),
         endings=_parts(gains_by_ending, seeds_of, "elsewhere", steps_of),
@@ -257,7 +258,7 @@ def split_times(rewards: Sequence[Courses]) -> tuple[LedgerPart, ...]:
     )
 
 
-def _readable(name: str) -> str:
+def readable_term(name: str) -> str:
     """Return the name of a term in words: "reward_forward" is "forward"."""
     words = name.replace("_", " ").replace(".", " ").strip()
     return " ".join(word for word in words.split() if word not in ("reward", "rew")) or words
