@@ -131,9 +131,9 @@ def split_mistakes(study: Study) -> tuple[Ledger | None, ...]:
     # quoted figures are played again.
     is_single = search_result.is_exact or planned.way.futures == "cannot be reseeded"
     first, count = (0, 1) if is_single else (SHOWN_FUTURES, study.settings.mistakes.final_rollouts)
-    mistakes = _within(
-        search_result.listed[:MEASURED_AGAIN], recorded, count, MISTAKE_SHARE * search_result.steps_played
-    )
+    # As many as the allowed environment steps suffice for, but at least one.
+    step_budget = MISTAKE_SHARE * search_result.steps_played
+    mistakes = _within(search_result.listed[:MEASURED_AGAIN], recorded, count, step_budget)
     # One piece of work per mistake: its state, the choice taken and the better one, and the futures.
     units = [
         RolloutUnit(
@@ -157,7 +157,7 @@ def split_mistakes(study: Study) -> tuple[Ledger | None, ...]:
     ):
         episodes = outcomes[0]
         if episodes is not None:
-            taken, better = episodes[:count], episodes[count:]
+            taken, better = episodes[:count], episodes[count:]  # rollouts are ordered by choice, then by future
             results[number] = split_gain(
                 taken,
                 better,
