@@ -157,8 +157,6 @@ def _describe(source: str, options: dict[str, str], *, trust: bool, as_json: boo
     ----------
     source, options
         Path or address of the policy, and the facts that its file may lack, such as the activation function.
-    trust
-        Whether the file may be a program.
     """
     from legible.guidance import GuidedPolicy  # noqa: PLC0415
     from legible.play import explain_not_studied  # noqa: PLC0415

@@ -137,8 +137,6 @@ def _families(
 
     Parameters
     ----------
-    groups
-        All groups: the parts of an action.
     uncut
         By the number of a group, the bounds of the groups that are still to be cut.
     links

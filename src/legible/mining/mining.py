@@ -323,8 +323,6 @@ def _learn(
         For a feature of an object that may be absent: the number of the feature that says whether it is present.
     seed
         The source of a seed for each action and polarity.
-    report
-        Called as ``report("rules", done, of)``.
     """
     n_actions = len(experiences.space.actions)
     actions_and_polarities = [(action, polarity) for action in range(n_actions) for polarity in POLARITIES]

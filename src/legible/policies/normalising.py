@@ -150,8 +150,6 @@ def _with_goal_entries(
 
     Parameters
     ----------
-    policy
-        The policy, which may read the joined array.
     statistics
         Statistics by entry; both entries of `_GOAL_ENTRIES` must be among them.
     """

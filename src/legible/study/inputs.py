@@ -110,8 +110,6 @@ def _loaded(
 
     Parameters
     ----------
-    source
-        A path, an address, a function or an object with ``predict``.
     allow_code, trust
         Whether the source may be ``module:function``, and whether it may be a TorchScript program.
     options

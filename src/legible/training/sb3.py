@@ -357,8 +357,6 @@ def _new_model(
 
     Parameters
     ----------
-    environments
-        The environments that the model plays in.
     plan
         Hyperparameters; their type decides the algorithm.
     start

@@ -141,10 +141,6 @@ def _read_requirement(table: Mapping[str, Any], space: FeatureSpace, where: str)
     table
         The table: either ``figure`` with ``at_least`` or ``at_most``, such as a success rate of at least 0.95; or
         ``never``, a condition such as ``"gap < 2 and speed > 20"``, with ``at_most``, a share of the episodes.
-    space
-        The features that conditions may name.
-    where
-        The table's place in the file, for errors.
     """
     _refuse_unknown(table, ("figure", "at_least", "at_most", "never"), where)
     bounds = [name for name in ("at_least", "at_most") if name in table]

@@ -143,8 +143,6 @@ def _check_data(
     ----------
     background
         Recorded observations, from which LIME draws new ones.
-    states
-        The observations that LIME explains.
     intervals, space
         The intervals of the features, and the features.
     """

@@ -234,10 +234,6 @@ class RipperClassifier(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        encoded
-            The rows, with the values of features as codes.
-        class_numbers
-            ``int64[rows]``: the class of each row.
         learned_classes
             The classes to learn rules for, in this order. Each is learned on the rows that no rule before decides.
         default_class

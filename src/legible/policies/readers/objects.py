@@ -165,8 +165,6 @@ def _controller(
     options
         The caller's options; ``options.action_space`` must be set. If ``options.output`` is "actions", a function that
         returns something else is an error.
-    normalisation
-        Observation statistics, None without.
     whose
         The name of the function, or of the file or object that holds it, for error messages.
     """
