@@ -43,11 +43,11 @@ UNTIL = {
 @contextmanager
 def working(choice: StudyChoice) -> Iterator[Study]:
     """Open or make the study, with progress bars and workers while it is worked on."""
-    from legible.policies.protocol import traits_of  # noqa: PLC0415
-
     with Bars(quiet=choice.as_json) as bars:
         discovering = ", and discovering relations (2 to 10 minutes at most)" if "discover" in choice.relations else ""
         bars.now(f"loading the policy and the environment{discovering}")
+        from legible.policies.protocol import traits_of  # noqa: PLC0415
+
         study = choice.study(bars)
         if not choice.as_json:
             study.remark = lambda text: say(escape(text))

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -60,11 +61,15 @@ class Expectation(NamedTuple):
         no other candidate had an effect; 0 where that is not known.
     excluding
         Number of changed episodes that would exclude that rare losses cancel the effect, where that is asked for.
+    sample_factor
+        How many times as many changed episodes show that the effect exceeds the smallest effect of interest, as show
+        that it exceeds zero.
     """
 
     share: float
     changes: int = 0
     excluding: int = 0
+    sample_factor: float = 1.0
 
 
 class Confirmed(NamedTuple):
@@ -194,7 +199,7 @@ def confirm(
     guided = [play.pairs(number, largest_counts[number]).guided for number in range(len(play.treatments))]
     base = record.result
     blocks = PlayedBlocks(play.setup, tuple(record.seeds[: len(base)].tolist()), (base, *guided))
-    return Confirmed(tuple(confirmations), tuple(steps), blocks, play.counted(repetition))
+    return Confirmed(tuple(confirmations), tuple(steps), blocks, play.with_comparisons(repetition))
 
 
 def _find_poor(play: PairedPlay, goals: Mapping[int, int], settings: EvaluationSettings) -> list[bool]:
@@ -225,6 +230,8 @@ def _largest_counts(numbers: Sequence[int | None], counts: Sequence[int]) -> dic
 def changes_to_confirm(expected: Expectation, settings: EvaluationSettings) -> int:
     """Return the number of changed episodes that a candidate needs; 0 where too few are expected."""
     usual, changes = settings.confirmation_changes, expected.share * settings.confirmation_seeds
+    # A smallest effect of interest takes more episodes, as far as the seeds suffice.
+    usual = max(usual, min(math.ceil(expected.sample_factor * usual), int(changes / OVERSAMPLING)))
     if expected.excluding and changes >= OVERSAMPLING * usual:
         return max(usual, min(expected.excluding, int(changes / OVERSAMPLING)))
     if changes >= OVERSAMPLING * usual:

@@ -264,8 +264,8 @@ class PairedPlay:
         """Return the environment steps that were played with a treatment."""
         return self._plays[number].steps
 
-    def counted(self, repetition: Repetition) -> Repetition:
-        """Return what is known about seeds, with the episodes that were compared here."""
+    def with_comparisons(self, repetition: Repetition) -> Repetition:
+        """Add the episodes that were played again here, to see whether the same seed gives the same episode."""
         compared, differed = repetition.compared + self.compared, repetition.differed + self.differed
         return replace(repetition, compared=compared, differed=differed)
 
