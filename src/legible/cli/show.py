@@ -122,6 +122,8 @@ def _print_verdict(study: Study) -> None:
 
 
 def _draw_verdict(console: Console, study: Study, most_weaknesses: int) -> None:
+    from legible.mistakes import summarise_mistakes  # noqa: PLC0415
+
     conclusion, improvement = study.conclusion, study.improvement
     if study.has("own rules") and study.own_rules.rules:
         console.print("[bold]Your rules[/]:")
@@ -135,7 +137,7 @@ def _draw_verdict(console: Console, study: Study, most_weaknesses: int) -> None:
     console.print(_figures(study, compact=True))
     _draw_endings(console, study)
     if study.has("mistakes"):
-        _draw_text(console, _summarise_mistakes(study))
+        _draw_text(console, summarise_mistakes(study.mistakes))
     next_steps = study.next_steps
     if next_steps is not None:
         for sentence in (*next_steps.seen, *next_steps.steps)[:MOST_NEXT_STEPS]:
@@ -192,14 +194,6 @@ def _draw_endings(console: Console, study: Study) -> None:
         _draw_text(console, f"Gain of {study.ledger.sentence(most=1)}")
 
 
-def _summarise_mistakes(study: Study) -> str:
-    found = study.mistakes
-    if not found.listed:
-        return "Single decisions: no costly mistake was proven."
-    worst = found.listed[0].gain  # the largest of all would be overstated
-    return f"Single decisions: {counted(len(found.listed), 'costly mistake')} proven; the worst costs {number(worst)}."
-
-
 def _doubt(study: Study) -> str:
     """Return why a guided policy is no repair, as the end of its name."""
     from legible.explanation import is_repair  # noqa: PLC0415
@@ -237,6 +231,7 @@ def _verdict_data(study: Study) -> dict[str, Any]:
         **({"own_rules": study.own_rules.to_rows()} if study.has("own rules") else {}),
         "headline": conclusion.headline,
         "verdict": conclusion.text,
+        "answers": {answer.question: " ".join(answer.sentences) for answer in study.answers},
         "endings": [share.to_dict() for share in study.endings],
         "ledger": None if study.ledger is None else study.ledger.to_dict(),
         "weakness_ledgers": _ledger_data(study.weakness_ledgers),
@@ -327,7 +322,7 @@ def _print_sources(study: Study) -> None:
     rows = source_rows(study)
     if len(rows) > 1:
         columns = ("Source of rules", "Tried", "On held-out seeds", "Confirmed", "Used", "Steps")
-        cells = [(r.source, *map(number, (r.tried, r.entered, r.confirmed, r.used, r.steps))) for r in rows]
+        cells = [(r.source, *map(number, (r.tried, r.tested_held_out, r.confirmed, r.used, r.steps))) for r in rows]
         out().print(table(columns, cells, right=columns[1:]))
 
 

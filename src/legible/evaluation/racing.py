@@ -275,9 +275,9 @@ class Race:
         rate = judge_rare_losses(differences, worst.size).break_even / 2.0
         return math.ceil(math.log(self._settings.alpha / tests) / math.log1p(-rate)) if 0.0 < rate < 1.0 else 0
 
-    def counted(self, repetition: Repetition) -> Repetition:
-        """Return what is known about seeds, with the episodes that were compared in the race."""
-        return self._play.counted(repetition)
+    def with_comparisons(self, repetition: Repetition) -> Repetition:
+        """Add the episodes that the race played again, to see whether the same seed gives the same episode."""
+        return self._play.with_comparisons(repetition)
 
     def share(self, entry: _Entry) -> float:
         """Return the share of the episodes that a rule set changes."""
@@ -346,7 +346,7 @@ def race(
 
     @cache
     def open_race_once() -> tuple[Race, Repetition]:
-        """Open the race when it is first needed, after all searches.
+        """Open the race when rule sets are first proposed: their sources may play trials of a search before.
 
         Also returns whether the same seed gives the same episode, which is measured first.
         """
@@ -368,9 +368,9 @@ def race(
     run_sources(sources or {}, measure, make_explore(setup, seed, settings, run, on_episodes), add_loss)
     current, repetition = open_race_once()
     current.record.extend(1)  # the unguided policy is measured even if there is nothing to compare it with
-    repetition = current.counted(repetition)  # with the episodes that were compared with their recording in the race
+    repetition = current.with_comparisons(repetition)
     worst.add([-current.worst_loss(entry) for entry in current.entries])
-    # Candidates are the places of the rule sets that passed the race and are worth the seeds of a confirmation.
+    # Candidates are the indices of the rule sets that passed the race and are worth the seeds of a confirmation.
     candidates = _find_candidates(current, settings)
     verdicts = _make_verdicts(current, candidates, settings.alpha)
     evaluation = Evaluation(
@@ -407,7 +407,7 @@ def race(
         worst_loss=worst.size,
     )
     # Add the results to the verdicts, and the losses seen here to the worst one.
-    for treatment in range(len(played.blocks.results) - 1):
+    for treatment in range(len(played.blocks.results) - 1):  # without the unguided policy
         base, guided = played.blocks.pair(treatment)
         worst.add(current.objective.differences(guided, base))
     for i, confirmation, steps in zip(candidates, played.confirmations, played.steps, strict=True):

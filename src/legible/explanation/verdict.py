@@ -217,9 +217,10 @@ def _caveats(evaluation: Evaluation, improvement: Improvement | None) -> list[st
     if unless:
         needed = max(v.confirmation.rare_losses.episodes_needed for v in unless)  # type: ignore[union-attr]
         sentences.append(
-            f"{counted(len(unless), 'rule set')} {'gains' if len(unless) == 1 else 'gain'}, unless rare losses cancel "
-            f"that (losses of up to {number(evaluation.worst_loss)} were seen); --until-excluded settles it with up to "
-            f"{number(needed)} changed episodes{' each' if len(unless) > 1 else ''}."
+            f"{counted(len(unless), 'rule set')} {'gains' if len(unless) == 1 else 'gain'} on average, but a rare "
+            f"large loss could cancel that: losses of up to {number(evaluation.worst_loss)} were seen. To find out how "
+            f"rare they are, add --until-excluded; it plays up to {number(needed)} changed episodes"
+            f"{' of each' if len(unless) > 1 else ''}."
         )
     failed = [evaluation.failed] + ([] if improvement is None else [improvement.final_blocks.failed])
     guided_failed, unguided_failed = (sum(counts) for counts in zip(*failed, strict=True))
