@@ -142,9 +142,11 @@ def describe_endings(shares: Sequence[EndingShare]) -> str:
     >>> fails = EndingShare("failure", "it crashes", Figure(0.75, 0.7, 0.8), Figure(0.1, 0.05, 0.2))
     >>> describe_endings([fails, EndingShare("success", "it lands", Figure(0.25, 0.2, 0.3), Figure(0.9, 0.8, 1.0))])
     'unguided, it crashes in 75 % of the episodes (guided: 10 %)'
+    >>> describe_endings([EndingShare("other", "the episode terminates", Figure(1.0, 0.9, 1.0))])
+    ''
     """
     bad = [share for share in shares if share.kind != "success" and share.base.value >= MIN_CLAUSE_SHARE]
-    if not bad or (len(shares) == 1 and bad[0].kind == "time limit"):
+    if not bad or (len(shares) == 1 and bad[0].kind != "failure"):
         return ""
     worst = max(bad, key=lambda share: share.base.value)
     failures = [share for share in shares if share.kind == "failure"]

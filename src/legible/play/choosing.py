@@ -34,6 +34,7 @@ _EXPLORE, _WHICH, _SAMPLE = np.uint64(0), np.uint64(1), np.uint64(2)
 _IMAGE_DIMENSIONS = 3
 _NAME_FEATURES = "which rules cannot use; name other features (--features MODULE:FUNCTION, info:NAME,… or entries)."
 MISMATCH = "they do not belong together"
+OTHER_OBSERVATIONS = f"{MISMATCH}. If the policy was trained behind wrappers, name them: --wrap MODULE:CLASS"
 
 
 class Chooser(Protocol):
@@ -242,7 +243,8 @@ def check_counts(policy: Policy, n_features: int, n_actions: int) -> None:
     """Raise unless a policy reads this number of features and chooses among this number of actions."""
     if policy.n_features not in (None, n_features):
         raise LegibleError(
-            f"the policy reads {policy.n_features} features, but the environment shows {n_features}: {MISMATCH}."
+            f"the policy reads {policy.n_features} features, but the environment shows {n_features}: "
+            f"{OTHER_OBSERVATIONS}."
         )
     if policy.n_actions != n_actions:
         raise LegibleError(

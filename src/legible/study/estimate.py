@@ -192,12 +192,13 @@ def describe_endless(setup: Setup, *, seed: int = 0, seconds: float = 10.0) -> s
     seed, seconds
         Seed of the study, and the maximum number of seconds to play.
     """
-    step_limit, end_time, steps = setup.play.step_limit, time.monotonic() + seconds, 0
+    step_limit, end_time, steps = setup.play.step_limit, 0.0, 0
 
     def count_step(_: StepRecord) -> None:
-        """Count a step, and stop the episode when the time is up."""
-        nonlocal steps
+        """Count a step, and stop the episode when the time since the first one is up; loading and compiling is free."""
+        nonlocal steps, end_time
         steps += 1
+        end_time = end_time or time.monotonic() + seconds
         if time.monotonic() > end_time:
             raise _StillPlayingError
 
@@ -307,8 +308,8 @@ def estimate(
     if rate.is_varied or (solved is not None and rate.mean < solved):
         # Candidates pass the first test and are confirmed; their number may be limited.
         mined_candidates = SHARE_OF_CANDIDATES * mined
-        if evaluation.most_raced:
-            mined_candidates = min(mined_candidates, most_confirmed)
+        if evaluation.most_raced:  # few are raced, those that change most, and they often look like weaknesses
+            mined_candidates = min(SHARE_OF_PROPOSED * mined, most_confirmed)
         candidates = round(mined_candidates + min(SHARE_OF_PROPOSED * proposed, most_confirmed))
         guess = Known(mined + proposed, candidates, EXPLAINED_RULES, references, searched_episodes)
     else:
