@@ -10,7 +10,11 @@ from legible.evaluation.ledger import Ledger, LedgerPart
 from legible.explanation import answer_questions, explain_weakness, summarise_deployment
 
 CONFIRMED = study(verdict(WALLS, 1.0))
-GAIN = Ledger(Figure(25.0, 20.0, 30.0), (LedgerPart("because “it crashes” is rarer", 0.5, Figure(20.0, 15.0, 25.0)),))
+PARTS = (
+    LedgerPart("because “it crashes” is rarer", 0.5, Figure(20.0, 15.0, 25.0)),
+    LedgerPart("where the ending stays the same", 0.5, Figure(5.0, 1.0, 9.0)),
+)
+GAIN = Ledger(Figure(25.0, 20.0, 30.0), PARTS)
 
 
 @pytest.mark.parametrize(
