@@ -165,9 +165,10 @@ class WeaknessExplanation(Displayed):
         """Return the weakness with its first rule in full, which need not be a rule that the policy follows."""
         rule = representative_rule(self.rule_set)
         if self.amounts_to:
-            seen_states = sum(k.triggered for k in self.knowledge)
-            kept = sum(k.kept * k.triggered for k in self.knowledge if k.triggered) / max(1, seen_states)
-            return f"{self._breaks(Rule(rule.polarity, rule.action, ()), kept < RARE_SHARE)}, whatever the situation"
+            states = sum(k.triggered for k in self.knowledge)
+            followed = sum(k.kept * k.triggered for k in self.knowledge if k.triggered)
+            rarely = states > 0 and followed / states < RARE_SHARE
+            return f"{self._breaks(Rule(rule.polarity, rule.action, ()), rarely)}, whatever the situation"
         # A mined rule is a habit unless the policy was seen to break it, another rule only if it was seen to follow it.
         seen = next((k for k in self.knowledge if k.rule == rule), None)
         status = "unseen" if seen is None else seen.status
