@@ -15,7 +15,7 @@ from legible.evaluation.figures import figure_of
 from legible.evaluation.ledger import Ledger, find_reward_terms, readable_term
 from legible.explanation.deployment import Deployment
 from legible.explanation.objective_words import ObjectiveWords
-from legible.explanation.verdict import is_repair
+from legible.explanation.verdict import HOW_TO_PLAY, is_repair, suits_better
 from legible.explanation.weakness import WeaknessExplanation
 from legible.formatting import capitalise, in_words, join_words, number, percent, signed
 from legible.improvement import Improvement
@@ -77,7 +77,7 @@ def answer_questions(
         Answer("Where is it weak?", (*_weaknesses(evaluation, explanations, confirmed), *([costly] if costly else []))),
         Answer("Why does it fail?", why or ("Nothing that explains it was found.",)),
         Answer("What do the rules change?", _guidance(improvement, references, deployment, ledger)),
-        Answer("What next?", tuple(next_steps[:2])),
+        Answer("What next?", (*_play_otherwise(improvement, references), *next_steps)[:2]),
     )
 
 
@@ -126,6 +126,15 @@ def _habits(explanations: Sequence[WeaknessExplanation]) -> tuple[str, ...]:
         f"its weakness {rules}" if len(explained) == 1 else f"{count} of its {len(explained)} main weaknesses {rules}"
     )
     return (f"It does not generalise: {which} that it follows, but not in related situations.",)
+
+
+def _play_otherwise(improvement: Improvement, references: References) -> tuple[str, ...]:
+    """Say how to play the policy, if another way of playing suits it better."""
+    way = suits_better(improvement, references)
+    if way is None:
+        return ()
+    what, option = HOW_TO_PLAY[way.reference.way]
+    return (f"Study it with {what[0].lower()}{what[1:]}, which suit it better: {option}.",)
 
 
 def _guidance(
