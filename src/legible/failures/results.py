@@ -131,7 +131,7 @@ class Failures(Displayed):
 
     def reasons(self, space: FeatureSpace) -> list[str]:
         """Return the first failure mode, and the first known cause or why none is known."""
-        lines = [*([self.share()] if self.failed is None else []), *self.summary(space)]
+        lines = self.summary(space)
         if self.diagnoses and all(one.cause.kind == "cannot tell" for one in self.diagnoses):
             lines.append(self.diagnoses[0].sentence(space))
         return [*lines, *([self.problem] if self.problem else [])]
