@@ -88,7 +88,7 @@ def answer_questions(
         reasons = (stalls, *reasons)
     elif endings and sum(one.base.value for one in endings if one.kind == "failure") < MIN_FAILING_SHARE:
         reasons = ("It hardly ever fails.", *reasons)
-    why = (*reasons[:1], *_habits(explanations), *reasons[1:])
+    why = (*reasons, *_habits(explanations))
     return (
         Answer("How good is it?", _score(improvement, references, solved)),
         Answer("How do its episodes end?", (f"{capitalise(how_it_ends)}.",)),
