@@ -45,7 +45,7 @@ def test_the_last_step_at_which_another_choice_helps() -> None:
     assert futures.asked == [(0, 4), (4, 4)]  # fresh futures judge what the first ones chose
     assert "3 steps" in found.sentence()
     assert found.summary() == (
-        "Other choices up to 3 steps before the end avoid it: 100 % of fresh rollouts survive instead of 0 %."
+        "Other choices up to 3 steps before the end help: 100 % of fresh rollouts survive instead of 0 %."
     )
 
 

@@ -83,7 +83,7 @@ class Avoidable:
         if not self.found or self.avoided.low <= self.as_played.value:
             return ""
         survive = f"{percent(self.avoided.value)} of fresh rollouts survive instead of {percent(self.as_played.value)}"
-        return f"Other choices up to {number(self.steps.value)} steps before the end avoid it: {survive}."
+        return f"Other choices up to {number(self.steps.value)} steps before the end help: {survive}."
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, for JSON."""

@@ -130,7 +130,7 @@ class Failures(Displayed):
         return share if self.modes else f"{share} No rule predicts which."
 
     def reasons(self, space: FeatureSpace) -> list[str]:
-        """Return the first failure mode, until when it can be avoided, and the first known cause or why there is none."""
+        """Return the first failure mode, until when it can be avoided, and the first known cause or why none is."""
         lines = self.summary(space)
         avoidable = self.modes[0].avoidable if self.modes else None
         if avoidable is not None and avoidable.summary():
