@@ -292,26 +292,38 @@ def _judge_best(
 def _judge(
     conditions: tuple[Condition, ...], experiences: Experiences, episodes: NDArray[np.intp], within: int
 ) -> _Judged:
-    """Return the figures of a rule: an episode counts once, by the first step at which the rule holds."""
+    """Return the figures of a rule: an episode counts once, by the first step at which the rule holds.
+
+    Parameters
+    ----------
+    conditions
+        The conditions of the rule.
+    experiences, episodes
+        Recorded steps, and the episodes that count.
+    within
+        How many steps before a failure the rule should hold; 0: the rule is about the first state of an episode.
+    """
+    # The states in which the conditions hold; the sign and the action of the rule do not matter.
     holds = CompiledRules.compile([[Rule("+", 0, conditions)]]).matches(experiences.observations)[:, 0]
     steps, soon = steps_of(experiences), _fails_soon(experiences, within)
     chosen = experiences.of_episodes(episodes)
     if within == 0:
         chosen &= steps == 0
     fails = mark_failed(experiences)
+    # Per episode, the first row at which the rule holds, and the first such row that a failure follows soon.
     first = _first_rows(holds & chosen, experiences)
-    before_end = _first_rows(holds & chosen & soon, experiences)
+    before_failure = _first_rows(holds & chosen & soon, experiences)
     failing = int(fails[episodes].sum())
-    left = experiences.lengths[experiences.episode_ids] - steps
-    nothing = Figure(0.0, 0.0, 1.0)
+    steps_to_end = experiences.lengths[experiences.episode_ids] - steps
+    unknown_share = Figure(0.0, 0.0, 1.0)
     return _Judged(
         conditions,
         within,
-        covered=share_figure(len(before_end), failing) if failing else nothing,
-        precision=share_figure(int(soon[first].sum()), len(first)) if len(first) else nothing,
+        covered=share_figure(len(before_failure), failing) if failing else unknown_share,
+        precision=share_figure(int(soon[first].sum()), len(first)) if len(first) else unknown_share,
         by_chance=float(soon[chosen].mean()) if chosen.any() else 1.0,
-        rows=before_end,
-        notice=float(np.median(left[before_end])) if len(before_end) else 0.0,
+        rows=before_failure,
+        notice=float(np.median(steps_to_end[before_failure])) if len(before_failure) else 0.0,
     )
 
 

@@ -836,7 +836,8 @@ class Study(Displayed):
     @property
     def conclusion(self) -> Conclusion:
         """The whole study in a few sentences; composition and references must be known."""
-        remarks = [self.time_limit_probe.sentence()] if self.has("time limit") else []
+        probe = self.time_limit_probe if self.has("time limit") else None
+        remarks = [] if probe is None else [probe.sentence()]
         remarks += [one.sentence() for one in self.evaluation.continuations]
         failures = self.failures.summary(self.space) if self.has("failures") else []
         return conclude(
@@ -848,6 +849,7 @@ class Study(Displayed):
             self.deployment,
             self.endings,
             [*filter(None, remarks), *failures],
+            hidden="" if probe is None or not probe.hides_endings else probe.sentence(),
         )
 
     @property
