@@ -234,21 +234,27 @@ def _caveats(evaluation: Evaluation, improvement: Improvement | None) -> list[st
 # --- Comparison with baselines ---------------------------------------------------------------------------------------
 
 
-_HOW_TO_PLAY = {
+HOW_TO_PLAY = {
     "sampled": ("Sampled actions", "add --stochastic"),
     "greedy": ("Greedy actions", "leave out --stochastic and play.epsilon"),
     "exploring": ("A few random actions (5 %)", "add --set play.epsilon=0.05"),
 }
 
 
-def _other_way(improvement: Improvement | None, references: References | None) -> list[str]:
-    """Say that the same policy is clearly better when it is played the other way, and how to do that."""
+def suits_better(improvement: Improvement | None, references: References | None) -> QuotedReference | None:
+    """Return the policy played the other way (sampled instead of greedy, for instance), if that is clearly better."""
     way = references.other_way if references is not None else None
     if improvement is None or way is None or not way.beats_policy:
+        return None
+    return way if way.over_policy.mean > improvement.evaluation_settings.smallest_effect else None
+
+
+def _other_way(improvement: Improvement | None, references: References | None) -> list[str]:
+    """Say that the same policy is clearly better when it is played the other way, and how to do that."""
+    way = suits_better(improvement, references)
+    if improvement is None or way is None:
         return []
-    if way.over_policy.mean <= improvement.evaluation_settings.smallest_effect:
-        return []
-    words, (what, option) = _words_of(improvement), _HOW_TO_PLAY[way.reference.way]
+    words, (what, option) = _words_of(improvement), HOW_TO_PLAY[way.reference.way]
     own_figure, other_figure = words.of(improvement.final_blocks.base), words.of(way.result)
     gain = f"{other_figure} instead of {own_figure} ({words.interval(way.over_policy)})"
     return [f"{what} suit this policy better: it {words.has} {gain}. To study it like that, {option}."]

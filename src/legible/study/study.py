@@ -862,6 +862,7 @@ class Study(Displayed):
             explanations=self.explanations,
             confirmed=sum(group.is_confirmed for group in self.weaknesses),
             endings=self.endings,
+            experiences=self.experiences,
             reasons=[*self._missed_action(), *(self.failures.reasons(self.space) if self.has("failures") else ())],
             ledger=self.ledger,
             costly=summarise_mistakes(self.mistakes) if self.has("mistakes") else "",
