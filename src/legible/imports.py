@@ -191,6 +191,8 @@ def njit(**options: Any) -> Callable[[F], F]:
 # of their callers do without. Such a function cannot make arrays; numba raises an error if one does. `_nrt` is numba's
 # own switch and has no public name.
 njit_uncounted = njit(cache=True, nogil=True, _nrt=False)
+# The same, and put into its callers: handing over arrays takes longer than what small functions do with them.
+njit_inlined = njit(cache=True, nogil=True, _nrt=False, forceinline=True)
 
 
 class _Kernel:
