@@ -36,6 +36,7 @@ PACKAGES_OF_EXTRAS = {
     "hub": ("huggingface_hub", "yaml"),
     "human": ("pygame",),
     "mujoco": ("mujoco",),
+    "notebook": ("anywidget",),
     "onnx": ("onnxruntime",),
     "pacman": ("pacai",),
     "pandas": ("pandas",),
