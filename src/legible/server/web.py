@@ -38,6 +38,7 @@ with needs_extra("workbench", "the workbench"):
     from starlette.requests import Request
     from starlette.responses import JSONResponse, Response, StreamingResponse
     from starlette.routing import Route
+    from uvicorn.protocols.http.h11_impl import H11Protocol
 
 ASSETS = {
     "workbench.css": "text/css",
@@ -51,6 +52,10 @@ ASSETS = {
     "player.js": "text/javascript",
 }
 MOST_STREAMS = 48
+MOST_AT_ONCE = 4
+"""Questions that are answered at the same time; some replay episodes."""
+HEAD_SECONDS = 10.0
+"""Time in which the first request of a connection has to begin."""
 _BEAT_SECONDS = 10.0
 
 
@@ -80,6 +85,7 @@ class Workbench:
         self.player = Player()
         self.is_closing = False
         self.streams = 0
+        self.answering = asyncio.Semaphore(MOST_AT_ONCE)
         self._desks: dict[int, Desk] = {}
         self._opening = asyncio.Lock()
 
@@ -155,7 +161,8 @@ async def _answer(bench: Workbench, name: str, body: Mapping[str, Any]) -> Respo
     desk = await bench.desk(number_of(body, "subject", len(bench.subjects), 0))
     if name in STREAMS:
         return _stream(bench, _played(bench, STREAMS[name], desk, body))
-    return _json(await run_in_threadpool(ANSWERS[name], desk, body))
+    async with bench.answering:
+        return _json(await run_in_threadpool(ANSWERS[name], desk, body))
 
 
 async def _body(request: Request) -> Mapping[str, Any]:
@@ -292,6 +299,7 @@ def serve(bench: Workbench, listening: socket.socket, host: str, token: str) -> 
     app = Guard(make_app(bench), allowed_hosts(host, port), token)
     config = uvicorn.Config(
         app,
+        http=_Protocol,
         log_level="warning",
         access_log=False,
         server_header=False,
@@ -306,6 +314,15 @@ def serve(bench: Workbench, listening: socket.socket, host: str, token: str) -> 
     server = _Server(config, bench)
     with suppress(KeyboardInterrupt):
         server.run(sockets=[listening])
+
+
+class _Protocol(H11Protocol):
+    """A connection that is closed if it sends no request: silent ones would use up what may be open at once."""
+
+    def connection_made(self, transport: Any) -> None:
+        """Start to wait for the first request."""
+        super().connection_made(transport)
+        self.loop.call_later(HEAD_SECONDS, lambda: None if self.cycle else transport.close())
 
 
 class _Server(uvicorn.Server):
