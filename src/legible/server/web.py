@@ -14,6 +14,7 @@ import hashlib
 import json
 import socket
 import sys
+import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -86,6 +87,8 @@ class Workbench:
         self.is_closing = False
         self.streams = 0
         self.answering = asyncio.Semaphore(MOST_AT_ONCE)
+        self.overviews: dict[int, tuple[object, dict[str, Any]]] = {}  # by subject, each with the state of its folder
+        self.overviews_lock = threading.Lock()
         self._desks: dict[int, Desk] = {}
         self._opening = asyncio.Lock()
 
@@ -180,17 +183,18 @@ def _studies(bench: Workbench, body: Mapping[str, Any]) -> dict[str, Any]:
 
     Pages ask again and again. A stream would keep one of the six connections that a browser has for all its tabs.
     """
-    states = [state_of(subject.folder) for subject in bench.subjects if subject.folder is not None]
+    states = [() if subject.folder is None else state_of(subject.folder) for subject in bench.subjects]
     version = hashlib.sha256(repr(states).encode()).hexdigest()
     if body.get("version") == version:
         return {"version": version}
-    found = [
-        {"name": subject.name, "is_study": False}
-        if subject.folder is None
-        else {**overview_of(subject.folder, trust=subject.trust), "is_study": True}
-        for subject in bench.subjects
-    ]
-    return {"version": version, "subjects": found}
+    with bench.overviews_lock:  # many tabs ask for the same
+        for number, (subject, state) in enumerate(zip(bench.subjects, states, strict=True)):
+            if subject.folder is None:
+                bench.overviews[number] = (state, {"name": subject.name, "is_study": False})
+            elif bench.overviews.get(number, ((), {}))[0] != state:
+                found = overview_of(subject.folder, trust=subject.trust)
+                bench.overviews[number] = (state, {**found, "is_study": True})
+        return {"version": version, "subjects": [bench.overviews[number][1] for number in range(len(states))]}
 
 
 async def _played(
