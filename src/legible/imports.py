@@ -188,6 +188,12 @@ def njit(**options: Any) -> Callable[[F], F]:
     return decorate
 
 
+# Counting references to arrays takes longer than most of what kernels do with one row, so kernels that only use arrays
+# of their callers do without. Such a function cannot make arrays; numba raises an error if one does. `_nrt` is numba's
+# own switch and has no public name.
+njit_uncounted = njit(cache=True, nogil=True, _nrt=False)
+
+
 class _Kernel:
     """A function that numba compiles when it is first called, from Python or from another compiled function."""
 
