@@ -202,7 +202,7 @@ class Rule:
 
 _NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|inf)"
 _WORD = r"[A-Za-z_][\w.\-:\[\]']*"
-_HEAD = re.compile(rf"\s*(?P<polarity>[+-])\s*(?P<action>{_WORD})\s*(?:<-|←)(?P<body>.*)", re.DOTALL)
+_HEAD = re.compile(rf"\s*(?P<polarity>[-+−])\s*(?P<action>{_WORD})\s*(?:<-|←)(?P<body>.*)", re.DOTALL)
 _FLAG = re.compile(rf"(?P<no>not\s+)?(?P<name>{_WORD})")
 _COMPARE = re.compile(rf"(?P<name>{_WORD})\s*(?P<sign><=|>=|<|>|==|=)\s*(?P<number>{_NUMBER})")
 _BETWEEN = re.compile(
