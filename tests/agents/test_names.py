@@ -56,4 +56,4 @@ def test_particles_are_named() -> None:
 def test_games_name_their_features_themselves() -> None:
     assert feature_space_of(made("small_games:cliff", "walker_0")).names == ("distance", "wind")
     assert feature_space_of(made("pettingzoo.classic.rps_v2", "player_0")).action_names[2] == "Scissors"
-    assert names_of_seats(made("small_games:bank", "player_0").unwrapped.game, ["player_0"]) is None
+    assert names_of_seats(made("mpe2.simple_v3", "agent_0").unwrapped.game, ["agent_0"]) is None
