@@ -53,13 +53,16 @@ def _names_of_throws(bare: Any, seats: Sequence[str]) -> FeatureSpace | None:
 def _names_of_particles(bare: Any, seats: Sequence[str]) -> FeatureSpace | None:
     """Return the names of the observations of simple_tag and simple_spread."""
     scenario, world = type(bare.scenario).__module__, bare.world
-    others = [agent for agent in world.agents if agent.name != seats[0]]
-    # Seats that share a policy have different others.
-    called = [agent.name if len(seats) == 1 else f"other_{i}" for i, agent in enumerate(others)]
+    others = [[agent for agent in world.agents if agent.name != seat] for seat in seats]
+    # Seats that share a policy see different others in some places of their observation.
+    called = [
+        agents[0].name if all(agent is agents[0] for agent in agents) else f"other_{i}"
+        for i, agents in enumerate(zip(*others, strict=True))
+    ]
     landmarks = [mark for mark in world.landmarks if not getattr(mark, "boundary", False)]
     things = ["velocity", "position", *(f"landmark_{i}" for i in range(len(landmarks))), *called]
     if "simple_tag" in scenario:
-        runners = [name for agent, name in zip(others, called, strict=True) if not agent.adversary]
+        runners = [name for agent, name in zip(others[0], called, strict=True) if not agent.adversary]
         things += [f"{name}.velocity" for name in runners]
     elif "simple_spread" in scenario:
         things += [f"{name}.message" for name in called]

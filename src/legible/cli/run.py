@@ -43,6 +43,7 @@ UNTIL = {
 @contextmanager
 def working(choice: StudyChoice) -> Iterator[Study]:
     """Open or make the study, with progress bars and workers while it is worked on."""
+    from legible.agents import describe_seats  # noqa: PLC0415
     from legible.policies.protocol import traits_of  # noqa: PLC0415
 
     with Bars(quiet=choice.as_json) as bars:
@@ -55,6 +56,9 @@ def working(choice: StudyChoice) -> Iterator[Study]:
             say(f"Not used: {escape(left_out)}.")
         if study.observations_outside is not None and not choice.is_folder:
             say(f"Warning: {escape(study.observations_outside)}.")
+        seats = "" if choice.is_folder else describe_seats(study.environment)
+        if seats:
+            say(escape(seats))
         statistics = getattr(traits_of(study.policy).normalisation, "source", None)
         if statistics and not choice.is_folder and not choice.normalisation:
             say(f"Observations are normalised with {escape(str(statistics))} (--normalisation none switches it off).")

@@ -145,8 +145,7 @@ def _respond(
             # Compare the choice of every group with and without the rules.
             for group in range(starts.size - 1):
                 first, last = starts[group], starts[group + 1]
-                wanted = np.argmax(scores[state, first:last])
-                chosen = np.argmax(guided_scores[first:last])
+                wanted, chosen = int(np.argmax(scores[state, first:last])), int(np.argmax(guided_scores[first:last]))
                 if draws.size:
                     wanted = draw_choice(scores[state, first:last], wanted, draws[state, group])
                     chosen = draw_choice(guided_scores[first:last], chosen, draws[state, group])

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from legible.agents.seats import SeatEnv
 from legible.environments import Ending, Env
 from legible.evaluation import PlayedBlocks
 from legible.evaluation.units import UNGUIDED, Unit, UnitResult, record_unit
@@ -203,9 +204,12 @@ def replay_side(
     """Return one of the two episodes of a replay as plain data; None if it differs from the recording."""
     scene.begin(len(recording.actions), [mark.step for mark in marks])
     rewards = []
+    game, seats = env.unwrapped, list[str]()
     for step, (observation, reward) in enumerate(replay(env, recording)):
         scene.see(env, observation, step)
         rewards.append(reward)
+        if isinstance(game, SeatEnv) and len(game.seats) > 1:
+            seats.append(game.seat)
     if len(rewards) != len(recording.rewards) + 1 or not np.allclose(rewards[1:], recording.rewards):
         return None
     end = "failure" if result.success == 0.0 else "end"
@@ -229,6 +233,7 @@ def replay_side(
             for mark in marks
         ],
         "frames": scene.frames(),
+        **({"seats": seats} if seats else {}),  # the seat to move at each step
     }
 
 
