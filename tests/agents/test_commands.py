@@ -40,6 +40,23 @@ def test_try_finds_a_planted_weakness_in_a_seat(tmp_path: Path) -> None:
     assert json.loads(out)["rules"][0]["verdict"] == "helps"
 
 
+@pytest.mark.slow
+def test_run_finds_a_planted_weakness_in_a_seat_that_takes_turns(tmp_path: Path) -> None:
+    """The player stops pushing at a risk of 0.45, as it should, except where two players are left."""
+    layers = (
+        Layer(np.array([[0, -1], [-1, 0]], np.float32), np.array([3, 9], np.float32)),
+        Layer(np.array([[0, 0], [10, 1]], np.float32), np.array([0, -8.55], np.float32)),
+    )
+    reckless = save_policy(NetworkPolicy(layers, "values", Plain(2)), tmp_path / "reckless.safetensors")
+    words = ("run", "pettingzoo:small_games:bank", reckless, "--seat", "player_1", "--others", "random", "--json")
+    settings = ("episodes=60", "sources=searched", "search.budget=6000", "search.proposed=2")
+    given = [word for setting in (*settings, "evaluation.confirmation_seeds=600") for word in ("--set", setting)]
+    out = run(*words, *given, "--preset", "quick", "--until", "evaluate", "--engine", "inline", "--out", tmp_path / "s")
+    confirmed = [row["rule"] for row in json.loads(out)["rule_sets"] if row["confirmed"]]
+    assert confirmed
+    assert all(("wait" in rule) == rule.startswith("+") and "risk" in rule for rule in confirmed)
+
+
 def test_compare_plays_against_opponents(tmp_path: Path) -> None:
     rock = save_constant(tmp_path / "rock.safetensors", 0, 3, 2)
     paper = save_constant(tmp_path / "paper.safetensors", 1, 3, 2)

@@ -45,6 +45,8 @@ _PACKAGES = (
 )
 # BipedalWalker keeps one Box2D world for all episodes, and earlier ones leave traces in it; LunarLander makes new ones.
 _KEEPING_WORLDS = {"gymnasium.envs.box2d.bipedal_walker:BipedalWalker"}
+_SEAT_ARGUMENTS = {"seat", "others"}
+_SEATS = "--seat, --others and --against are for games of several agents, which are named pettingzoo:MODULE."
 # Makers of environments that are no Gymnasium environments themselves, by what stands before the colon of their names.
 _MAKERS = {"pettingzoo": "legible.agents.seats:make_seat_env"}
 # Their packages that are known: files may name them, as they may name Gymnasium's ids.
@@ -195,6 +197,7 @@ class EnvironmentSpec:
         except gymnasium.error.Error as error:
             missing = isinstance(error, DependencyNotInstalled) and "mujoco" in str(error).lower()
             hint = " Or: pip install 'legible-rl[mujoco]'." if missing else ""
+            hint += f" {_SEATS}" if _SEAT_ARGUMENTS & self.arguments.keys() else ""
             raise UnfitEnvironmentError(f"environment {self.name!r} cannot be made: {error}{hint}") from error
         except Exception as error:
             backend, hint = os.environ.get("MUJOCO_GL"), ""
@@ -202,6 +205,9 @@ class EnvironmentSpec:
             if backend and any("OpenGL" in file or "mujoco" in file for file in files):
                 hint = f" MUJOCO_GL={backend} does not work on this machine; try without it."
             if isinstance(error, TypeError) and "argument" in str(error):
+                is_seat = any(f"argument '{name}'" in str(error) for name in _SEAT_ARGUMENTS)
+                if is_seat and not self.name.startswith("pettingzoo:"):
+                    raise UnfitEnvironmentError(f"environment {self.name!r} has no seats. {_SEATS}") from error
                 hint = " Arguments are given with --arg NAME=VALUE."
             raise UnfitEnvironmentError(
                 f"environment {self.name!r} cannot be made: {describe_error(error)}.{hint}"
