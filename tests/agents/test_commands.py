@@ -50,9 +50,9 @@ def test_run_finds_a_planted_weakness_in_a_seat_that_takes_turns(tmp_path: Path)
     reckless = save_policy(NetworkPolicy(layers, "values", Plain(2)), tmp_path / "reckless.safetensors")
     words = ("run", "pettingzoo:small_games:bank", reckless, "--seat", "player_1", "--others", "random", "--json")
     settings = ("episodes=60", "sources=searched", "search.budget=6000", "search.proposed=2")
-    given = [word for setting in (*settings, "evaluation.confirmation_seeds=600") for word in ("--set", setting)]
+    given = [word for setting in (*settings, "evaluation.confirmation_seeds=1500") for word in ("--set", setting)]
     out = run(*words, *given, "--preset", "quick", "--until", "evaluate", "--engine", "inline", "--out", tmp_path / "s")
-    confirmed = [row["rule"] for row in json.loads(out)["rule_sets"] if row["confirmed"]]
+    confirmed = [row["rule"] for row in json.loads(out)["verdicts"] if row["confirmed"]]
     assert confirmed
     assert all(("wait" in rule) == rule.startswith("+") and "risk" in rule for rule in confirmed)
 
