@@ -18,10 +18,26 @@ def test_squares_of_tictactoe_are_named() -> None:
     env = made("pettingzoo.classic.tictactoe_v3", "all")
     names = feature_space_of(env)
     env.reset(seed=0)
+    assert names.action_names[3] == "square.0.1"  # PettingZoo counts and draws squares column by column
     board, *_ = env.step(names.action_names.index("square.0.2"))  # the next seat to move sees it as theirs
     assert [names.names[i] for i in np.flatnonzero(np.ravel(board))] == ["theirs.0.2"]
     board, *_ = env.step(names.action_names.index("square.2.1"))
     assert sorted(names.names[i] for i in np.flatnonzero(np.ravel(board))) == ["mine.0.2", "theirs.2.1"]
+
+
+def test_results_of_board_games_are_named() -> None:
+    results = {}
+    for seed in range(12):
+        env = made("pettingzoo.classic.tictactoe_v3", "player_1")
+        env.reset(seed=seed)
+        over = False
+        while not over:
+            free = np.flatnonzero(env.unwrapped.action_masks())
+            _, reward, over, _, info = env.step(int(free[0]))
+        results[reward] = info["ending"]
+    assert results[1.0] == "success: it wins"
+    assert results[-1.0] == "failure: it loses"
+    assert results.get(0.0, "other: the game ends in a draw") == "other: the game ends in a draw"
 
 
 def test_columns_of_connect_four_are_named() -> None:

@@ -1,6 +1,7 @@
-"""Names of features and actions in games of several agents.
+"""Names of features and actions in games of several agents, and of their results.
 
 - `names_of_seats`: the names that a game has for some seats: its own, or those of known games of PettingZoo.
+- `result_of_seat`: that a seat wins, loses or draws, in known games of PettingZoo.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
-from legible.features import Feature, FeatureSpace
+from legible.features import Action, Feature, FeatureSpace
 
 _MOVES = ("stay", "left", "right", "down", "up")
 _AXES = ("x", "y")
@@ -31,17 +32,32 @@ def names_of_seats(game: Any, seats: Sequence[str]) -> FeatureSpace | None:
     return None if known is None else known(bare, seats)
 
 
-def _board(rows: int, columns: int, actions: Sequence[str]) -> FeatureSpace:
-    names = [f"{who}.{row}.{column}" for row, column, who in product(range(rows), range(columns), ("mine", "theirs"))]
-    return FeatureSpace.of(names, actions, "categorical")
+def result_of_seat(game: Any, reward: float) -> str | None:
+    """Return how a game ends for a seat by its last reward, as the text of an ending; None where that is unknown."""
+    if not any(part in type(game.unwrapped).__module__ for part in _WON_OR_LOST):
+        return None
+    if reward:
+        return "success: it wins" if reward > 0.0 else "failure: it loses"
+    return "other: the game ends in a draw"
+
+
+def _board(squares: Sequence[str], actions: Sequence[str]) -> FeatureSpace:
+    features = tuple(
+        Feature(f"{who}.{square}", "categorical", values={0.0: f"square {square} is not {who}", 1.0: f"square {square} is {who}"})
+        for square, who in product(squares, ("mine", "theirs"))
+    )
+    choices = tuple(Action(action, f"play {action.replace('.', ' ', 1)}") for action in actions)
+    return FeatureSpace(features, choices)
 
 
 def _names_of_tictactoe(_: Any, __: Sequence[str]) -> FeatureSpace:
-    return _board(3, 3, [f"square.{row}.{column}" for row, column in product(range(3), repeat=2)])
+    squares = [f"{row}.{column}" for column, row in product(range(3), repeat=2)]  # column by column
+    return _board(squares, [f"square.{square}" for square in squares])
 
 
 def _names_of_connect_four(_: Any, __: Sequence[str]) -> FeatureSpace:
-    return _board(6, 7, [f"column.{column}" for column in range(7)])
+    squares = [f"{row}.{column}" for row, column in product(range(6), range(7))]
+    return _board(squares, [f"column.{column}" for column in range(7)])
 
 
 def _names_of_throws(bare: Any, seats: Sequence[str]) -> FeatureSpace | None:
@@ -75,6 +91,7 @@ def _names_of_particles(bare: Any, seats: Sequence[str]) -> FeatureSpace | None:
     return FeatureSpace(tuple(Feature(name) for name in names), FeatureSpace.of([], _MOVES).actions)
 
 
+_WON_OR_LOST = ("classic.tictactoe", "classic.connect_four", "classic.chess", "classic.go")
 _KNOWN = {
     "classic.tictactoe": _names_of_tictactoe,
     "classic.connect_four": _names_of_connect_four,

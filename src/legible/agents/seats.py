@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from legible.agents.games import Game, make_game, possible_seats
-from legible.agents.names import names_of_seats
+from legible.agents.names import names_of_seats, result_of_seat
 from legible.agents.players import RANDOM, Player, PolicyPlayer, make_player, shown_space, split_mask
 from legible.environments import EnvironmentSpec, UnfitEnvironmentError, choice_sizes
 from legible.errors import did_you_mean
@@ -142,6 +142,9 @@ class SeatEnv(gymnasium.Env[Any, Any]):
                 if not over:
                     return earned
                 self._ended.append(bool(terminated))
+                result = result_of_seat(game, float(reward)) if terminated and len(self._active) == 1 else None
+                if result is not None:
+                    self._info["ending"] = result
             game.step(
                 None if over or player is None else player.act(*split_mask(self._spaces[seat], observation, info))
             )

@@ -25,7 +25,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from legible.formatting import percent
+from legible.formatting import counted, percent
 
 CauseKind = Literal["does not use", "misjudges", "never met", "cannot tell"]
 Preference = Callable[[NDArray[np.float32]], NDArray[Any]]
@@ -206,7 +206,7 @@ def find_cause(
     """
     n = len(tried)
     if n < FEWEST_DECISIONS or np.ptp(tried.episodes) == 0:
-        return Cause("cannot tell", why=f"only {n} decisions were tried", decisions=n)
+        return Cause("cannot tell", why=f"only {counted(n, 'decision')} could be tried", decisions=n)
     rng = np.random.default_rng([seed, n])
     scores = _centred(preference(tried.observations))
     spread = float(scores.std()) or 1.0
