@@ -301,7 +301,7 @@ def test_a_copy_of_a_game_goes_on_alike() -> None:
         (TAG, {"seat": "agent_0", "others": {"advers": "random"}}, "--others 'advers'"),
         (TAG, {"seat": "adversary_*", "others": "random", "reward": "most"}, "reward 'most'"),
         ("CartPole-v1", {"seat": "agent_0"}, "--others and --against are for games of several agents"),
-        ("mpe2.simple_tag_v3", {"seat": "agent_0"}, "which are named pettingzoo:MODULE"),
+        ("mpe2.simple_tag_v3", {"seat": "agent_0"}, "are named pettingzoo:MODULE"),
         ("pettingzoo:mpe2.simple_tug_v3", {"seat": "agent_0"}, "there is no module"),
         ("pettingzoo:small_games:clif", {"seat": "agent_0"}, "has no factory 'clif'"),
         ("pettingzoo:small_games:Box", {"seat": "agent_0"}, "Box"),

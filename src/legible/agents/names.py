@@ -43,11 +43,15 @@ def result_of_seat(game: Any, reward: float) -> str | None:
 
 def _board(squares: Sequence[str], actions: Sequence[str]) -> FeatureSpace:
     features = tuple(
-        Feature(f"{who}.{square}", "categorical", values={0.0: f"square {square} is not {who}", 1.0: f"square {square} is {who}"})
+        Feature(
+            f"{who}.{square}",
+            "categorical",
+            values={0.0: f"square {square} is not {who}", 1.0: f"square {square} is {who}"},
+        )
         for square, who in product(squares, ("mine", "theirs"))
     )
     choices = tuple(Action(action, f"play {action.replace('.', ' ', 1)}") for action in actions)
-    return FeatureSpace(features, choices)
+    return FeatureSpace(tuple(features), choices)
 
 
 def _names_of_tictactoe(_: Any, __: Sequence[str]) -> FeatureSpace:

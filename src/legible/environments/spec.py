@@ -46,7 +46,6 @@ _PACKAGES = (
 # BipedalWalker keeps one Box2D world for all episodes, and earlier ones leave traces in it; LunarLander makes new ones.
 _KEEPING_WORLDS = {"gymnasium.envs.box2d.bipedal_walker:BipedalWalker"}
 _SEAT_ARGUMENTS = {"seat", "others"}
-_SEATS = "--seat, --others and --against are for games of several agents, which are named pettingzoo:MODULE."
 # Makers of environments that are no Gymnasium environments themselves, by what stands before the colon of their names.
 _MAKERS = {"pettingzoo": "legible.agents.seats:make_seat_env"}
 # Their packages that are known: files may name them, as they may name Gymnasium's ids.
@@ -196,8 +195,7 @@ class EnvironmentSpec:
             raise
         except gymnasium.error.Error as error:
             missing = isinstance(error, DependencyNotInstalled) and "mujoco" in str(error).lower()
-            hint = " Or: pip install 'legible-rl[mujoco]'." if missing else ""
-            hint += f" {_SEATS}" if _SEAT_ARGUMENTS & self.arguments.keys() else ""
+            hint = " Or: pip install 'legible-rl[mujoco]'." if missing else _hint_at_games(self.name)
             raise UnfitEnvironmentError(f"environment {self.name!r} cannot be made: {error}{hint}") from error
         except Exception as error:
             backend, hint = os.environ.get("MUJOCO_GL"), ""
@@ -207,7 +205,10 @@ class EnvironmentSpec:
             if isinstance(error, TypeError) and "argument" in str(error):
                 is_seat = any(f"argument '{name}'" in str(error) for name in _SEAT_ARGUMENTS)
                 if is_seat and not self.name.startswith("pettingzoo:"):
-                    raise UnfitEnvironmentError(f"environment {self.name!r} has no seats. {_SEATS}") from error
+                    raise UnfitEnvironmentError(
+                        f"environment {self.name!r} has no seats: --seat, --others and --against are for games of "
+                        "several agents, which are named pettingzoo:MODULE."
+                    ) from error
                 hint = " Arguments are given with --arg NAME=VALUE."
             raise UnfitEnvironmentError(
                 f"environment {self.name!r} cannot be made: {describe_error(error)}.{hint}"
@@ -246,8 +247,16 @@ class EnvironmentSpec:
                 f"environment {self.name!r}: the module {module_name!r} has neither a factory {attribute!r} nor "
                 "registers an environment of that id."
                 + did_you_mean(attribute, [name for name, value in vars(module).items() if callable(value)])
+                + _hint_at_games(self.name)
             )
         return None
+
+
+def _hint_at_games(name: str) -> str:
+    """Return how to write the name of a PettingZoo environment, if an unknown name looks like one."""
+    if not re.fullmatch(r"(pettingzoo|mpe2)\..+|\w+_v\d+", name):
+        return ""
+    return " PettingZoo environments are named pettingzoo:MODULE, such as pettingzoo:pettingzoo.classic.tictactoe_v3."
 
 
 class UntrustedCodeError(UnfitEnvironmentError):
