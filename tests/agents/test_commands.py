@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from legible.cli.choice import with_player_outputs
 from legible.cli.commands import app
+from legible.environments import EnvironmentSpec
 from legible.policies import NetworkPolicy, Plain, save_policy
 from legible.policies.network import Layer
 
@@ -65,6 +67,13 @@ def test_compare_plays_against_opponents(tmp_path: Path) -> None:
     text = " ".join(out.split())
     assert "worst against paper" in text
     assert "return of −10." in text
+
+
+def test_players_that_are_code_have_the_output_of_the_option() -> None:
+    spec = EnvironmentSpec("pettingzoo:small_games:bank", {"seat": "a", "others": {"b": "random", "*": "players:f"}})
+    others = with_player_outputs(spec, "values").arguments["others"]
+    assert others == {"b": "random", "*": {"policy": "players:f", "output": "values"}}
+    assert with_player_outputs(spec, None) is spec
 
 
 def test_a_cache_knows_the_policies_of_other_seats(tmp_path: Path) -> None:

@@ -67,7 +67,10 @@ def _names_of_connect_four(_: Any, __: Sequence[str]) -> FeatureSpace:
 def _names_of_throws(bare: Any, seats: Sequence[str]) -> FeatureSpace | None:
     if int(bare.action_space(seats[0]).n) != 3:
         return None
-    return FeatureSpace.of(["their_last"], ["Rock", "Paper", "Scissors"], "categorical")
+    throws = ("Rock", "Paper", "Scissors")
+    words = {float(i): f"they threw {throw} last" for i, throw in enumerate(throws)} | {3.0: "they have not thrown yet"}
+    feature = Feature("their_last", "categorical", values=words)
+    return FeatureSpace((feature,), tuple(Action(throw, f"throw {throw}") for throw in throws))
 
 
 def _names_of_particles(bare: Any, seats: Sequence[str]) -> FeatureSpace | None:
