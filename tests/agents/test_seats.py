@@ -17,7 +17,7 @@ from pettingzoo.test.seed_test import parallel_seed_test, seed_test
 from legible.agents.games import make_game
 from legible.agents.players import RandomPlayer, make_player, split_mask
 from legible.agents.seats import SeatEnv, describe_seats
-from legible.environments import EnvironmentSpec, UnfitEnvironmentError, find_masks
+from legible.environments import EnvironmentSpec, UnfitEnvironmentError, find_masks, map_features
 from legible.errors import LegibleError
 from legible.features import FeatureSpace
 from legible.guidance import GuidedPolicy
@@ -243,10 +243,13 @@ def test_others_follow_policies_by_seat(tmp_path: Path) -> None:
         assert game.left["walker_2"] != before["walker_2"]
 
 
-def test_a_guided_policy_plays_a_seat_within_its_mask(tmp_path: Path) -> None:
+@pytest.mark.parametrize("sees_masks", [False, True])
+def test_a_guided_policy_plays_a_seat_within_its_mask(tmp_path: Path, sees_masks: bool) -> None:
     space = FeatureSpace.of(["risk", "left"], ["pass", "push"])
     policy = constant_policy(0)
-    guided = GuidedPolicy(policy, [parse_rule("+push <- risk < 9", space)], space)
+    # Studies of games with masks make guided policies that read rows with the mask.
+    features = map_features(seat_env(BANK, "player_0")).with_space(space) if sees_masks else None
+    guided = GuidedPolicy(policy, [parse_rule("+push <- risk < 9", space)], space, features=features)
     path = tmp_path / "guided.safetensors"
     guided.save(path)
     env = seat_env(BANK, "player_0", {"*": str(path)})
