@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import zip_longest
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -34,10 +35,11 @@ from legible.relations.discovery.candidates import (
     fit_offsets,
     usual_offsets,
 )
+from legible.relations.discovery.choice_search import ChoiceSearch
 from legible.relations.discovery.sampling import Sample, draw_sample
 from legible.relations.discovery.search import Matcher, search_maps
 from legible.relations.discovery.signed_map import SignedMap, close
-from legible.relations.discovery.structure import Structure
+from legible.relations.discovery.structure import Structure, find_choices
 from legible.relations.discovery.wording import name_candidate
 from legible.relations.relation import MetamorphicRelation
 from legible.relations.values import RelationError
@@ -53,6 +55,8 @@ LEAST_MINUTES, MOST_MINUTES, FEW_FEATURES = 2.0, 10.0, 30
 PROPOSING, MOST_PROPOSING = 0.3, 60_000
 # Share of the time for the search.
 SEARCH_SHARE = 0.45
+# Share of that time for the search of maps of choices, and the seed of its starts.
+CHOICES_SHARE, SEARCH_SEED = 0.6, 11
 # Share of the steps after which nothing more is screened.
 SCREENING = 0.7
 # States of a screening, which only sorts proposals, and of a proof.
@@ -328,18 +332,31 @@ def propose(
     sample: Sample, space: FeatureSpace, *, deadline: float = math.inf, on_progress: OnProgress | None = None
 ) -> list[SignedMap]:
     """Return signed maps that may be symmetries, the most promising first; names play no part."""
-    structure = Structure.of(sample)
+    begun = time.monotonic()
 
-    def stop() -> bool:
-        if on_progress is not None:
-            on_progress(0.2, "searching")
-        return time.monotonic() > deadline
+    def stop_after(share: float) -> Callable[[], bool]:
+        def stop() -> bool:
+            if on_progress is not None:
+                on_progress(0.2, "searching")
+            return time.monotonic() > begun + share * (deadline - begun)
 
-    proposals = search_maps(structure, math.inf if len(space) <= SMALL else MOST_MISMATCH, stop)
+        return stop
+
+    search = _choice_search(sample)
+    of_choices = search.search(np.random.default_rng(SEARCH_SEED), stop_after(CHOICES_SHARE)) if search else []
+    proposals = search_maps(Structure.of(sample), math.inf if len(space) <= SMALL else MOST_MISMATCH, stop_after(1.0))
+    # Both searches propose in turn.
+    proposals = [p for pair in zip_longest(of_choices, proposals) for p in pair if p is not None]
     if not space.is_discrete:
         sizes = [(group.count, group.regions is None) for group in space.groups]
         proposals = [p for p in proposals if all(sizes[g] == sizes[i] for g, i in enumerate(p.map.action_images))]
     return [proposal.map for proposal in proposals]
+
+
+def _choice_search(sample: Sample) -> ChoiceSearch | None:
+    """Return the search for features with choices; None without any, or if actions are not discrete."""
+    choices = find_choices(sample) if sample.actions.ndim == 1 else []
+    return ChoiceSearch(Structure.of_support(sample), choices) if choices else None
 
 
 class Prover:
@@ -474,8 +491,8 @@ class Prover:
         return candidate if _passes(answered) else None
 
     @cached_property
-    def _matcher(self) -> Matcher:
-        return Matcher(Structure.of(self.sample))
+    def _matcher(self) -> Matcher | ChoiceSearch:
+        return _choice_search(self.sample) or Matcher(Structure.of(self.sample))
 
     def _check(
         self,
