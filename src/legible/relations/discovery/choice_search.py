@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,8 @@ MOST_STEPS, MOST_ASCENTS = 30, 20
 STARTS, FIRST_KICKS, KICKS, BEST_MAPS, CORRECTING_KICKS = 3, 12, 60, 12, 12
 # Choices and features that a kick sets free.
 MOST_FREE = 8
+# Cost of an image that is known to be wrong, in a map whose agreement is at most about 10.
+AVOIDED = 10.0
 # Spread of the logarithms of random starts.
 START_NOISE = 0.5
 SCALING_STEPS = 15
@@ -67,7 +69,7 @@ class ChoiceSearch:
         for _, actions, best in sorted(found, key=lambda entry: entry[0])[:BEST_MAPS]:
             better = best if stop() else self.climb(actions, rng, 0, KICKS, best)
             proposals.append(self._propose(actions, better))
-        exchanges = sorted(self._exchanges(rng, stop), key=lambda proposal: proposal.mismatch)
+        exchanges = sorted(self._exchanges(rng, stop), key=lambda proposal: proposal.mismatch)[:BEST_MAPS]
         # Every second proposal exchanges choices without a change of actions, while there are any.
         mixed = [proposal for pair in zip(proposals, exchanges, strict=False) for proposal in pair]
         count = len(mixed) // 2
@@ -105,12 +107,19 @@ class ChoiceSearch:
         kicks: int,
         best: _Found | None = None,
         allowed: tuple[Flags, Flags] | None = None,
+        avoided: Values | float = 0.0,
     ) -> _Found:
-        """Return the best map of some random starts and of kicks, which set some images of the best map free."""
+        """Return the best map of some random starts and of kicks, which set some images of the best map free.
+
+        `allowed` are the images that are allowed, with equal and with opposite signs, and `avoided` the costs of
+        images.
+        """
         allowed = self.allowed if allowed is None else allowed
+        here, there = (matrices.astype(np.float32) for matrices in self.matcher.matrices(actions))
+        task = (here, there, *(np.stack(self.matcher.attributes(actions)) - avoided))
         for number in range(starts):
             noise = rng.standard_normal(allowed[0].shape) * (START_NOISE if number else 0.0)
-            found = self._ascend(actions, self._spread(allowed, noise), allowed)
+            found = self._ascend(task, self._spread(allowed, noise), allowed)
             if best is None or found.value > best.value:
                 best = found
         assert best is not None
@@ -122,30 +131,36 @@ class ChoiceSearch:
             place = np.ix_(free, best.images[free])
             for part, spread in zip(start, self._spread((allowed[0][place], allowed[1][place])), strict=True):
                 part[place] = spread
-            found = self._ascend(actions, start, allowed)
+            found = self._ascend(task, start, allowed)
             if found.value > best.value + 1e-9:
                 best = found
         return best
+
+    def together(self, feature: int) -> frozenset[int]:
+        """Return the features that are repaired together: those of choices of one size, or all that belong to none."""
+        sizes = [len(choice) for choice in self.choices if feature in choice] or [1]
+        return frozenset(np.concatenate([group for group in self.groups if len(group) == sizes[0]]).tolist())
 
     def correct(
         self, signed: SignedMap, wrong: frozenset[int], tried: Iterable[tuple[int, int, int]]
     ) -> SignedMap | None:
         """Return the map with other images for wrong features, given those of all others; None if there are none.
 
-        `tried` holds features with images and signs that are known to be wrong.
+        `tried` holds features with images and signs that seem wrong; they stay where nothing else is left.
         """
         allowed = self.allowed[0].copy(), self.allowed[1].copy()
-        for i, image, sign in tried:
-            allowed[sign < 0][i, image] = False
         for i, (image, sign) in enumerate(zip(signed.images, signed.signs, strict=True)):
             if i not in wrong:
                 for part in allowed:
                     part[i], part[:, image] = False, False
                 allowed[sign < 0][i, image] = True
-        actions = np.array(signed.action_images, np.int64)
-        found = self.climb(actions, np.random.default_rng(len(wrong)), 1, CORRECTING_KICKS, allowed=allowed)
-        fits = np.where(found.signs > 0, *(part[np.arange(len(part)), found.images] for part in allowed))
-        return as_map(self.structure, actions, found.images, found.signs) if fits.all() else None
+        avoided = np.zeros((2, *allowed[0].shape))
+        for i, image, sign in tried:
+            avoided[int(sign < 0), i, image] = AVOIDED
+        actions, rng = np.array(signed.action_images, np.int64), np.random.default_rng(len(wrong))
+        found = self.climb(actions, rng, 1, CORRECTING_KICKS, allowed=allowed, avoided=avoided)
+        other = as_map(self.structure, actions, found.images, found.signs)
+        return None if other == signed else other
 
     @staticmethod
     def _spread(allowed: tuple[Flags, Flags], noise: Values | float = 0.0) -> Values:
@@ -157,10 +172,12 @@ class ChoiceSearch:
             weight /= np.maximum(weight.sum(axis=0, keepdims=True), 1e-12)
         return np.stack([weight * part / np.maximum(ways, 1.0) for part in allowed])
 
-    def _ascend(self, actions: NDArray[np.int64], start: Values, allowed: tuple[Flags, Flags]) -> _Found:
-        """Return the map that the Frank-Wolfe method reaches from weights, and repeated assignments then improve."""
-        here, there = (matrices.astype(np.float32) for matrices in self.matcher.matrices(actions))
-        plus, minus = self.matcher.attributes(actions)
+    def _ascend(self, task: tuple[NDArray[Any], ...], start: Values, allowed: tuple[Flags, Flags]) -> _Found:
+        """Return the map that the Frank-Wolfe method reaches from weights, and repeated assignments then improve.
+
+        `task` holds the matrices of both halves, and the agreement of attributes with equal and with opposite signs.
+        """
+        here, there, plus, minus = task
         weights = start
         for _ in range(MOST_STEPS):
             g = (weights[0] - weights[1]).astype(np.float32)

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import zip_longest
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -70,6 +69,8 @@ IGNORED_SHARE = 1 / 3
 # The largest share that it may ignore before their images are corrected, which is done up to MOST_CORRECTIONS
 # times, and at most IDLE_CORRECTIONS times without success.
 CORRECTED_SHARE, MOST_CORRECTIONS, IDLE_CORRECTIONS = 0.6, 8, 2
+# The most vain rounds in which features that disagree get other images, and for the same features.
+MOST_REPAIRS, IDLE_REPAIRS = 12, 2
 # With more features than MANY_FEATURES, those that disagree at least this share as often as the worst are ignored too.
 MANY_FEATURES, IGNORED_TOGETHER = 30, 0.5
 ERROR_RATE = 0.05
@@ -345,8 +346,7 @@ def propose(
     search = _choice_search(sample)
     of_choices = search.search(np.random.default_rng(SEARCH_SEED), stop_after(CHOICES_SHARE)) if search else []
     proposals = search_maps(Structure.of(sample), math.inf if len(space) <= SMALL else MOST_MISMATCH, stop_after(1.0))
-    # Both searches propose in turn.
-    proposals = [p for pair in zip_longest(of_choices, proposals) for p in pair if p is not None]
+    proposals = [*of_choices, *proposals]
     if not space.is_discrete:
         sizes = [(group.count, group.regions is None) for group in space.groups]
         proposals = [p for p in proposals if all(sizes[g] == sizes[i] for g, i in enumerate(p.map.action_images))]
@@ -445,6 +445,8 @@ class Prover:
 
         Ignored features get other images, given those of all others, and stay ignored only if none of them agrees.
         """
+        if len(self.inputs.space) > MANY_FEATURES:
+            signed = self._repair(signed)
         best = self._settle(signed)
         tried: set[tuple[int, int, int]] = set()
         idle = 0
@@ -461,6 +463,43 @@ class Prover:
             else:
                 idle += 1
         return best if best is not None and len(best.ignored) <= IGNORED_SHARE * len(self.inputs.space) else None
+
+    def _repair(self, signed: SignedMap) -> SignedMap:
+        """Return the map with other images for features that disagree often, while fewer states then disagree."""
+        space, tried, hopeless, idle, failures = self.inputs.space, set[tuple[int, int, int]](), set[int](), 0, 0
+
+        def judge(trial: SignedMap) -> dict[int, float]:
+            """Return the shares of states in which features have wrong images, by feature."""
+            group = Candidate(trial, usual_offsets(self.sample, trial)).relations(space, "proposal")
+            (answer,) = self._check(self._screener, group, group[:1])
+            shares = _to_ignore(answer, space)[1]
+            return {i: shares[image] for i, image in enumerate(trial.images) if image in shares}
+
+        shares = judge(signed)
+        while failures < MOST_REPAIRS and time.monotonic() < self.deadline:
+            rest = {i: share for i, share in shares.items() if i not in hopeless}
+            worst = max(rest, key=lambda i: rest[i], default=0)
+            together = self._matcher.together(worst)
+            wrong = frozenset(
+                i for i, share in rest.items() if i in together and share >= IGNORED_TOGETHER * rest[worst]
+            )
+            tried |= {(i, signed.images[i], signed.signs[i]) for i in wrong}
+            other = self._matcher.correct(signed, wrong, tried) if wrong else None
+            if other is not None:
+                tried |= {(i, other.images[i], other.signs[i]) for i in wrong}
+                now = judge(other)
+                if sum(now.values()) < sum(shares.values()):
+                    # Images that turn out right may be needed again.
+                    tried -= {(i, other.images[i], other.signs[i]) for i in wrong}
+                    signed, shares, idle = other, now, 0
+                    continue
+                failures, idle = failures + 1, idle + 1
+            if not wrong:
+                break
+            if other is None or idle == IDLE_REPAIRS:
+                hopeless |= wrong
+                idle = 0
+        return signed
 
     def _settle(self, signed: SignedMap) -> Candidate | None:
         """Return the candidate of a map that passes the check once some features are ignored, or None."""

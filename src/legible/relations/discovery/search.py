@@ -76,6 +76,10 @@ class Matcher:
         own = squares - 2 * diagonals[0].T @ diagonals[1]
         return equal - own + INERTIA * np.eye(self.size), opposite - own
 
+    def together(self, feature: int) -> frozenset[int]:  # noqa: ARG002 (others form groups)
+        """Return the features that are repaired together: all."""
+        return frozenset(range(self.structure.n_features))
+
     def correct(
         self, signed: SignedMap, wrong: frozenset[int], tried: Iterable[tuple[int, int, int]]
     ) -> SignedMap | None:

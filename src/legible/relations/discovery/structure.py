@@ -196,8 +196,11 @@ def find_choices(sample: Sample) -> list[NDArray[np.int64]]:
             trials = 0
             group = complete([flag], [other for other in left if together[flag, other] == 0], n - count[flag])
             if len(group) >= FEWEST_FLAGS:
-                groups.append(flags[group])
-                left = [other for other in left if other not in group]
+                # A flag that is always on together with another one may belong to either of two choices, so to none.
+                same = (together == count) & (together == count[:, None])
+                alone = [member for member in group if same[member].sum() == 1]
+                groups.append(flags[alone])
+                left = [other for other in left if other not in alone]
     return groups
 
 
