@@ -11,7 +11,9 @@ of the study ("between": start-up, estimates and the terminal) and by kind:
 - Python: everything else;
 - waiting: no processor time passes (files, or a busy machine).
 
-The columns "steps" and "states" count the environment steps taken and the states that the policy was asked about.
+The columns "episodes", "steps" and "states" count the episodes that were played, the environment steps taken and the
+states that the policy was asked about. Stages of a step (`legible.play.stages`) have rows of their own; "recorded" are
+the episodes that others are compared with: unguided ones, and those of a composition that grows.
 """
 
 from __future__ import annotations
@@ -33,11 +35,15 @@ from rich.table import Table
 
 import legible.imports
 from legible.cli import main as run_legible
+from legible.engines import InProcess
+from legible.evaluation.recorded import STEPS
+from legible.evaluation.units import RETURNS
 from legible.play import slots
 from legible.policies import network, wrapped
 from legible.policies.actors import policy as actors
 from legible.report import builder
 from legible.study import Study
+from legible.study.running import StageRunner
 
 KINDS = ("environment", "network", "matching", "statistics", "compiling", "Python")
 _KINDS_OF_KERNELS = {"legible.rules": "matching", "legible.guidance": "matching", "legible_envs": "environment"}
@@ -111,6 +117,7 @@ class Clock:
             "waiting": round(waiting, 3),
             "wall": round(wall, 3),
             "processor": round(processor, 3),
+            "episodes": sum(self.counts[step, "episodes"] for step in steps),
             "steps": sum(self.counts[step, "environment"] for step in steps),
             "states": sum(self.counts[step, "network"] for step in steps),
         }
@@ -165,6 +172,11 @@ def instrument(clock: Clock) -> None:
             clock.leave()
 
     event.register("numba:compile", Compiling())
+    instrument_steps(clock)
+
+
+def instrument_steps(clock: Clock) -> None:
+    """Book the time of every step of the study, of its stages and of the report in rows of their own."""
     do = Study.do
 
     def do_step(self: Study, name: str) -> Any:
@@ -175,6 +187,24 @@ def instrument(clock: Clock) -> None:
             clock.change_step(before)
 
     Study.do = do_step  # type: ignore[method-assign]
+    run_stage = StageRunner.__call__
+
+    def call_stage(self: StageRunner, *args: Any, kept: Any = RETURNS, stage: str = "", **options: Any) -> Any:
+        name = (stage or self._stages[0]) + (" (recorded)" if kept is STEPS else "")
+        before = clock.change_step(name)
+        try:
+            return run_stage(self, *args, kept=kept, stage=stage, **options)
+        finally:
+            clock.change_step(before)
+
+    StageRunner.__call__ = call_stage  # type: ignore[method-assign]
+    run_in_process = InProcess.run
+
+    def count_episodes(self: InProcess, function: Any, shared: Any, units: Any, **options: Any) -> Any:
+        clock.counts[clock.step, "episodes"] += sum(len(unit) for unit in units if hasattr(unit, "__len__"))
+        return run_in_process(self, function, shared, units, **options)
+
+    InProcess.run = count_episodes  # type: ignore[method-assign]
     write_report = builder.write_report
 
     def write(*args: Any, **options: Any) -> Any:
@@ -224,7 +254,7 @@ def main() -> None:
     finally:
         clock.change_step("end")
         rows = clock.rows()
-        Console(width=160).print(draw(rows, words))
+        Console(width=180).print(draw(rows, words))
         if arguments.json:
             arguments.json.write_text(json.dumps({"command": words, "rows": rows}, indent=1) + "\n")
 

@@ -224,6 +224,20 @@ def columns(observation: Any) -> Any:
     return np.array([-observation[0], observation[0]])
 
 
+def lists(observation: Any) -> Any:
+    """One observation at a time, and a list that NumPy makes no array of for a batch."""
+    return [observation[0], 0.0]
+
+
+def not_numbers(observations: Any) -> Any:
+    return np.full((len(observations), 2), np.nan)
+
+
+def sevens(observations: Any) -> Any:
+    """Numbers of an action that does not exist."""
+    return np.full(len(observations), 7)
+
+
 def numbers(observations: Any) -> Any:
     """Numbers of actions instead of scores."""
     return np.ones(len(observations), np.int64)

@@ -14,7 +14,7 @@ from legible.imports import PACKAGES_OF_EXTRAS, MissingPackageError, needs_extra
 PROJECT = Path(__file__).parent.parent / "pyproject.toml"
 # Modules that are about the package of an extra from beginning to end, imported when they are used.
 ABOUT_AN_EXTRA = re.compile(
-    r"legible\.(policies\.sb3[._]models|server\.web|training\.sb3(_checkpoint|_export|_rules)?)"
+    r"legible\.(policies\.sb3[._]models|server\.(web|widget)|training\.sb3(_checkpoint|_export|_rules)?)"
 )
 ZOO_POLICY = "zoo:PacmanSmall/ppo/4"
 COMMANDS = {
@@ -77,7 +77,7 @@ for module in pkgutil.walk_packages(legible.__path__, "legible."):
         print(module.name)
 """
     failed = run_without_extras(program, tmp_path).split()
-    assert len(failed) == 6
+    assert len(failed) == 7
     assert all(ABOUT_AN_EXTRA.fullmatch(name) for name in failed), failed
 
 

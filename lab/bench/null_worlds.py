@@ -77,7 +77,7 @@ def confirm_changes(
     pairs = [_pairs(of, count) for of, count in zip(changes, counts, strict=True)]
     results = [pair.guided for pair in pairs]
     judge = Judge(results, pairs, EvaluationSettings(relevant=repr(relevant)), seed)
-    return np.array(judge.effects([len(of) < FEWEST_CHANGES for of in changes])[1])
+    return np.array(judge.effects([len(of) < FEWEST_CHANGES for of in changes], [False] * len(changes))[1])
 
 
 def null_study(world: World, seed: int, changes: int = FEWEST_CHANGES, effect: float = 0.0, share: float = 0.2) -> int:

@@ -34,6 +34,7 @@ PACKAGES_OF_EXTRAS = {
     "hub": ("huggingface_hub", "yaml"),
     "human": ("pygame",),
     "mujoco": ("mujoco",),
+    "notebook": ("anywidget",),
     "onnx": ("onnxruntime",),
     "pacman": ("pacai",),
     "pandas": ("pandas",),
@@ -185,6 +186,12 @@ def njit(**options: Any) -> Callable[[F], F]:
         return cast("F", _Kernel(function, options))
 
     return decorate
+
+
+# Counting references to arrays takes longer than most of what kernels do with one row, so kernels that only use arrays
+# of their callers do without. Such a function cannot make arrays; numba raises an error if one does. `_nrt` is numba's
+# own switch and has no public name.
+njit_uncounted = njit(cache=True, nogil=True, _nrt=False)
 
 
 class _Kernel:

@@ -15,7 +15,7 @@ ENVIRONMENTS = (
     *("NanObservation", "OtherShape", "OtherType", "MissingEntry", "NoObservationSpace", "NoActionSpace"),
     *("Aec", "Parallel", "make_vector", "make_number", "NoSuchThing", "Lines"),
 )
-POLICIES = ("unpacks", "decides", "columns", "numbers", "three", "raises", "nothing", "godo")
+POLICIES = ("unpacks", "decides", "columns", "lists", "numbers", "three", "raises", "nothing", "not_numbers", "godo")
 RUN = ("--engine", "inline", "--preset", "quick", "--out", "s")
 
 
@@ -53,6 +53,8 @@ def test_actions_that_the_environment_does_not_have(legible, snapshot, tmp_path,
     assert refused(legible("play", "faulty_environments:Line", "faulty_environments:illegal")) == snapshot(
         name="illegal"
     )
+    seven = ("faulty_environments:Line", "faulty_environments:sevens", "--policy-output", "actions")
+    assert refused(legible("play", *seven)) == snapshot(name="function")
     far = ("faulty_environments:Strict", "faulty_environments:far", "--policy-output", "actions")
     assert legible("play", *far).code == 0  # functions of continuous actions saturate at the bounds
 
@@ -81,6 +83,7 @@ def test_observations_outside_of_their_space_are_remarked_in_a_study(legible, tm
         ("--veto", "-action1 <- f7 > 1"),
         ("--features", "info:wind"),
         ("--features", "entries:at"),
+        ("--features", "obs:x"),
         ("--features", "faulty_environments:god"),
         ("--names", "names.toml"),
     ],
@@ -90,6 +93,11 @@ def test_mistyped_names_come_with_the_available_ones(legible, snapshot, tmp_path
     (tmp_path / "names.toml").write_text('[derived]\nnear = "abs(f00) < 1"\n')
     words = ("faulty_environments:Line", "faulty_environments:good", "--policy-output", "values")
     assert refused(legible("run", *words, *option, *RUN)) == snapshot
+
+
+@pytest.mark.parametrize("name", ["tictactoe_v3", "pettingzoo.classic:tictactoe_v3"])
+def test_names_of_games_without_their_prefix(legible, snapshot, name) -> None:
+    assert refused(legible("check", name)) == snapshot
 
 
 def test_check_prints_the_features(legible) -> None:

@@ -17,6 +17,7 @@ from legible.cli.show import SECTIONS
 from legible.improvement import Improvement, improve
 from legible.rules import RuleSet
 from legible.settings import ImprovementSettings
+from legible.study import Study
 from mirror_world import SPACE
 from unfinished import forget_results
 
@@ -52,6 +53,18 @@ def test_the_verdict_fits_on_one_screen(legible, studied) -> None:
     assert "random play" in words
     assert f"Guided policy: {studied / 'guided.safetensors'}" in words
     assert words.endswith(f"Report: {studied / 'report.html'}")
+
+
+def test_a_long_verdict_shows_fewer_weaknesses_in_a_terminal(legible, studied, monkeypatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    one = len(legible("show", studied, "--trust").out.splitlines())
+    explanations = Study.explanations.fget
+    monkeypatch.setattr(Study, "explanations", property(lambda study: 3 * explanations(study)))
+    three = len(legible("show", studied, "--trust").out.splitlines())
+    assert three > one
+    monkeypatch.setattr("legible.cli.show.MOST_LINES", three - 1)
+    two = len(legible("show", studied, "--trust").out.splitlines())
+    assert three - two == two - one
 
 
 @pytest.mark.parametrize(

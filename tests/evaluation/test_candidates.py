@@ -69,6 +69,23 @@ def test_small_effects_are_confirmed_on_more_changed_episodes(share: float, chan
     assert changes_to_confirm(Expectation(share, changes), settings) == expected
 
 
+@pytest.mark.parametrize(
+    ("share", "changes", "factor", "expected"),
+    [
+        (0.5, 0, 2.0, 1000),
+        (0.5, 125, 2.0, 500),
+        (0.5, 1500, 2.0, 1500),
+        (0.2, 0, 2.0, 640),  # as many as are expected, less a quarter
+        (0.1, 0, 2.0, 200),  # the usual number is not reached
+    ],
+)
+def test_effects_near_the_smallest_of_interest_are_confirmed_on_more_changed_episodes(
+    share: float, changes: int, factor: float, expected: int
+) -> None:
+    settings = EvaluationSettings(confirmation_changes=500, confirmation_seeds=4000)
+    assert changes_to_confirm(Expectation(share, changes, sample_factor=factor), settings) == expected
+
+
 def test_of_those_that_do_the_same_the_best_is_confirmed() -> None:
     same = pairs(5.0, 6.0, 7.0, 8.0)
     contenders = [Contender(("searched",), worth, same) for worth in (1.0, 3.0, 2.0)]

@@ -20,7 +20,7 @@ def test_the_level_is_shared_by_all_candidates(candidates: int) -> None:
     base, guided = result([0.0] * 40), result(gains.tolist())
     settings = EvaluationSettings(alpha=0.05)
     pairs = [Pairs(guided, base, np.ones(40, np.bool_))] * candidates
-    found, _ = Judge([base, guided], pairs, settings, seed=3).effects([False] * candidates)
+    found, _ = Judge([base, guided], pairs, settings, seed=3).effects([False] * candidates, [False] * candidates)
     expected = changed_mean_test(
         gains,
         40,
@@ -30,7 +30,7 @@ def test_the_level_is_shared_by_all_candidates(candidates: int) -> None:
         alpha=0.05 / candidates,
     )
     assert [(effect.p, effect.detectable) for effect in found] == [(expected.p, expected.detectable)] * candidates
-    rare, _ = Judge([base, guided], pairs, settings, seed=3).effects([True] * candidates)
+    rare, _ = Judge([base, guided], pairs, settings, seed=3).effects([True] * candidates, [False] * candidates)
     assert [effect.p for effect in rare] == [1.0] * candidates
 
 
@@ -59,3 +59,17 @@ def test_seeds_and_steps_of_candidates_and_of_the_rules_behind_them() -> None:
     assert found.steps == (LENGTH * (400 + 200), LENGTH * 200, LENGTH * known)
     assert [len(one) for one in found.blocks.results[1:]] == [400, 200, known, 200]
     assert run.episodes == known + 400 + 200 + known + 200
+
+
+def test_candidates_that_show_nothing_on_a_quarter_of_their_episodes_are_given_up() -> None:
+    """Their p is 1, and the mined rule behind them is not played: 50 episodes instead of 200 and 200."""
+    settings = EvaluationSettings(confirmation_changes=200, confirmation_seeds=1000, relevant="1")
+    draws = {rule(0): always(0.5), rule(1): always(0.5), rule(2): always(1.5), rule(3): always(1.5)}
+    run = DrawnPlay(draws)
+    candidates, expected = [rule_set(0, 1), rule_set(2, 3)], [Expectation(1.0)] * 2
+    repetition = Repetition(rows=128, holds=False)
+    found = confirm(SETUP, repetition, candidates, expected, seed=0, settings=settings, run=run)
+    poor, good = found.confirmations
+    assert (poor.effect.seeds, poor.effect.p, poor.q, poor.is_too_rare, poor.of_rule) == (50, 1.0, 1.0, False, None)
+    assert (good.effect.seeds, good.is_passed(0.05), good.of_rule.seeds) == (200, True, 200)
+    assert run.episodes == len(found.blocks.base) + 50 + 200 + 200

@@ -72,7 +72,7 @@ def test_intervals_of_selected_candidates_are_wider() -> None:
     gains = [rng.normal(mean, 2.0, 200) for mean in (2.0, 0.0, 0.0, 0.0, 0.0)]
     pairs = [Pairs(result(one.tolist()), result([0.0] * 200), np.ones(200, np.bool_)) for one in gains]
     judge = Judge([pair.guided for pair in pairs], pairs, EvaluationSettings(relevant="0"), seed=0)
-    effects, q = judge.effects([False] * 5)
+    effects, q = judge.effects([False] * 5, [False] * 5)
     assert [value < 0.05 for value in q] == [True, False, False, False, False]
     alone = judge.effect(pairs[0])
     assert effects[0].low < alone.low

@@ -114,10 +114,53 @@ def test_a_policy_that_never_succeeds(snapshot) -> None:
     made = improvement(72.0, success=0.0)
     text = conclude(DOUBTED, made, references(made, {RANDOM: 10.0})).text
     assert text == snapshot
-    assert "better than random play" not in text
+    assert "beats random play" not in text
     assert "guided or not" in conclude(DOUBTED, improvement(72.0, 80.0, success=0.0)).text
     never = replace(DOUBTED, base=replace(DOUBTED.base, success=0.0, episodes=7))
     assert conclude(never).headline == snapshot
+
+
+def test_a_policy_whose_endings_show_that_it_never_succeeds(snapshot) -> None:
+    """No success is reported, but guided episodes have an ending that is one."""
+    made = improvement(-200.0, -165.0)
+    late = EndingShare("time limit", "time runs out", Figure(1.0, 0.98, 1.0), Figure(0.0, 0.0, 0.02))
+    goal = EndingShare("success", "it reaches the goal", Figure(0.0, 0.0, 0.02), Figure(1.0, 0.98, 1.0))
+    same = references(made, {RANDOM: -200.0}, sure=False)
+    repaired = conclude(CONFIRMED, made, same, endings=[late, goal])
+    assert repaired.text == snapshot
+    assert repaired.is_bad
+    # A baseline that is better comes before it; a policy that sometimes succeeds is no such policy.
+    beaten = references(made, {BRAKE: -120.0})
+    assert "worse than always Brake" in conclude(CONFIRMED, made, beaten, endings=[late, goal]).headline
+    seldom = replace(goal, base=Figure(0.05, 0.01, 0.1))
+    assert "never succeeds" not in conclude(CONFIRMED, made, same, endings=[late, seldom]).text
+
+
+def test_the_better_way_to_play_comes_first_unless_rules_are_better_still(snapshot) -> None:
+    sampled = Reference("the same policy with sampled actions", way="sampled")
+
+    def conclusion(made: Improvement) -> Conclusion:
+        return conclude(CONFIRMED, made, references(made, {sampled: 200.0, RANDOM: 10.0}))
+
+    assert conclusion(improvement(140.0, 190.0)).headline == snapshot
+    better = conclusion(improvement(140.0, 490.0))
+    assert better.headline.startswith("Four rules raise the mean return from 140 to 490")
+    assert better.sentences[0].startswith("Sampled actions suit this policy better")
+
+
+def test_failures_that_the_time_limit_hides_come_before_no_weakness() -> None:
+    hidden = "The time limit hides how episodes end."
+    made = improvement(500.0)
+    told = conclude(DOUBTED, made, references(made, {RANDOM: 22.0}), remarks=[hidden], hidden=hidden)
+    assert told.headline == hidden
+    assert told.text.count(hidden) == 1
+    assert told.sentences[0].startswith("No weakness")
+    # A gain, and a bad policy, come first.
+    gained = improvement(500.0, 510.0)
+    assert conclude(CONFIRMED, gained, remarks=[hidden], hidden=hidden).headline.startswith("Four rules raise")
+    bad = conclude(DOUBTED, improvement(72.0, success=0.0), remarks=[hidden], hidden=hidden)
+    assert bad.headline.startswith("The policy never succeeds")
+    assert bad.sentences[0] == hidden
 
 
 def test_the_threshold_of_the_environment(snapshot) -> None:
@@ -127,7 +170,7 @@ def test_the_threshold_of_the_environment(snapshot) -> None:
     bad = conclusion(improvement(-104.0), 200.0)
     assert bad.headline == snapshot
     assert "No weakness" not in bad.text
-    assert "better than random play" in bad.text
+    assert "beats random play" in bad.text
     assert conclusion(improvement(243.0), 200.0).headline == snapshot
     # A repair comes first, whether or not it solves the environment.
     assert conclusion(improvement(72.0, 190.0), 200.0, CONFIRMED).headline.startswith("Four rules raise")

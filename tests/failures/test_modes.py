@@ -66,3 +66,9 @@ def test_failures_without_a_reason_have_no_modes() -> None:
         **{**vars(again), "endings": np.where(rng.random(100) < 0.5, "failure: bad luck", "time limit")}
     )
     assert find_modes(chance, held_out, seed=0) == ()
+
+
+def test_rules_that_do_not_hold_up_on_held_out_episodes_are_no_modes() -> None:
+    held_out = drives(100, 2)
+    mixed = np.random.default_rng(0).permutation(held_out.observations)  # heat has nothing to do with failure any more
+    assert find_modes(drives(120, 1), Experiences(**{**vars(held_out), "observations": mixed}), seed=0) == ()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from drawn_play import LENGTH, SETUP, DrawnPlay, always, evaluation_of, play_with, rule, rule_set
-from legible.evaluation.confirmation import Judge
+from legible.evaluation.confirmation import Expectation, Judge, confirm
 from legible.evaluation.statistics import Effect
 from legible.features import FeatureSpace
 from legible.improvement import Improvement, improve
@@ -110,8 +110,23 @@ def test_a_check_is_passed_at_the_level_itself(p: float, passed: bool, monkeypat
     monkeypatch.setattr(Judge, "effect", lambda *_: Effect(1.0, 0.5, 0.0, 2.0, p))
     found = check_composition(how, rule_set(0), [rule_set(1)], 40)
     assert (found.check.is_passed, found.check.is_too_rare) == (passed, False)
-    assert drawn.episodes == 256 + 2 * 200  # the policy alone plays ahead; 200 episodes are to be changed
+    assert drawn.episodes == 256 + (1 + passed) * 200  # the policy alone plays ahead; others play only if it is passed
     assert found.environment_steps == LENGTH * drawn.episodes
     rare = EvaluationSettings(confirmation_seeds=199)
     few = check_composition(how._replace(settings=rare), rule_set(0), [], 40).check
     assert (few.is_passed, few.is_too_rare) == (False, True)
+
+
+def test_a_check_on_the_seeds_of_the_confirmation_plays_nothing_twice() -> None:
+    """The first composition is a candidate that was confirmed on 200 seeds; the second one still has to play."""
+    how = play_with(drawn := DrawnPlay({rule(0): always(5)}))
+    settings = replace(how.settings, confirmation_changes=200)
+    candidates, expected = [rule_set(0)], [Expectation(1.0)]
+    blocks = confirm(SETUP, how.repetition, candidates, expected, seed=0, settings=settings, run=drawn).blocks
+    for composition, played in ((rule_set(0), 0), (rule_set(0, 1), 200)):
+        drawn.episodes = 0
+        found = check_composition(how, composition, [], 40, blocks)
+        assert found.check.is_passed
+        assert (found.check.effect.mean, found.check.effect.seeds) == (pytest.approx(5.0), 200)
+        assert drawn.episodes == len(blocks.base) + played  # a study reads the unguided ones from its folder
+        assert found.environment_steps == LENGTH * played

@@ -173,15 +173,15 @@ def test_the_front_is_of_other_compositions_and_of_few() -> None:
     base = result([0.0, 0.0])
     looked_at = [(rule_set(i), with_changes([float(i), float(i)], i)) for i in range(1, 9)]
     settings = EvaluationSettings()
-    chosen = front_candidates(looked_at, base, rule_set(9), settings)
+    chosen = front_candidates(looked_at, base, rule_set(9), settings, 6)
     assert chosen == [rule_set(1), rule_set(3), rule_set(5), rule_set(6), rule_set(8)]  # five of eight, evenly
-    six = front_candidates(looked_at[:6], base, rule_set(9), settings)
+    six = front_candidates(looked_at[:6], base, rule_set(9), settings, 6)
     assert six == [rule_set(1), rule_set(2), rule_set(3), rule_set(5), rule_set(6)]  # with the chosen one six
-    few = front_candidates(looked_at[:6], base, rule_set(6), settings)
+    few = front_candidates(looked_at[:6], base, rule_set(6), settings, 6)
     assert few == [rule_set(i) for i in range(1, 6)]  # without the one that was chosen
     worse = [(rule_set(1), with_changes([-1.0, -1.0], 1)), (rule_set(2), with_changes([3.0, 3.0], 2))]
     worse.append((rule_set(3), with_changes([2.0, 2.0], 3)))
-    assert front_candidates(worse, base, NOTHING, settings) == [rule_set(2)]
+    assert front_candidates(worse, base, NOTHING, settings, 6) == [rule_set(2)]
     assert share_changed(with_changes([1.0, 1.0], 5)) == 0.25
 
 

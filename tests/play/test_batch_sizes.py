@@ -1,4 +1,4 @@
-"""Smaller batches that give the same bits."""
+"""Other sizes of batches that give the same bits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from gymnasium import spaces
 
 from legible.play import AdaptedPolicy
-from legible.play.batch_sizes import equal_sizes
+from legible.play.batch_sizes import cut_rows, equal_sizes
 from legible.policies import Layer, NetworkPolicy, Plain, load_policy
 
 
@@ -34,12 +34,12 @@ class Recording(NetworkPolicy):
 def test_every_size_gives_the_bits_of_the_full_batch(n_features: int, width: int, n_actions: int) -> None:
     network = random_network(n_features, width, n_actions)
     sizes = equal_sizes(network, 128, "scores")
-    shown = np.random.default_rng(1).random((128, n_features), np.float32)
-    whole = AdaptedPolicy(network, rows=128).scores(shown)
+    shown = np.random.default_rng(1).random((1280, n_features), np.float32)
+    whole = np.concatenate([network.scores(shown[i : i + 128]) for i in range(0, 1280, 128)])
 
-    assert sizes[-1] == 128
+    assert 128 in sizes
     assert list(sizes) == sorted(set(sizes))
-    for n in (1, 5, 16, 40, 70, 127):
+    for n in (1, 5, 16, 40, 70, 127, 128, 129, 300, 700, 1280):
         assert AdaptedPolicy(network, rows=128).scores(shown[:n]).tobytes() == whole[:n].tobytes()
 
 
@@ -52,6 +52,18 @@ def test_few_rows_are_not_filled_up_to_a_full_batch_where_small_batches_give_the
     AdaptedPolicy(network, rows=128).scores(np.zeros((3, 6), np.float32))
 
     assert network.__dict__["seen"] == [sizes[0]]
+
+
+def test_many_rows_are_asked_about_in_few_batches() -> None:
+    plain = random_network(6, 16, 3)
+    network = Recording(plain.layers, plain.kind, plain.encoding)
+    sizes = equal_sizes(network, 128, "scores")
+    network.__dict__["seen"].clear()
+
+    AdaptedPolicy(network, rows=128).scores(np.zeros((700, 6), np.float32))
+
+    assert network.__dict__["seen"] == [size for _, size in cut_rows(700, sizes, 128)]
+    assert sum(network.__dict__["seen"]) < 700 + 128
 
 
 def test_a_network_that_depends_on_the_size_of_its_batch_gets_full_batches_only() -> None:

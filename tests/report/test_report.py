@@ -90,21 +90,23 @@ def test_the_report_says_what_the_study_found(pacman_study, pacman_report) -> No
 
 
 def test_one_count_everywhere(pacman_study, pacman_report) -> None:
-    """Headline, tile, cards and table count the same."""
+    """Headline, answers, cards and table count the same."""
     found = gather(pacman_study)
     confirmed = len(pacman_study.evaluation.confirmed)
     groups = [group for group in pacman_study.weaknesses if group.is_confirmed]
     assert confirmed
-    assert found.confirmed == len(groups) == len([card for card in found.cards if card.verdict.is_confirmed])
+    assert len(groups) == len([card for card in found.cards if card.verdict.is_confirmed])
     assert sum(len(group.verdicts) for group in groups) == confirmed
     assert sum("confirmed" in row.kinds for row in found.rules) == confirmed
     assert all(row.weakness is not None for row in found.rules if "confirmed" in row.kinds)
     text = words_of(page_of(pacman_report).text)
-    plural = "weakness" if found.confirmed == 1 else "weaknesses"
-    assert (
-        f"{found.confirmed}confirmed {plural} ({confirmed} of {len(pacman_study.evaluation.verdicts)} rule sets)"
-        in text
-    )
+    plural = "weakness" if len(groups) == 1 else "weaknesses"
+    assert f"{len(groups)} distinct {plural} ({confirmed} of" in text
+    for answer in pacman_study.answers:
+        assert answer.question in text
+        for sentence in answer.sentences:
+            assert words_of(sentence) in text
+    assert len(groups) == 1 or f"weakness, of {len(groups)}:" in pacman_study.answers[2].sentences[0]
 
 
 def test_before_you_deploy(pacman_study, pacman_report) -> None:

@@ -1,11 +1,21 @@
-"""``legible open`` as a program."""
+"""``legible open`` as a program, and the browser."""
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import urllib.request
 from pathlib import Path
+
+CHROMIUM = os.environ.get("LEGIBLE_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+ARGUMENTS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+]
 
 
 class Opened:

@@ -1,6 +1,5 @@
 """The workbench in a real browser: rules, episodes, branches, states and the overview, on a phone too."""
 
-import os
 import re
 import shutil
 import signal
@@ -8,23 +7,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from server.programs import Opened
+from server.programs import ARGUMENTS, CHROMIUM, Opened
 
 pytest.importorskip("starlette", reason="the workbench is an extra")
 sync_api = pytest.importorskip("playwright.sync_api", reason="the browser is driven by playwright")
 expect = sync_api.expect
 expect.set_options(timeout=30_000)
-CHROMIUM = os.environ.get("LEGIBLE_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here to open the workbench with"),
     pytest.mark.subprocess,
-]
-ARGUMENTS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-dev-shm-usage",
-    "--disable-background-networking",
 ]
 VIEWS = ("overview", "bench", "episodes", "states")
 

@@ -10,6 +10,7 @@ import pytest
 
 import mirror_world
 from legible.engines import InProcess, LocalProcesses
+from legible.environments import EnvironmentSpec
 from legible.evaluation.units import Setup, Unit
 from legible.play import Known
 from legible.settings import EvaluationSettings, PlaySettings, SearchSettings, StudySettings
@@ -155,6 +156,11 @@ def test_where_every_episode_returns_the_same_nothing_is_expected_to_be_found() 
     found = estimate(SETUP, settings, InProcess(), 9, rate=Rate(10.0, 200.0, is_varied=False)).episodes
     assert (found["screening"], found["confirmation"], found["explanation"]) == (10 * 10, 0, 0)
     assert found["composition"] == 30  # the unguided policy
+    # A return that is known to be too low is no maximum.
+    for mean, is_improvable in ((500.0, False), (9.0, True)):
+        rate = Rate(10.0, 200.0, is_varied=False, mean=mean)
+        cart = replace(SETUP, environment=EnvironmentSpec("CartPole-v1"))
+        assert (estimate(cart, settings, InProcess(), 9, rate=rate).episodes["confirmation"] > 0) == is_improvable
 
 
 def test_a_race_plays_in_few_slots() -> None:

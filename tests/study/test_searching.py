@@ -70,7 +70,7 @@ def test_what_a_search_came_to(finished: Study) -> None:
     assert searched.tried == kept["tried"] > len(kept["proposed"]) >= len(own)
     assert searched.steps == kept["steps"] + sum(verdict.steps for verdict in own)
     assert kept["steps"] < 2 * SETTINGS.search.budget  # a lot that has begun is played to its end
-    assert searched.entered == sum(verdict.confirmation is not None for verdict in own)
+    assert searched.tested_held_out == sum(verdict.confirmation is not None for verdict in own)
     assert searched.used >= 1
     assert set(rows) == {"searched"}  # there is no rule to mine from a policy that always does the same
 

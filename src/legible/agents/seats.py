@@ -248,8 +248,9 @@ def _check_same_spaces(game: Game, seats: Sequence[str]) -> None:
             if one != other:
                 raise UnfitEnvironmentError(
                     f"the seats {first} and {seat} cannot share a policy, because their {what.replace('_', ' ')}s "
-                    f"differ: {one} and {other}. Choose seats with equal spaces (--seat 'NAME_*'). Or make the spaces "
-                    "equal in a factory of your own, for example with supersuit.pad_observations_v0."
+                    f"differ: {one} and {other}. Choose seats with equal spaces (--seat 'NAME_*'). Or write a function "
+                    "that returns the game with equal spaces, for example padded by supersuit, and name it as the "
+                    "environment: pettingzoo:MODULE:FUNCTION."
                 )
 
 

@@ -6,6 +6,8 @@ Ctrl-C. ``legible verify`` has 1 for a violation only, 3 for undecided, and 4 if
 
 from __future__ import annotations
 
+import atexit
+import gc
 import multiprocessing
 import os
 import signal
@@ -71,6 +73,7 @@ def main() -> None:
     With ``--verbose``, `_show_where` adds the place in the code where the error was raised.
     """
     words = sys.argv[1:]
+    atexit.register(gc.freeze)  # otherwise, the garbage collector looks through everything at exit, for seconds
     try:
         with _stopping_in_time():
             code = _run()

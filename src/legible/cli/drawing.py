@@ -71,7 +71,7 @@ STAGE_WORDS = {
 
 def out() -> Console:
     """The console for results."""
-    return Console(highlight=False)
+    return Console(highlight=False, emoji=False)
 
 
 def tell(text: str, *, markup: bool = False) -> None:
@@ -85,7 +85,7 @@ def say(text: str) -> None:
     if Bars.current is not None:
         Bars.current.print(text)
     else:
-        console = Console(stderr=True)
+        console = Console(stderr=True, emoji=False)
         console.print(text, soft_wrap=not console.is_terminal, highlight=False)
 
 
@@ -98,7 +98,9 @@ def now(text: str) -> None:
 def complain(text: str) -> None:
     """Print an error: one line."""
     one_line = " ".join(text.split())
-    Console(stderr=True).print(f"[bold red]legible:[/] {escape(one_line)}", highlight=False, soft_wrap=True)
+    Console(stderr=True, emoji=False).print(
+        f"[bold red]legible:[/] {escape(one_line)}", highlight=False, soft_wrap=True
+    )
 
 
 def print_json(document: Any) -> None:
@@ -153,7 +155,7 @@ class Bars:
     """The one that is being drawn: what is printed past it would leave copies of its line behind."""
 
     def __init__(self, *, quiet: bool = False) -> None:
-        self.console = Console(stderr=True)
+        self.console = Console(stderr=True, emoji=False)
         self._quiet, self._is_drawn = quiet, self.console.is_terminal and not quiet
         self._line = Progress(
             SpinnerColumn(), _Now(self), BarColumn(30), console=self.console, transient=True, disable=not self._is_drawn

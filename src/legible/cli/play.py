@@ -59,7 +59,7 @@ def play(
     # what the rules changed. `arg` and `wrap` are arguments and wrappers of the environment; `of_policy` holds the
     # options for a policy file.
     player: Policy | GuidedPolicy | None  # None plays random actions
-    console = Console(highlight=False)
+    console = Console(highlight=False, emoji=False)
     with Bars() as bars:
         bars.now("loading the policy and the environment")
         from legible.cli.watch import make_watchable, watch  # noqa: PLC0415

@@ -78,7 +78,7 @@ def list_relations(env: str | None) -> None:
         )
         plain = dict.fromkeys(env.rpartition("/")[2] for env in environments)
         table.add_row(f"{file.name}{' *' if file.default else ''}", ", ".join(plain), says)
-    Console().print(table)
+    Console(emoji=False).print(table)
 
 
 @relations.command
@@ -97,7 +97,7 @@ def show(env: str, file: str | None, names: Path | None, arg: tuple[str, ...], w
 
     if file is None and (known := _environment_of(env)) is not None:
         env, file = known, env
-    console = Console()
+    console = Console(emoji=False)
     space, loaded = _load(environment_spec(env, arg, wrap), file, names)
     for source, relations in loaded:
         for name, group in by_name(relations).items():
@@ -144,7 +144,7 @@ def check(
     # and wrappers of ENV. Relations are symmetries of the environment, from one file or several.
     spec = environment_spec(env, arg, wrap)
     space, loaded = _load(spec, file, names)
-    console = Console()
+    console = Console(emoji=False)
     checks_by_file: dict[str, list[RelationCheck]] = {}
     for source, relations in loaded:
         with _progress(source) as report:
@@ -223,7 +223,7 @@ def discover(
         click.echo(json.dumps(discovery.to_dict(), default=str, indent=2))
     else:
         # The relations that were proven, those that were rejected with the reason, and a line of totals.
-        console = Console()
+        console = Console(emoji=False)
         for proven in discovery.found:
             _show_group(console, proven.name, proven.relations, discovery.space)
             console.print(f"{escape(proven.evidence)}\n", highlight=False)
@@ -451,7 +451,7 @@ def _progress(source: str, patience: float = 1.0) -> Iterator[OnProgress]:
         TextColumn("{task.description}"),
         BarColumn(),
         TimeRemainingColumn(),
-        console=Console(stderr=True),
+        console=Console(stderr=True, emoji=False),
         transient=True,
     )
     started = time.monotonic()

@@ -43,11 +43,11 @@ UNTIL = {
 @contextmanager
 def working(choice: StudyChoice) -> Iterator[Study]:
     """Open or make the study, with progress bars and workers while it is worked on."""
-    from legible.policies.protocol import traits_of  # noqa: PLC0415
-
     with Bars(quiet=choice.as_json) as bars:
         discovering = ", and discovering relations (2 to 10 minutes at most)" if "discover" in choice.relations else ""
         bars.now(f"loading the policy and the environment{discovering}")
+        from legible.policies.protocol import traits_of  # noqa: PLC0415
+
         study = choice.study(bars)
         if not choice.as_json:
             study.remark = lambda text: say(escape(text))
@@ -156,8 +156,8 @@ def _play_and_plan(
 ) -> None:
     """Do the steps of a study up to its rule sets, with budgets that fit the speed of play; print time estimates.
 
-    Mined rules and their related forms (made by symmetries of the task) are the rule sets. The speed is measured before
-    and after mining, because the machine may become busier.
+    Mined rules and their related forms (made by symmetries of the task) are the rule sets. For the time of the user the
+    speed is measured before and after mining, because the machine may become busier.
 
     Parameters
     ----------
@@ -200,11 +200,15 @@ def _play_and_plan(
             remark(
                 f"This takes roughly {duration(whole.seconds)} at {number(rate.episodes * whole.workers)} episodes/s."
             )
+    else:
+        rate = None
     # First facts and the user's own rules, then the rule sets; after that, their number makes a better estimate.
     for sentence in (*study.look_first().sentences(), *study.judge_own_rules().sentences()):
         remark(escape(sentence))
     study.generalise()
-    rate, rule_sets = _measure(study), len(study.rule_sets)
+    rule_sets = len(study.rule_sets)
+    if rate is None or seconds is not None:
+        rate = _measure(study)
     if seconds is not None:
         fit_to_minutes(study, rate, started + seconds - time.monotonic(), rule_sets)
     rest = estimate(setup, study.settings, study.engine, rule_sets, rate=rate).without(*steps_left_out)

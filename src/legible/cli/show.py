@@ -24,12 +24,15 @@ from legible.errors import LegibleError
 from legible.formatting import capitalise, confidence_interval, counted, number, p_value, percent, signed, with_error
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from legible.evaluation.ledger import Ledger
     from legible.study import Study
 
 # Modules that need PyTorch are imported inside functions: that takes seconds.
 
-MOST_WEAKNESSES = 3  # on the first screen
+MOST_LINES = 40  # of a verdict
+MOST_WEAKNESSES = 3
 MOST_BASELINES = 2
 MOST_NEXT_STEPS = 4
 
@@ -105,36 +108,36 @@ def identify(study: Study) -> dict[str, Any]:
 
 
 def _print_verdict(study: Study) -> None:
-    """Print the verdict of a finished study on one screen: conclusion, weaknesses, figures, next steps and files."""
-    console, conclusion, improvement = out(), study.conclusion, study.improvement
+    """Print the verdict of a finished study on one screen: conclusion, weaknesses, figures, next steps and files.
+
+    A terminal shows fewer weaknesses where more of them would not fit into `MOST_LINES`.
+    """
+    for most_weaknesses in range(MOST_WEAKNESSES, 0, -1):
+        console = out()
+        with console.capture() as drawn:
+            _draw_verdict(console, study, most_weaknesses)
+        if len(drawn.get().splitlines()) <= MOST_LINES or not console.is_terminal:
+            break
+    click.echo(drawn.get(), nl=False, color=console.color_system is not None)
+
+
+def _draw_verdict(console: Console, study: Study, most_weaknesses: int) -> None:
+    from legible.mistakes import summarise_mistakes  # noqa: PLC0415
+
+    conclusion, improvement = study.conclusion, study.improvement
     if study.has("own rules") and study.own_rules.rules:
         console.print("[bold]Your rules[/]:")
         for sentence in study.own_rules.sentences():
             console.print(Padding(escape(sentence), (0, 0, 0, 2)))
         console.print()
-    tell(f"[bold]{escape(conclusion.headline)}[/]", markup=True)
+    _draw_text(console, conclusion.headline, "bold")
     for sentence in conclusion.sentences:
-        tell(sentence)
-    # Weaknesses: the rule as advice, and the gain of following it. Only the strongest have explanations.
-    confirmed = [explanation for explanation in study.explanations if explanation.verdict.is_confirmed]
-    if confirmed:
-        count = sum(group.is_confirmed for group in study.weaknesses)
-        how_many = f" (the first {len(confirmed)} of {count})" if count > len(confirmed) else ""
-        console.print(f"\n[bold]Weaknesses{how_many}[/]: following the rule changes the mean return by")
-        grid = Table.grid(padding=(0, 2))
-        grid.add_column(justify="right", no_wrap=True)
-        grid.add_column()
-        for explanation in confirmed[:MOST_WEAKNESSES]:
-            effect = explanation.verdict.confirmation.effect  # type: ignore[union-attr]
-            grid.add_row(
-                f"  [bold]{signed(effect.mean)}[/] ({signed(effect.low)} to {signed(effect.high)})",
-                escape(_advice(study, explanation.rule_set)),
-            )
-        console.print(grid)
+        _draw_text(console, sentence)
+    _draw_weaknesses(console, study, most_weaknesses)
     console.print(_figures(study, compact=True))
-    _print_endings(study)
+    _draw_endings(console, study)
     if study.has("mistakes"):
-        tell(_summarise_mistakes(study))
+        _draw_text(console, summarise_mistakes(study.mistakes))
     next_steps = study.next_steps
     if next_steps is not None:
         for sentence in (*next_steps.seen, *next_steps.steps)[:MOST_NEXT_STEPS]:
@@ -151,12 +154,44 @@ def _print_verdict(study: Study) -> None:
         console.print(f"Report: {report}", soft_wrap=True, markup=False)
 
 
-def _summarise_mistakes(study: Study) -> str:
-    found = study.mistakes
-    if not found.listed:
-        return "Single decisions: no costly mistake was proven."
-    worst = found.listed[0].gain  # the largest of all would be overstated
-    return f"Single decisions: {counted(len(found.listed), 'costly mistake')} proven; the worst costs {number(worst)}."
+def _draw_text(console: Console, text: str, style: str = "") -> None:
+    """Draw sentences: a terminal's lines break between words, elsewhere each is one line."""
+    console.print(text, style=style, soft_wrap=not console.is_terminal, markup=False)
+
+
+def _draw_weaknesses(console: Console, study: Study, most: int) -> None:
+    """Draw the strongest weaknesses: the rule as advice, and the gain of following it."""
+    # Only the strongest have explanations.
+    confirmed = [explanation for explanation in study.explanations if explanation.verdict.is_confirmed]
+    if not confirmed:
+        return
+    count, shown = sum(group.is_confirmed for group in study.weaknesses), confirmed[:most]
+    how_many = f" (the first {len(shown)} of {count})" if count > len(shown) else ""
+    console.print(f"\n[bold]Weaknesses{how_many}[/]: following the rule changes the mean return by")
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(justify="right", no_wrap=True)
+    grid.add_column()
+    for explanation in shown:
+        effect = explanation.verdict.confirmation.effect  # type: ignore[union-attr]
+        grid.add_row(
+            f"  [bold]{signed(effect.mean)}[/] ({signed(effect.low)} to {signed(effect.high)})",
+            escape(_advice(study, explanation.rule_set)),
+        )
+    console.print(grid)
+
+
+def _draw_endings(console: Console, study: Study) -> None:
+    """Draw how the episodes end, and where the gain of the guided policy comes from."""
+    if len(study.endings) < 2:
+        return
+    shares = [
+        f"{share.words} {percent(share.base.value)}" + (f" ({percent(share.guided.value)})" if share.guided else "")
+        for share in study.endings
+    ]
+    guided = " (guided)" if study.endings[0].guided is not None else ""
+    _draw_text(console, f"How episodes end{guided}: {', '.join(shares)}.")
+    if study.ledger is not None and study.ledger.sentence():
+        _draw_text(console, f"Gain of {study.ledger.sentence(most=1)}")
 
 
 def _doubt(study: Study) -> str:
@@ -170,7 +205,7 @@ def _doubt(study: Study) -> str:
 
 
 def _figures(study: Study, *, compact: bool) -> Table:
-    """Return a table of policy, guided policy and baselines by every objective; a compact one has few intervals."""
+    """Return a table of policy, guided policy and baselines by every objective; a compact one has no intervals."""
     from legible.evaluation.figures import figure_table  # noqa: PLC0415
 
     quoted = study.references.quoted[: MOST_BASELINES if compact else None]
@@ -180,25 +215,8 @@ def _figures(study: Study, *, compact: bool) -> Table:
     header, *lines = zip(columns, *rows, strict=True)
     if compact:
         header = ("Held-out seeds", *header[1:])
-        lines = [
-            line if line[0] == "difference" else (line[0], *(cell.partition(" (")[0] for cell in line[1:]))
-            for line in lines
-        ]
+        lines = [(line[0], *(cell.partition(" (")[0] for cell in line[1:])) for line in lines]
     return table(header, lines)
-
-
-def _print_endings(study: Study) -> None:
-    """Print how the episodes end, and where the gain of the guided policy comes from."""
-    if len(study.endings) < 2:
-        return
-    columns = ("How episodes end", "unguided", *(("guided",) if study.endings[0].guided is not None else ()))
-    rows = [
-        (capitalise(share.words), *(percent(figure.value) for figure in (share.base, share.guided) if figure))
-        for share in study.endings
-    ]
-    out().print(table(columns, rows, right=columns[1:]))
-    if study.ledger is not None and study.ledger.sentence():
-        tell(f"Gain of {study.ledger.sentence(most=1)}")
 
 
 def _verdict_data(study: Study) -> dict[str, Any]:
@@ -213,6 +231,7 @@ def _verdict_data(study: Study) -> dict[str, Any]:
         **({"own_rules": study.own_rules.to_rows()} if study.has("own rules") else {}),
         "headline": conclusion.headline,
         "verdict": conclusion.text,
+        "answers": {answer.question: " ".join(answer.sentences) for answer in study.answers},
         "endings": [share.to_dict() for share in study.endings],
         "ledger": None if study.ledger is None else study.ledger.to_dict(),
         "weakness_ledgers": _ledger_data(study.weakness_ledgers),
@@ -303,7 +322,7 @@ def _print_sources(study: Study) -> None:
     rows = source_rows(study)
     if len(rows) > 1:
         columns = ("Source of rules", "Tried", "On held-out seeds", "Confirmed", "Used", "Steps")
-        cells = [(r.source, *map(number, (r.tried, r.entered, r.confirmed, r.used, r.steps))) for r in rows]
+        cells = [(r.source, *map(number, (r.tried, r.tested_held_out, r.confirmed, r.used, r.steps))) for r in rows]
         out().print(table(columns, cells, right=columns[1:]))
 
 

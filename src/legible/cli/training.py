@@ -165,7 +165,7 @@ def train(
             on_progress=progress,
         )
     # The result, and that of the policy to begin with.
-    console = Console()
+    console = Console(emoji=False)
     after, before = trained.evaluation, trained.before
     console.print(
         f"Mean return {with_error(after.mean_return, after.standard_error)} over {after.episodes} greedy episodes"
@@ -179,7 +179,7 @@ class _TrainingProgress:
     """Progress of a training: a bar in a terminal; elsewhere a line for every tenth."""
 
     def __init__(self, what: str) -> None:
-        self._what, console = what, Console(stderr=True)
+        self._what, console = what, Console(stderr=True, emoji=False)
         columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[steps]}"))
         self._bars = Progress(*columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal)
         self._bar = self._bars.add_task(what, total=None, steps="")
@@ -228,7 +228,7 @@ def zoo() -> None:
         played = metadata.get("evaluation", {})
         result = with_error(played["mean_return"], played["standard_error"]) if played else ""
         table.add_row(f"zoo:{name}", str(metadata.get("algorithm", "")), number(metadata.get("steps", 0)), result)
-    Console().print(table)
+    Console(emoji=False).print(table)
 
 
 @click.command
@@ -248,4 +248,4 @@ def export(policy: str, file: Path) -> None:
         from legible.training import export_sb3  # noqa: PLC0415
 
         written = export_sb3(policy, file)
-    Console().print(f"wrote {written}", highlight=False, soft_wrap=True)
+    Console(emoji=False).print(f"wrote {written}", highlight=False, soft_wrap=True)

@@ -21,7 +21,7 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 
 from legible.engines.attempts import GRACE_SECONDS, raised, worker_died
-from legible.engines.workers import Dispatcher, EngineWithWorkers, Message, Task, check_workers, perform, pickled
+from legible.engines.workers import WORK, Dispatcher, EngineWithWorkers, Message, Task, check_workers, perform, pickled
 from legible.errors import LegibleError
 
 _STOP = b""
@@ -163,7 +163,7 @@ class _LocalDispatcher(Dispatcher):
     """A dispatcher of units to local workers. Idle workers belong to the engine and outlive a run."""
 
     def __init__(self, work: object, time_limit: float | None, workers: int, idle: list[_Worker]) -> None:
-        self.packed_work = pickled(work, "the work")
+        self.packed_work = pickled(work, WORK)
         super().__init__(self.packed_work, time_limit)
         self.workers, self.idle = workers, idle
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from legible.engines.attempts import raised, worker_died
-from legible.engines.workers import Dispatcher, EngineWithWorkers, Message, Task, check_workers, perform, pickled
+from legible.engines.workers import WORK, Dispatcher, EngineWithWorkers, Message, Task, check_workers, perform, pickled
 from legible.errors import LegibleError
 from legible.imports import optional_package
 
@@ -41,7 +41,7 @@ class _RayDispatcher(Dispatcher):
 
     def __init__(self, work: object, time_limit: float | None, workers: int | None) -> None:
         self.ray = _import_ray()
-        packed_work = pickled(work, "the work", self.ray.cloudpickle.dumps)
+        packed_work = pickled(work, WORK, self.ray.cloudpickle.dumps)
         super().__init__(packed_work, time_limit, self.ray.cloudpickle.dumps)
         self.workers = workers
         self.boxed_work = [self.ray.put(packed_work)]

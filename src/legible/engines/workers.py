@@ -70,15 +70,18 @@ def perform(
 # --- In the main process ---
 
 
+WORK = "the policy, the environment or a function given with them"
+
+
 def pickled(thing: object, what: str, dumps: Callable[[object], bytes] = pickle.dumps) -> bytes:
     """Return an object as bytes; raise an error with its description if it cannot be pickled."""
     try:
         return dumps(thing)
     except Exception as error:
         raise LegibleError(
-            f"{what} cannot be sent to another process ({type(error).__name__}: {error}). Define its functions and "
+            f"{what} cannot be sent to another process ({type(error).__name__}: {error}). Define functions and "
             "classes at the top level of a module, not inside a function and not as a lambda. Or use the engine "
-            "'inline', which runs everything in this process."
+            "'inline' (--engine inline), which runs everything in this process."
         ) from error
 
 
@@ -189,9 +192,10 @@ class Dispatcher(ABC):
         self.tasks.remove(task)
         if message.kind == "cannot load":
             raise LegibleError(
-                f"a worker cannot load the work ({message.content.error}). Define its functions and classes in a "
-                "module that the worker can import, not in an interactive session. Or use the engine 'inline', which "
-                f"runs everything in this process.\n{message.content.traceback}"
+                f"a worker process cannot load {WORK} "
+                f"({message.content.error}). Define them in a module that workers can import, not in an interactive "
+                "session. Or use the engine 'inline' (--engine inline), which runs everything in this process.\n"
+                f"{message.content.traceback}"
             )
         yield task.index, message.content
 

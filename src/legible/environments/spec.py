@@ -194,7 +194,7 @@ class EnvironmentSpec:
             raise
         except gymnasium.error.Error as error:
             missing = isinstance(error, DependencyNotInstalled) and "mujoco" in str(error).lower()
-            hint = " Or: pip install 'legible-rl[mujoco]'." if missing else ""
+            hint = " Or: pip install 'legible-rl[mujoco]'." if missing else _hint_at_games(self.name)
             raise UnfitEnvironmentError(f"environment {self.name!r} cannot be made: {error}{hint}") from error
         except Exception as error:
             backend, hint = os.environ.get("MUJOCO_GL"), ""
@@ -240,8 +240,16 @@ class EnvironmentSpec:
                 f"environment {self.name!r}: the module {module_name!r} has neither a factory {attribute!r} nor "
                 "registers an environment of that id."
                 + did_you_mean(attribute, [name for name, value in vars(module).items() if callable(value)])
+                + _hint_at_games(self.name)
             )
         return None
+
+
+def _hint_at_games(name: str) -> str:
+    """Return how to write the name of a PettingZoo environment, if an unknown name looks like one."""
+    if not re.fullmatch(r"pettingzoo\..+|\w+_v\d+", name):
+        return ""
+    return " PettingZoo environments are named pettingzoo:MODULE, such as pettingzoo:pettingzoo.classic.tictactoe_v3."
 
 
 class UntrustedCodeError(UnfitEnvironmentError):

@@ -95,7 +95,7 @@ class Ledger:
         for name, parts in self.splits.items():
             shown = [part.clause() for part in parts if signed(part.gain.value) != "0"]
             if shown:
-                lead = f"{capitalise(name)}: " if splits or parts is not self.endings else ""
+                lead = f"{capitalise(name)}: " if splits else "" if parts is self.endings else f"{name}, "
                 splits.append(f"{lead}{join_words(shown)}.")
         return f"{signed(self.total.value)}: {' '.join(splits[:most])}" if splits else ""
 
@@ -156,7 +156,7 @@ def split_gain(
         endings=_parts(
             {words: np.where(mask, gains, 0.0) for words, mask in changed.items()}, changed, "elsewhere", after_change
         ),
-        terms=_parts({_readable(name): guided.terms[name] - base.terms[name] for name in names}, {}, "the rest"),
+        terms=_parts({readable_term(name): guided.terms[name] - base.terms[name] for name in names}, {}, "the rest"),
         times=split_times(rewards) if len(rewards) == len(base) else (),
     )
 
@@ -246,7 +246,7 @@ def split_times(rewards: Sequence[Courses]) -> tuple[LedgerPart, ...]:
     )
 
 
-def _readable(name: str) -> str:
+def readable_term(name: str) -> str:
     """Return the name of a term in words: "reward_forward" is "forward"."""
     words = name.replace("_", " ").replace(".", " ").strip()
     return " ".join(word for word in words.split() if word not in ("reward", "rew")) or words

@@ -132,11 +132,23 @@ class PairedPlay:
         """The episodes that treatments are compared with."""
         return self._record
 
+    @property
+    def first_look(self) -> int:
+        """Number of seeds that are played before it is known how many a treatment changes; few of slow environments."""
+        return min(FIRST_LOOK, self._setup.play.batch)
+
     def add(self, treatment: RuleSet | Treatment) -> int:
         """Add a treatment and return its number."""
         self.treatments.append(treatment)
         self._plays.append(_Play())
         return len(self._plays) - 1
+
+    def take_over(self, number: int, result: UnitResult) -> None:
+        """Use the episodes of a treatment that were played earlier on the first seeds of the stage."""
+        self._look([number], len(result))
+        places = np.flatnonzero(self._plays[number].changed[: len(result)])
+        if places.size:
+            self._plays[number].keep(places.tolist(), result[places])
 
     def play_changes(self, wanted: Mapping[int, int], most_seeds: int | None = None) -> None:
         """Play treatments until each has the wanted number of changed episodes, or there are no more seeds."""
@@ -158,7 +170,7 @@ class PairedPlay:
         if changed >= changes or known >= most:
             return 0
         guess = known * changes // changed if changed else most
-        return min(max(guess, known + 1), MOST_GROWTH * known or FIRST_LOOK, most)
+        return min(max(guess, known + 1), MOST_GROWTH * known or self.first_look, most)
 
     def play_seeds(self, wanted: Mapping[int, int]) -> None:
         """Play each treatment on the wanted number of seeds, the first ones."""
@@ -252,8 +264,8 @@ class PairedPlay:
         """Return the environment steps that were played with a treatment."""
         return self._plays[number].steps
 
-    def counted(self, repetition: Repetition) -> Repetition:
-        """Return what is known about seeds, with the episodes that were compared here."""
+    def with_comparisons(self, repetition: Repetition) -> Repetition:
+        """Add the episodes that were played again here, to see whether the same seed gives the same episode."""
         compared, differed = repetition.compared + self.compared, repetition.differed + self.differed
         return replace(repetition, compared=compared, differed=differed)
 

@@ -48,6 +48,8 @@ SELECTION_ERROR_FACTOR = 1.5
 """Inflation of the standard error of search trials: rule sets were selected by them."""
 CHEAP_SEEDS, Z_PER_DOUBLING = 250, 0.5
 """See `is_worth_confirming`, which names the benchmark behind them."""
+PLANNED_EFFECT = 3.0
+"""Effects of at least so many smallest effects of interest are confirmed as often as without a smallest effect."""
 SEARCH_STAGE = "search"
 
 
@@ -273,9 +275,9 @@ class Race:
         rate = judge_rare_losses(differences, worst.size).break_even / 2.0
         return math.ceil(math.log(self._settings.alpha / tests) / math.log1p(-rate)) if 0.0 < rate < 1.0 else 0
 
-    def counted(self, repetition: Repetition) -> Repetition:
-        """Return what is known about seeds, with the episodes that were compared in the race."""
-        return self._play.counted(repetition)
+    def with_comparisons(self, repetition: Repetition) -> Repetition:
+        """Add the episodes that the race played again, to see whether the same seed gives the same episode."""
+        return self._play.with_comparisons(repetition)
 
     def share(self, entry: _Entry) -> float:
         """Return the share of the episodes that a rule set changes."""
@@ -344,7 +346,7 @@ def race(
 
     @cache
     def open_race_once() -> tuple[Race, Repetition]:
-        """Open the race when it is first needed, after all searches.
+        """Open the race when rule sets are first proposed: their sources may play trials of a search before.
 
         Also returns whether the same seed gives the same episode, which is measured first.
         """
@@ -366,9 +368,9 @@ def race(
     run_sources(sources or {}, measure, make_explore(setup, seed, settings, run, on_episodes), add_loss)
     current, repetition = open_race_once()
     current.record.extend(1)  # the unguided policy is measured even if there is nothing to compare it with
-    repetition = current.counted(repetition)  # with the episodes that were compared with their recording in the race
+    repetition = current.with_comparisons(repetition)
     worst.add([-current.worst_loss(entry) for entry in current.entries])
-    # Candidates are the places of the rule sets that passed the race and are worth the seeds of a confirmation.
+    # Candidates are the indices of the rule sets that passed the race and are worth the seeds of a confirmation.
     candidates = _find_candidates(current, settings)
     verdicts = _make_verdicts(current, candidates, settings.alpha)
     evaluation = Evaluation(
@@ -405,7 +407,7 @@ def race(
         worst_loss=worst.size,
     )
     # Add the results to the verdicts, and the losses seen here to the worst one.
-    for treatment in range(len(played.blocks.results) - 1):
+    for treatment in range(len(played.blocks.results) - 1):  # without the unguided policy
         base, guided = played.blocks.pair(treatment)
         worst.add(current.objective.differences(guided, base))
     for i, confirmation, steps in zip(candidates, played.confirmations, played.steps, strict=True):
@@ -446,12 +448,25 @@ def _expectations(
     """Return the expected results of the candidates on held-out seeds, estimated from the race."""
     expected = []
     for entry in (finished.entries[i] for i in candidates):
-        difference = finished.evidence(entry).difference - settings.smallest_effect
+        evidence, smallest = finished.evidence(entry), settings.smallest_effect
         changed, error = int(finished.pairs(entry).changed.sum()), finished.standing(entry).error
-        needed = changes_for_power(changed, difference, error, len(candidates), settings.alpha)
+        needed = changes_for_power(changed, evidence.difference - smallest, error, len(candidates), settings.alpha)
         excluding = finished.changes_to_exclude(entry, worst, len(candidates)) if settings.until_excluded else 0
-        expected.append(Expectation(finished.share(entry), needed, excluding))
+        factor = sample_factor(evidence.difference - evidence.error, smallest)
+        expected.append(Expectation(finished.share(entry), needed, excluding, factor))
     return expected
+
+
+def sample_factor(difference: float, smallest_effect: float) -> float:
+    """Return how many times as many episodes show that a difference exceeds the smallest effect as that it exceeds 0.
+
+    Differences below `PLANNED_EFFECT` smallest effects count as that large: smaller ones would take too many episodes.
+
+    >>> sample_factor(3.0, 1.0), sample_factor(5.0, 1.0), sample_factor(1.0, 0.0)
+    (2.25, 1.5625, 1.0)
+    """
+    planned = max(PLANNED_EFFECT * smallest_effect, difference)
+    return (planned / (planned - smallest_effect)) ** 2 if smallest_effect else 1.0
 
 
 def changes_for_power(changed: int, difference: float, error: float, tests: int, alpha: float) -> int:

@@ -72,10 +72,12 @@ class RareLosses:
         if not self.size or not self.break_even:
             return ""
         worst = "the worst possible one" if self.is_known else "the worst seen in this study"
+        if self.break_even > 0.5:
+            return f"Losses of {number(self.size)} ({worst}) in half of the changed episodes would not cancel the gain."
         one_in, excluded_one_in = (number(math.floor(1 / rate)) for rate in (self.break_even, self.excluded))
         text = (
-            f"A loss of {number(self.size)} ({worst}) in 1 of {one_in} changed episodes would cancel the gain; "
-            f"{number(self.changed)} changed episodes exclude more than 1 in {excluded_one_in}."
+            f"A loss of {number(self.size)} ({worst}) in 1 of {one_in} changed episodes would cancel the gain; the "
+            f"{number(self.changed)} changed episodes show that it is rarer than 1 in {excluded_one_in}."
         )
         if self.is_excluded:
             return text

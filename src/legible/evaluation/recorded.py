@@ -38,7 +38,7 @@ from legible.rules import RuleSet
 from legible.schemas import RECORDED, check_arrays
 
 RECORD_EPISODES = 256
-"""Episodes in a recorded unit, which all run at once."""
+"""Most episodes in a recorded unit, which all run at once."""
 REPEATED_EPISODES = 24
 MOST_LEAKED = 0.05
 """Largest share of replayed episodes that may differ from their recording."""
@@ -301,7 +301,7 @@ class EpisodeRecord:
         # Cut the episodes into units (lists of episodes that are played and stored together). The first `repeated` ones
         # are a unit of their own, because an earlier check has played and stored exactly that unit.
         treatments = [UNGUIDED if treatment is None else 0] * most
-        unit_size = min(RECORD_EPISODES, setup.play.unit_episodes)
+        unit_size = min(RECORD_EPISODES, setup.play.unit_episodes, setup.play.batch)
         seeds = self.seeds.tolist()
         early = cut_into_units(treatments[:repeated], seeds[:repeated], max(1, repeated))
         self._units = early + cut_into_units(treatments[repeated:], seeds[repeated:], unit_size)

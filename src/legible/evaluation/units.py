@@ -564,8 +564,8 @@ def run_units(
         report(len(units[i]))
     if errors:
         raise UnitFailedError(
-            f"{len(errors)} of {len(units)} units failed; the first: {errors[0].error} The others are kept. Fix the "
-            "cause, then run the same command again to continue."
+            f"{failure_reason(errors[0])}. Other episodes are kept: correct this, then run the same command again to "
+            "continue."
         )
     for i in sorted(broken):
         _play_one_by_one(setup, units[i], keys[i], kept, engine, store, time_limit, failures, report)

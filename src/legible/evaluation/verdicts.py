@@ -79,7 +79,7 @@ class Confirmation:
     q
         Benjamini-Hochberg over all candidates.
     of_rule
-        The mined rule alone minus unguided; None where the rule set has no mined rule behind it.
+        The mined rule alone minus unguided; None where the rule set is not confirmed or has no mined rule behind it.
     of_generalisation
         The rule set minus the mined rule alone: the gain of a policy that generalised its own rule.
     failed, failed_unguided

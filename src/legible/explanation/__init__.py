@@ -1,5 +1,6 @@
 """Results of a study in words: where the policy is weak, why, and what to do.
 
+- `answer_questions`: short answers to what a reader asks first, each an `Answer`.
 - `conclude`: the `Conclusion` of a study; `is_repair`, `imitated_reference`:
   whether guidance is worth using.
 - `summarise_deployment`: the `Deployment`, which figures get better and worse with guidance.
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING
 from legible.imports import lazy_exports
 
 if TYPE_CHECKING:
+    from legible.explanation.answers import Answer, answer_questions
     from legible.explanation.contributions import Contribution, leave_one_out
     from legible.explanation.deployment import Deployment, FigureChange, SeedLoss, summarise_deployment
     from legible.explanation.explain import explain_weakness, explain_weaknesses

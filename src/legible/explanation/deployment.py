@@ -291,13 +291,17 @@ def _success_sentences(improvement: Improvement, success: str, solved: float | N
     policies = [("the unguided policy", blocks.base)]
     if len(improvement.composition):
         policies.append(("the guided policy", blocks.results[-1]))
-    stands = []
+    sides: dict[str, list[str]] = {}
     for name, episodes in policies:
         figure = figure_of(mean, episodes.played)
         side = (
             "is above" if figure.low >= solved else "is below" if figure.high < solved else "may be on either side of"
         )
-        stands.append(f"{name} {side} that")
+        sides.setdefault(side, []).append(name)
+    stands = [
+        f"both policies {side.replace('is ', 'are ')} that" if len(names) == 2 else f"{names[0]} {side} that"
+        for side, names in sides.items()
+    ]
     solved_from = f"The environment counts as solved from a mean return of {number(solved)}: {join_words(stands)}."
     return f"{text} {solved_from}".strip()
 

@@ -130,7 +130,7 @@ def summarise_knowledge(
     if not {"less well", "unknown"} & set(grades.values()):
         return ""
     phrases: dict[_Grade, str] = {
-        "known": "follows it for" if usual.status == "known" else "follows it more often for",
+        "known": "follows the rule for" if usual.status == "known" else "follows the rule more often for",
         "less well": "less often for",
         "unknown": "rarely for",
         "unseen": "never met it for",

@@ -18,6 +18,12 @@ from legible.settings import EvaluationSettings, StudySettings
 
 # Further steps to suggest if the policy should first be trained further.
 MAX_STEPS_AFTER_TRAINING = 2
+TRAIN = "Train the policy further: rules alone cannot repair it."
+REPAIRED = (
+    "Watch the episodes that lose most, and decide whether the gain is worth it.",
+    "Then use the guided policy, or train the network to follow the rules: legible distil DIR --out FILE.",
+)
+"""Steps after a study whose rules help."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +95,7 @@ def suggest_next_steps(
     better
         Random play or the constant action that is better, if any.
     """
-    train = ["Train the policy further: rules alone cannot repair it."] if is_bad else []
+    train = [TRAIN] if is_bad else []
     if better:
         train.append(f"Check the reward: {better} scores higher than the policy.")
     if evaluation.confirmed:

@@ -3,9 +3,10 @@
 - `Conclusion`: a headline and the sentences after it; `conclude` makes it.
 - `is_repair`: whether the guided policy is worth using; `imitated_reference`: the constant action that it imitates.
 
-The most important finding comes first: a policy that is far from solving the environment, whatever is done; a baseline
-that beats the policy; a policy that is bad in absolute terms (it never succeeds, or does not solve the environment, and
-no rules help). Otherwise the gain and its cost come first, or how often the policy fails.
+The most important finding comes first: another way of playing the policy that is clearly better (than guidance, too); a
+baseline that beats the policy; a policy that never succeeds, that is far from solving the environment, whatever is
+done, or that no rules help to solve it. Otherwise the gain and its cost come first, failures that the time limit hides,
+or how often the policy fails.
 """
 
 from __future__ import annotations
@@ -65,6 +66,7 @@ def conclude(
     deployment: Deployment | None = None,
     endings: Sequence[EndingShare] = (),
     remarks: Sequence[str] = (),
+    hidden: str = "",
 ) -> Conclusion:
     """Summarise a study in a few sentences.
 
@@ -86,6 +88,8 @@ def conclude(
         How unguided and guided episodes end.
     remarks
         Further facts that stand right after the headline.
+    hidden
+        A sentence about failures that only the time limit hides: the headline of a policy without other findings.
     """
     if improvement is not None and deployment is None:
         deployment = summarise_deployment(improvement)
@@ -94,13 +98,12 @@ def conclude(
     way = _other_way(improvement, references)
     problems = _baseline_problems(improvement, references)
     far_from_solved = [] if improvement is None else _far_from_solved(improvement, references, solved)
-    sentences = [*far_from_solved, *problems]
-    unguided = evaluation.base if improvement is None else improvement.base
-    if unguided.success == 0.0:
-        is_guided = improvement is not None and len(improvement.composition) and improvement.guided.success == 0.0
-        episodes = f"0 of {unguided.episodes} episodes{', guided or not' if is_guided else ''}"
-        sentences.append(f"The policy never succeeds ({episodes}).")
-    is_outdone = len(sentences) > len(far_from_solved)
+    never = _never_succeeds(evaluation, improvement, endings, has_gain=has_gain)
+    sentences, costs = [*never, *far_from_solved, *problems], 0
+    baselines = [] if references is None else [one for one in references.quoted if one.reference.kind != "way"]
+    if any(baseline.beats_policy for baseline in baselines):
+        sentences = [*far_from_solved, *problems, *never]
+    is_outdone = bool(never or problems)
     if improvement is not None and not (sentences or has_gain):
         sentences += _unsolved(improvement, solved)
     is_bad = bool(sentences)
@@ -110,38 +113,29 @@ def conclude(
             length = f"mean length {number(round(improvement.base.length))} steps"
             sentences.append(f"The step limit ends {percent(truncated)} of its episodes ({length}).")
     if improvement is not None and deployment is not None and has_gain and not is_bad:
-        sentences += [
-            *_gain_sentences(improvement, deployment),
-            _outcome_sentence(deployment),
-            _count_sentence(evaluation, groups),
-        ]
+        gain = _gain_sentences(improvement, deployment)
+        costs = len(gain) - 1
+        sentences += [*gain, _outcome_sentence(deployment), _count_sentence(evaluation, groups)]
     else:
+        sentences += [hidden] if hidden and not is_bad else []
         sentences.append(_findings_sentence(evaluation, groups, improvement, endings, is_bad=is_bad, solved=solved))
         is_composed = improvement is not None and len(improvement.composition)
         if improvement is not None and deployment is not None and (is_composed or not _is_untouched(evaluation)):
             sentences += _improvement_sentences(improvement, references, deployment)
     if improvement is not None and references is not None and not is_outdone:
-        sentences += _baseline_comparison(improvement, references, says_success=not has_gain or is_bad)
-    unless = evaluation.unless_rare_losses
-    if unless:
-        needed = max(v.confirmation.rare_losses.episodes_needed for v in unless)  # type: ignore[union-attr]
-        sentences.append(
-            f"{counted(len(unless), 'rule set')} {'gains' if len(unless) == 1 else 'gain'}, but rare losses could "
-            f"cancel the gain. The study saw losses of up to {number(evaluation.worst_loss)}, and too few episodes to "
-            f"show how rare they are. A study with --until-excluded settles this: it plays up to {number(needed)} "
-            "changed episodes for each."
-        )
-    failed = [evaluation.failed] + ([] if improvement is None else [improvement.final_blocks.failed])
-    guided_failed, unguided_failed = (sum(counts) for counts in zip(*failed, strict=True))
-    if guided_failed or unguided_failed:
-        sentences.append(
-            f"{guided_failed} guided and {unguided_failed} unguided episodes failed; effects assume the worst for them."
-        )
-    first, *others = [*way, *sentences]
+        sentences += _baseline_comparison(improvement, references, says_score=not has_gain or is_bad)
+    sentences += _caveats(evaluation, improvement)
+    remarks = [remark for remark in remarks if remark not in sentences]
+    # A repair beats the other way of playing, too; what gets worse belongs to its sentence.
+    if has_gain:
+        remarks = [*way, *remarks]
+    else:
+        sentences = [*way, *sentences]
+    first, *others = sentences
     how_it_ends = describe_endings(endings)
     if how_it_ends and not first.startswith(capitalise(how_it_ends)):
         remarks = [f"{capitalise(how_it_ends)}.", *remarks]
-    return Conclusion(first, (*remarks, *others), is_bad)
+    return Conclusion(first, (*others[:costs], *remarks, *others[costs:]), is_bad)
 
 
 def is_repair(improvement: Improvement, references: References | None = None) -> bool:
@@ -170,6 +164,26 @@ def _share_taken(improvement: Improvement, reference: QuotedReference) -> float:
     return min((float(shares[choice]) for choice in choices), default=0.0) if shares.size else 0.0
 
 
+def _never_succeeds(
+    evaluation: Evaluation, improvement: Improvement | None, endings: Sequence[EndingShare], *, has_gain: bool
+) -> list[str]:
+    """Say that no unguided episode succeeds, and how many guided ones do; nothing where that is unknown."""
+    unguided = evaluation.base if improvement is None else improvement.base
+    successes = [share for share in endings if share.kind == "success"]
+    if unguided.success != 0.0 and (not successes or any(share.base.value > 0.0 for share in successes)):
+        return []
+    never = f"The policy never succeeds (0 of {unguided.episodes} episodes"
+    if improvement is None or not len(improvement.composition):
+        return [f"{never})."]
+    rules = f"{in_words(len(improvement.composition))} {'rule' if len(improvement.composition) == 1 else 'rules'}"
+    best = max((share for share in successes if share.guided), key=lambda share: share.largest, default=None)
+    if best is not None and has_gain:
+        return [f"{never}); guided by {rules}, {best.words} in {percent(best.largest)} of them."]
+    if improvement.guided.success > 0.0 and has_gain:
+        return [f"{never}); guided by {rules}, it succeeds in {percent(improvement.guided.success)} of them."]
+    return [f"{never}{', guided or not' if improvement.guided.success == 0.0 else ''})."]
+
+
 def _unsolved(improvement: Improvement, solved: float | None) -> list[str]:
     """Say that the unguided policy does not solve the environment; nothing where it may, or no threshold is known."""
     mean = figure_of(find_objective("mean"), improvement.final_blocks.base.played)
@@ -190,6 +204,27 @@ def _far_from_solved(improvement: Improvement, references: References | None, so
     is_closer = closed >= MIN_CLOSED_SHARE * (solved - improvement.base.mean)
     # Without any gain, the usual order holds: a baseline that beats the policy, then an unsolved environment.
     return [] if is_closer or closed <= 0.0 else _unsolved(improvement, solved)
+
+
+def _caveats(evaluation: Evaluation, improvement: Improvement | None) -> list[str]:
+    """Say how many rule sets gain unless rare losses cancel that, and how many episodes failed."""
+    sentences = []
+    unless = evaluation.unless_rare_losses
+    if unless:
+        needed = max(v.confirmation.rare_losses.episodes_needed for v in unless)  # type: ignore[union-attr]
+        sentences.append(
+            f"{counted(len(unless), 'rule set')} {'gains' if len(unless) == 1 else 'gain'} on average, but a rare "
+            f"large loss could cancel that: losses of up to {number(evaluation.worst_loss)} were seen. To find out how "
+            f"rare they are, add --until-excluded; it plays up to {number(needed)} changed episodes"
+            f"{' of each' if len(unless) > 1 else ''}."
+        )
+    failed = [evaluation.failed] + ([] if improvement is None else [improvement.final_blocks.failed])
+    guided_failed, unguided_failed = (sum(counts) for counts in zip(*failed, strict=True))
+    if guided_failed or unguided_failed:
+        sentences.append(
+            f"{guided_failed} guided and {unguided_failed} unguided episodes failed; effects assume the worst for them."
+        )
+    return sentences
 
 
 # --- Comparison with baselines ---------------------------------------------------------------------------------------
@@ -253,17 +288,19 @@ def _baseline_problems(improvement: Improvement | None, references: References |
     return [f"{text}{guided}."]
 
 
-def _baseline_comparison(improvement: Improvement, references: References, *, says_success: bool) -> list[str]:
+def _baseline_comparison(improvement: Improvement, references: References, *, says_score: bool) -> list[str]:
     """Compare a policy that beats all simple baselines with the best of them."""
     best = references.best_plain
     if best is None:
         return []
     words, success = _words_of(improvement), improvement.base.success
-    is_known = words.objective.name != "success" and np.isfinite(success)
-    succeeds = f"succeeds in {percent(success)} of the episodes and " if is_known and says_success else ""
-    scores = f"Unguided, the policy {succeeds}{words.has} {words.of(improvement.final_blocks.base)}"
-    beats = "better than random play and all constant actions"
-    return [f"{scores}, {beats} (the best of them, {best.words}, {words.has_again} {words.of(best.result)})."]
+    score = ""
+    if says_score:
+        is_known = words.objective.name != "success" and np.isfinite(success)
+        score = f"succeeds in {percent(success)} of the episodes, " if is_known else ""
+        score += f"{words.has} {words.of(improvement.final_blocks.base)} and "
+    simple = f"random play and all constant actions (the best, {best.words}: {words.of(best.result)})"
+    return [f"Unguided, the policy {score}beats {simple}."]
 
 
 # --- Findings and gains ----------------------------------------------------------------------------------------------
@@ -306,10 +343,9 @@ def _count_sentence(evaluation: Evaluation, groups: Sequence[WeaknessGroup]) -> 
         alone = "The only rule set tested is not" if tested == 1 else f"None of the {tested} rule sets tested is"
         return f"{alone} confirmed alone on held-out seeds."
     weaknesses = sum(group.is_confirmed for group in groups)
-    merged = "" if weaknesses == confirmed else "; overlapping ones are merged"
+    merged = "" if weaknesses == confirmed else ", overlapping ones merged"
     count = counted(weaknesses, "distinct weakness", "distinct weaknesses")
-    sets = f"{confirmed} of {counted(tested, 'rule set')} confirmed on held-out seeds"
-    return f"The policy has {count} ({sets}{merged})."
+    return f"{count} ({confirmed} of {counted(tested, 'rule set')} confirmed on held-out seeds{merged})."
 
 
 def _findings_sentence(
@@ -336,6 +372,8 @@ def _findings_sentence(
             doubt = "held-out seeds have not been played"
         elif confirmations and all(confirmation.is_too_rare for confirmation in confirmations):
             doubt = "too few episodes change on held-out seeds to decide"
+        elif evaluation.unless_rare_losses:
+            doubt = "rare losses could cancel what they gain"
         promising = f"{len(suspected)} of {the_sets}" if tested > 1 else the_sets
         found = f"{promising} looked promising, but {doubt}"
     else:

@@ -135,11 +135,16 @@ class WeaknessExplanation(Displayed):
             least, most = percent(broken[0]), percent(broken[-1])
             share = least if least == most else f"{least} to {most} (by rule)"
             sentences.append(f"The unguided policy does otherwise in {share} of these states.")
-        if self._is_mined and self.cause == "generalisation":
+        if self.is_not_generalised:
             sentences.append("It follows the mined rule, but not its related forms.")
         if self.amounts_to:
             sentences.append(f"The conditions hold nearly always, so this amounts to {self.amounts_to}.")
         return " ".join(sentences)
+
+    @property
+    def is_not_generalised(self) -> bool:
+        """Return whether the policy has learned a rule, but does not apply it in related situations."""
+        return self._is_mined and self.cause == "generalisation"
 
     @property
     def amounts_to(self) -> str:
@@ -164,8 +169,12 @@ class WeaknessExplanation(Displayed):
         status = "unseen" if seen is None else seen.status
         if status == "unknown" or not (self._is_mined or status == "known"):
             rarely = seen is not None and status == "unknown" and seen.kept < RARE_SHARE
-            verb = "rarely follows" if rarely else "does not always follow"
-            return f"{verb} {quoted(describe_rule(rule, self.space, 'advice'))}"
+            does = Rule("+", rule.action, rule.conditions)
+            if rule.polarity == "-":
+                return f"{'usually' if rarely else 'sometimes'} {describe_rule(does, self.space)}"
+            if rarely:
+                return f"rarely {describe_rule(does, self.space)}"
+            return f"does not always {describe_rule(does, self.space, 'advice')}"
         if not self.verdict.is_confirmed:
             return self.habit
         return f"{self.habit}, but not {'in related situations' if self.cause == 'generalisation' else 'always'}"

@@ -161,11 +161,12 @@ class Cause:
         """Return the verdict in words; `words` describe the group."""
         words, found = words or self.group, self.evidence
         if found is None:
-            return f"The cause is unclear: {self.why}."
+            return f"Which features it ignores or misjudges is unclear: {self.why}."
         if self.kind == "does not use":
             return (
-                f"It does not use {words}. Other values change its choice in {percent(found.flips)} of these mistakes, "
-                f"but reading it would recover {percent(min(1.0, max(found.added, found.corrected)))} of the loss."
+                f"It does not use {words}. Other values of it change its choice in only {percent(found.flips)} of "
+                f"these mistakes, but using it would recover "
+                f"{percent(min(1.0, max(found.added, found.corrected)))} of the loss."
             )
         if self.kind == "never met":
             return (
@@ -206,7 +207,7 @@ def find_cause(
     """
     n = len(tried)
     if n < FEWEST_DECISIONS or np.ptp(tried.episodes) == 0:
-        return Cause("cannot tell", why=f"only {n} decisions were tried", decisions=n)
+        return Cause("cannot tell", why=f"only {n} decisions were tried, {FEWEST_DECISIONS} are needed", decisions=n)
     rng = np.random.default_rng([seed, n])
     scores = _centred(preference(tried.observations))
     spread = float(scores.std()) or 1.0

@@ -83,6 +83,10 @@ class FailureMode:
         """True if the rule is about the start of an episode."""
         return self.within == 0
 
+    @property
+    def _usually(self) -> str:
+        return f"{'of all episodes' if self.is_start else 'from any state'}: {percent(self.by_chance)}"
+
     def sentences(self) -> list[str]:
         """Return the mode in words."""
         when = (
@@ -91,7 +95,7 @@ class FailureMode:
             else f"{self.words}, it fails within {self.within} steps"
         )
         text = (
-            f"If {when} in {_share(self.precision)} of the episodes (by chance {percent(self.by_chance)}); this covers "
+            f"If {when} in {_share(self.precision)} of the episodes ({self._usually}); this covers "
             f"{_share(self.covered)} of the failures."
         )
         return [text, *([] if self.avoidable is None else [self.avoidable.sentence()])]
@@ -100,7 +104,7 @@ class FailureMode:
         """Return the figures of the mode in words, to stand below its conditions."""
         when = "Then it fails" if self.is_start else f"From such states it fails within {self.within} steps"
         return (
-            f"{when} in {_share(self.precision)} of the episodes (by chance {percent(self.by_chance)}). This covers "
+            f"{when} in {_share(self.precision)} of the episodes ({self._usually}). This covers "
             f"{_share(self.covered)} of the failures."
         )
 
@@ -110,7 +114,7 @@ class FailureMode:
         soon = "it fails" if self.is_start else f"it fails within {self.within} steps"
         return (
             f"{percent(self.covered.value)} of the failures follow one pattern: if {when}{self.words}, {soon} in "
-            f"{percent(self.precision.value)} of the episodes (by chance {percent(self.by_chance)})."
+            f"{percent(self.precision.value)} of the episodes ({self._usually})."
         )
 
     def to_dict(self, space: FeatureSpace) -> dict[str, Any]:
@@ -180,7 +184,7 @@ def find_modes(
     everything, modes = np.arange(held_out.n_episodes), []
     for selected in _select(candidates, recorded, int(bad[chosen].sum())):
         one = _judge(selected.conditions, held_out, everything, selected.within)
-        if not len(one.rows):
+        if not one.is_better:  # it does not hold up on held-out episodes
             continue
         modes.append(
             FailureMode(
@@ -288,26 +292,38 @@ def _judge_best(
 def _judge(
     conditions: tuple[Condition, ...], experiences: Experiences, episodes: NDArray[np.intp], within: int
 ) -> _Judged:
-    """Return the figures of a rule: an episode counts once, by the first step at which the rule holds."""
+    """Return the figures of a rule: an episode counts once, by the first step at which the rule holds.
+
+    Parameters
+    ----------
+    conditions
+        The conditions of the rule.
+    experiences, episodes
+        Recorded steps, and the episodes that count.
+    within
+        How many steps before a failure the rule should hold; 0: the rule is about the first state of an episode.
+    """
+    # The states in which the conditions hold; the sign and the action of the rule do not matter.
     holds = CompiledRules.compile([[Rule("+", 0, conditions)]]).matches(experiences.observations)[:, 0]
     steps, soon = steps_of(experiences), _fails_soon(experiences, within)
     chosen = experiences.of_episodes(episodes)
     if within == 0:
         chosen &= steps == 0
     fails = mark_failed(experiences)
+    # Per episode, the first row at which the rule holds, and the first such row that a failure follows soon.
     first = _first_rows(holds & chosen, experiences)
-    before_end = _first_rows(holds & chosen & soon, experiences)
+    before_failure = _first_rows(holds & chosen & soon, experiences)
     failing = int(fails[episodes].sum())
-    left = experiences.lengths[experiences.episode_ids] - steps
-    nothing = Figure(0.0, 0.0, 1.0)
+    steps_to_end = experiences.lengths[experiences.episode_ids] - steps
+    unknown_share = Figure(0.0, 0.0, 1.0)
     return _Judged(
         conditions,
         within,
-        covered=share_figure(len(before_end), failing) if failing else nothing,
-        precision=share_figure(int(soon[first].sum()), len(first)) if len(first) else nothing,
+        covered=share_figure(len(before_failure), failing) if failing else unknown_share,
+        precision=share_figure(int(soon[first].sum()), len(first)) if len(first) else unknown_share,
         by_chance=float(soon[chosen].mean()) if chosen.any() else 1.0,
-        rows=before_end,
-        notice=float(np.median(left[before_end])) if len(before_end) else 0.0,
+        rows=before_failure,
+        notice=float(np.median(steps_to_end[before_failure])) if len(before_failure) else 0.0,
     )
 
 

@@ -51,7 +51,8 @@ class Diagnosis:
         text = where + self.cause.sentence(self.group_words)
         if self.score_kind == "values" and self.misranked > 0:
             text += (
-                f" Its values rank the choices wrongly in {percent(self.misranked)} of the decisions, by their cost."
+                f" Its value estimates rank two choices in the wrong order in {percent(self.misranked)} of the "
+                "decisions, weighted by what that costs."
             )
         return text
 
@@ -118,15 +119,19 @@ class Failures(Displayed):
         known = [one for one in self.diagnoses if one.cause.kind != "cannot tell"]
         return [*lines, *(one.sentence(space) for one in known[:1])]
 
-    def headlines(self, space: FeatureSpace) -> list[str]:
-        """Return how many episodes fail, the first failure mode, and the first known cause or that there is none."""
+    def share(self) -> str:
+        """Return how many episodes fail."""
         if self.failed is None:
-            lines = [f"No failure modes: fewer than ten of {self.episodes} held-out episodes end in a failure."]
-        else:
-            low, high = percent(self.failed.low), percent(self.failed.high)
-            share = f"{percent(self.failed.value)} ({low} to {high}) of {self.episodes} held-out episodes fail."
-            lines = [share if self.modes else f"{share} No rule predicts which."]
-        lines += self.summary(space)
+            return f"Fewer than ten of {self.episodes} held-out episodes end in a failure, so nothing predicts them."
+        low, high = percent(self.failed.low), percent(self.failed.high)
+        share = f"{percent(self.failed.value)} ({low} to {high}) of {self.episodes} held-out episodes fail."
+        if self.failed.value == 1.0:
+            return f"All {self.episodes} held-out episodes fail."
+        return share if self.modes else f"{share} No rule predicts which."
+
+    def reasons(self, space: FeatureSpace) -> list[str]:
+        """Return the first failure mode, and the first known cause or why none is known."""
+        lines = [*([self.share()] if self.failed is None else []), *self.summary(space)]
         if self.diagnoses and all(one.cause.kind == "cannot tell" for one in self.diagnoses):
             lines.append(self.diagnoses[0].sentence(space))
         return [*lines, *([self.problem] if self.problem else [])]
@@ -134,9 +139,13 @@ class Failures(Displayed):
     def sentences(self, space: FeatureSpace) -> list[str]:
         """Return everything in words."""
         modes = [sentence for mode in self.modes for sentence in mode.sentences()]
-        causes = [one for one in self.diagnoses if one.is_whole or one.cause.kind != "cannot tell"]
-        problem = [self.problem] if self.problem else []
-        return [self.headlines(space)[0], *modes, *(one.sentence(space) for one in causes), *problem]
+        return [self.share(), *modes, *self.causes(space)]
+
+    def causes(self, space: FeatureSpace) -> list[str]:
+        """Return the causes of all choices together and those that are known, or why none were looked for."""
+        shown = [one for one in self.diagnoses if one.is_whole or one.cause.kind != "cannot tell"]
+        # Where actions have several parts, the same may hold for each of them.
+        return [*dict.fromkeys(one.sentence(space) for one in shown), *([self.problem] if self.problem else [])]
 
     def to_dict(self, space: FeatureSpace) -> dict[str, Any]:
         """Return plain data, for JSON."""

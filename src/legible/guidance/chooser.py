@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from legible.errors import LegibleError
 from legible.guidance.kernel import check_precedence, choose_guided, first_guided_changes
+from legible.imports import njit_uncounted
 from legible.play import Observations, Scores, check_exploration
 from legible.play.choosing import choices_to_actions, group_starts, query_policy
 from legible.policies import Policy
@@ -43,6 +44,37 @@ class GuidedActions(NamedTuple):
     scores: Scores
     fired: NDArray[np.bool_]
     changed: NDArray[np.bool_]
+
+
+@njit_uncounted
+def _count(
+    episodes: NDArray[np.int64],
+    steps: NDArray[np.int64],
+    fired_rows: NDArray[np.bool_],
+    changed_rows: NDArray[np.bool_],
+    overruled_rows: NDArray[np.bool_],
+    choices: NDArray[np.int64],
+    fired: NDArray[np.int64],
+    changed: NDArray[np.int64],
+    first_changed: NDArray[np.int64],
+    overruled: NDArray[np.int64],
+    taken: NDArray[np.int64],
+) -> None:
+    """Count a step of the rows that play an episode; the last five arrays are those of a `CountingChooser`."""
+    for row in range(episodes.size):
+        episode = episodes[row]
+        if episode < 0:
+            continue
+        fired[episode] += fired_rows[row]
+        if changed_rows[row]:
+            if changed[episode] == 0:
+                first_changed[episode] = steps[row]
+            changed[episode] += 1
+        if overruled_rows.size:
+            overruled[episode] += overruled_rows[row]
+        if taken.shape[1]:
+            for group in range(choices.shape[1]):
+                taken[episode, choices[row, group]] += 1
 
 
 class CountingChooser(ABC):
@@ -120,15 +152,19 @@ class CountingChooser(ABC):
     ) -> tuple[NDArray[Any], Scores]:
         """Choose an action for every row."""
         done = self.act(observations, self._treatments[episodes], self._keys[episodes], steps)
-        self.fired[episodes[done.fired]] += 1
-        self.changed[episodes[done.changed]] += 1
-        first = done.changed & (self.changed[episodes] == 1)
-        self.first_changed[episodes[first]] = steps[first]
-        if self._overruled_rows.any():
-            self.overruled[episodes[self._overruled_rows]] += 1
-        if self.taken.size:
-            playing = episodes >= 0
-            self.taken[episodes[playing, None], done.choices[playing]] += 1
+        _count(
+            episodes,
+            steps,
+            done.fired,
+            done.changed,
+            self._overruled_rows,
+            done.choices,
+            self.fired,
+            self.changed,
+            self.first_changed,
+            self.overruled,
+            self.taken,
+        )
         return done.actions, done.scores
 
     def act(

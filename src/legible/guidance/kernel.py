@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from legible.errors import LegibleError
-from legible.imports import njit
+from legible.imports import njit, njit_uncounted
 from legible.play import Scores, choose_row
 from legible.policies.protocol import MASKED
 from legible.rules import CompiledRules, triggers
@@ -29,10 +29,16 @@ def check_precedence(precedence: str) -> None:
         raise LegibleError(f"precedence must be 'positive' or 'negative', got {precedence!r}.")
 
 
-@njit(cache=True)
+@njit_uncounted
+def _clear(marks: NDArray[np.bool_]) -> None:
+    for a in range(marks.shape[1]):
+        marks[0, a] = marks[1, a] = False
+
+
+@njit_uncounted
 def _mark(rules: CompiledRules, rule_set: int, observation: NDArray[np.float32], marks: NDArray[np.bool_]) -> bool:
     """Mark in ``bool[2, choices]`` what the rules that trigger block and enforce; return whether any triggers."""
-    marks[:] = False
+    _clear(marks)
     fired = False
     for r in range(rules.set_starts[rule_set], rules.set_starts[rule_set + 1]):
         if triggers(rules, r, observation):
@@ -41,7 +47,7 @@ def _mark(rules: CompiledRules, rule_set: int, observation: NDArray[np.float32],
     return fired
 
 
-@njit(cache=True)
+@njit_uncounted
 def _is_marked(marks: NDArray[np.bool_], first: int, last: int) -> bool:
     """Return whether a rule that triggers is about these choices."""
     for a in range(first, last):  # noqa: SIM110 (compiled)
@@ -50,7 +56,7 @@ def _is_marked(marks: NDArray[np.bool_], first: int, last: int) -> bool:
     return False
 
 
-@njit(cache=True)
+@njit_uncounted
 def block_choices(
     blocked: NDArray[np.bool_], enforced: NDArray[np.bool_], negative_first: bool, scores: Scores
 ) -> bool:
@@ -70,22 +76,22 @@ def block_choices(
     scores
         ``float[choices]``: the policy's scores; changed in place.
     """
-    if negative_first:
-        enforced &= ~blocked
-
     # What the action mask leaves: masked choices cannot be enforced, the others are free unless rules block them.
     has_masked, n_free, overruled = False, 0, False
+    n_enforced, only_choice = 0, 0
     for choice in range(scores.size):
+        enforced[choice] &= not (negative_first and blocked[choice])
         if scores[choice] == MASKED:
             has_masked = True
             overruled |= enforced[choice]
             enforced[choice] = False
         elif not blocked[choice]:
             n_free += 1
+        if enforced[choice]:
+            n_enforced, only_choice = n_enforced + 1, choice
 
     # One enforced choice: block all others. (The policy may give it the score −∞; then it gets 0.)
-    if enforced.sum() == 1:
-        only_choice = np.argmax(enforced)
+    if n_enforced == 1:
         for choice in range(scores.size):
             if choice == only_choice:
                 scores[choice] = scores[choice] if scores[choice] > -np.inf else 0.0
@@ -102,7 +108,7 @@ def block_choices(
     return overruled
 
 
-@njit(cache=True)
+@njit_uncounted
 def guide_groups(marks: NDArray[np.bool_], negative_first: bool, scores: Scores, starts: NDArray[np.int64]) -> bool:
     """Apply the marks ``bool[2, choices]`` to one row of scores, group by group, in place.
 
@@ -115,7 +121,7 @@ def guide_groups(marks: NDArray[np.bool_], negative_first: bool, scores: Scores,
     return overruled
 
 
-@njit(cache=True)
+@njit_uncounted
 def guide_row(
     rules: CompiledRules,
     rule_set: int,
@@ -130,6 +136,51 @@ def guide_row(
     Group g has the choices ``starts[g] … starts[g + 1] - 1``; `marks` is a buffer ``bool[2, choices]``.
     """
     return _mark(rules, rule_set, observation, marks) and guide_groups(marks, negative_first, scores, starts)
+
+
+@njit_uncounted
+def _choose_in_rows(
+    rules: CompiledRules,
+    rule_sets: NDArray[np.int64],
+    observations: NDArray[np.float32],
+    scores: Scores,
+    starts: NDArray[np.int64],
+    negative_first: bool,
+    keys: NDArray[np.uint64],
+    steps: NDArray[np.int64],
+    epsilon: float,
+    guided_epsilon: float,
+    sample: bool,
+    choices: NDArray[np.int64],
+    fired: NDArray[np.bool_],
+    changed: NDArray[np.bool_],
+    overruled: NDArray[np.bool_],
+    named_choices: NDArray[np.bool_],
+    buffer: Scores,
+) -> None:
+    """Write what `choose_guided` returns; `named_choices` and `buffer` are room to work in."""
+    n_groups = starts.size - 1
+    for row in range(scores.shape[0]):
+        if rule_sets[row] >= 0:
+            fired[row] = _mark(rules, rule_sets[row], observations[row], named_choices)
+        for group in range(n_groups):
+            first, last = starts[group], starts[group + 1]
+            # First the policy's own choice, then the choice with the scores that rules leave. Both use the same random
+            # numbers, so they differ only because of rules. A group that no triggered rule names follows the policy.
+            key = group_key(keys[row], group)
+            own_scores = scores[row, first:last]
+            wanted = choose_row(own_scores, key, steps[row], epsilon, sample)
+            chosen = wanted
+            if fired[row] and (n_groups == 1 or _is_marked(named_choices, first, last)):
+                guided_scores = buffer[first:last]
+                for choice in range(last - first):
+                    guided_scores[choice] = own_scores[choice]
+                overruled[row] |= block_choices(
+                    named_choices[0, first:last], named_choices[1, first:last], negative_first, guided_scores
+                )
+                chosen = choose_row(guided_scores, key, steps[row], guided_epsilon, sample)
+                changed[row] |= chosen != wanted
+            choices[row, group] = first + chosen
 
 
 @njit(cache=True, nogil=True)
@@ -175,41 +226,38 @@ def choose_guided(
         ``int64[n, groups]``: the choices; ``bool[n]``: where a rule triggered, where that changed a choice, and where
         the action mask overruled rules.
     """
-    n_rows, n_groups = scores.shape[0], starts.size - 1
-    choices = np.empty((n_rows, n_groups), np.int64)
-    fired = np.zeros(n_rows, np.bool_)
-    changed = np.zeros(n_rows, np.bool_)
-    overruled = np.zeros(n_rows, np.bool_)
+    n_rows = scores.shape[0]
+    choices = np.empty((n_rows, starts.size - 1), np.int64)
+    fired, changed, overruled = np.zeros(n_rows, np.bool_), np.zeros(n_rows, np.bool_), np.zeros(n_rows, np.bool_)
     # The choices that triggered rules block (row 0) and enforce (row 1), and scores to change; reused for every row.
     named_choices = np.empty((2, scores.shape[1]), np.bool_)
     buffer = np.empty(scores.shape[1], scores.dtype)
-    for row in range(n_rows):
-        if rule_sets[row] >= 0:
-            fired[row] = _mark(rules, rule_sets[row], observations[row], named_choices)
-        for group in range(n_groups):
-            first, last = starts[group], starts[group + 1]
-            # First the policy's own choice, then the choice with the scores that rules leave. Both use the same random
-            # numbers, so they differ only because of rules. A group that no triggered rule names follows the policy.
-            key = group_key(keys[row], group)
-            own_scores = scores[row, first:last]
-            wanted = choose_row(own_scores, key, steps[row], epsilon, sample)
-            chosen = wanted
-            if fired[row] and (n_groups == 1 or _is_marked(named_choices, first, last)):
-                guided_scores = buffer[first:last]
-                guided_scores[:] = own_scores
-                overruled[row] |= block_choices(
-                    named_choices[0, first:last], named_choices[1, first:last], negative_first, guided_scores
-                )
-                chosen = choose_row(guided_scores, key, steps[row], guided_epsilon, sample)
-                changed[row] |= chosen != wanted
-            choices[row, group] = first + chosen
+    _choose_in_rows(
+        rules,
+        rule_sets,
+        observations,
+        scores,
+        starts,
+        negative_first,
+        keys,
+        steps,
+        epsilon,
+        guided_epsilon,
+        sample,
+        choices,
+        fired,
+        changed,
+        overruled,
+        named_choices,
+        buffer,
+    )
     return choices, fired, changed, overruled
 
 
-@njit(cache=True)
+@njit_uncounted
 def mark_by_bits(rules: CompiledRules, rule_set: int, of_rules: Bits, row: int, marks: NDArray[np.bool_]) -> bool:
     """Mark what the rules that trigger in a row block and enforce, from their bits (`trigger_bits`)."""
-    marks[:] = False
+    _clear(marks)
     fired = False
     first = rules.set_starts[rule_set]
     for r in range(first, rules.set_starts[rule_set + 1]):
@@ -217,6 +265,71 @@ def mark_by_bits(rules: CompiledRules, rule_set: int, of_rules: Bits, row: int, 
             fired = True
             marks[1 if rules.positive[r] else 0, rules.action[r]] = True
     return fired
+
+
+@njit_uncounted
+def _scan_rows(
+    rules: CompiledRules,
+    rule_set: int,
+    rule_bits: Bits,
+    rows_to_check: Bits,
+    scores: Scores,
+    starts: NDArray[np.int64],
+    negative_first: bool,
+    keys: NDArray[np.uint64],
+    steps: NDArray[np.int64],
+    guided_epsilon: float,
+    sample: bool,
+    policy_choices: NDArray[np.int64],
+    recorded_choices: NDArray[np.int64],
+    episode_starts: NDArray[np.int64],
+    first: NDArray[np.int64],
+    fired: NDArray[np.int64],
+    changed: NDArray[np.int64],
+    named_choices: NDArray[np.bool_],
+    buffer: Scores,
+) -> None:
+    """Write what `first_guided_changes` finds for one rule set; `named_choices` and `buffer` are room to work in.
+
+    `rule_bits` are the rows in which each of its rules triggers, `rows_to_check` those in which a choice can differ.
+    """
+    n_groups = starts.size - 1
+    for episode in range(first.size):
+        row = episode_starts[episode]
+        while row < episode_starts[episode + 1]:
+            # Skip rows without a bit, a whole word of 64 rows at once if no bit is left in it.
+            rest_of_word = rows_to_check[row >> 6] >> np.uint64(row & 63)
+            if rest_of_word & np.uint64(1) == np.uint64(0):
+                row = ((row >> 6) + 1) << 6 if rest_of_word == np.uint64(0) else row + 1
+                continue
+
+            # Guide the row as `choose_guided` does, and compare the choice with the policy's and the recorded one.
+            triggered = mark_by_bits(rules, rule_set, rule_bits, row, named_choices)
+            changes, differs = False, False
+            for group in range(n_groups):
+                first_choice, end_choice = starts[group], starts[group + 1]
+                chosen = policy_choices[row, group]
+                if triggered and (n_groups == 1 or _is_marked(named_choices, first_choice, end_choice)):
+                    guided_scores = buffer[first_choice:end_choice]
+                    for choice in range(first_choice, end_choice):
+                        buffer[choice] = scores[row, choice]
+                    block_choices(
+                        named_choices[0, first_choice:end_choice],
+                        named_choices[1, first_choice:end_choice],
+                        negative_first,
+                        guided_scores,
+                    )
+                    chosen = first_choice + choose_row(
+                        guided_scores, group_key(keys[row], group), steps[row], guided_epsilon, sample
+                    )
+                changes |= chosen != policy_choices[row, group]
+                differs |= chosen != recorded_choices[row, group]
+            if differs:
+                first[episode] = row - episode_starts[episode]
+                break
+            fired[episode] += triggered
+            changed[episode] += changes
+            row += 1
 
 
 @njit(cache=True, nogil=True)
@@ -271,7 +384,6 @@ def first_guided_changes(
         is none), and the numbers of steps before it in which a rule triggered, and in which that changed the policy's
         choice.
     """
-    n_groups = starts.size - 1
     # The choices that triggered rules block (row 0) and enforce (row 1), and scores to change; reused for every row.
     named_choices = np.empty((2, scores.shape[1]), np.bool_)
     buffer = np.empty(scores.shape[1], scores.dtype)
@@ -281,41 +393,27 @@ def first_guided_changes(
         # Another choice is possible only where a rule triggers or where the recorded choice is not the policy's.
         trigger_bits(rules, condition_bits, rule_set, rule_bits, rows_to_check)
         rows_to_check |= differing_rows
-        for episode in range(first.shape[1]):
-            row = episode_starts[episode]
-            while row < episode_starts[episode + 1]:
-                # Skip rows without a bit, a whole word of 64 rows at once if no bit is left in it.
-                rest_of_word = rows_to_check[row >> 6] >> np.uint64(row & 63)
-                if rest_of_word & np.uint64(1) == np.uint64(0):
-                    row = ((row >> 6) + 1) << 6 if rest_of_word == np.uint64(0) else row + 1
-                    continue
-
-                # Guide the row as `choose_guided` does, and compare the choice with the policy's and the recorded one.
-                triggered = mark_by_bits(rules, rule_set, rule_bits, row, named_choices)
-                changes, differs = False, False
-                for group in range(n_groups):
-                    first_choice, end_choice = starts[group], starts[group + 1]
-                    chosen = policy_choices[row, group]
-                    if triggered and (n_groups == 1 or _is_marked(named_choices, first_choice, end_choice)):
-                        guided_scores = buffer[first_choice:end_choice]
-                        guided_scores[:] = scores[row, first_choice:end_choice]
-                        block_choices(
-                            named_choices[0, first_choice:end_choice],
-                            named_choices[1, first_choice:end_choice],
-                            negative_first,
-                            guided_scores,
-                        )
-                        chosen = first_choice + choose_row(
-                            guided_scores, group_key(keys[row], group), steps[row], guided_epsilon, sample
-                        )
-                    changes |= chosen != policy_choices[row, group]
-                    differs |= chosen != recorded_choices[row, group]
-                if differs:
-                    first[rule_set, episode] = row - episode_starts[episode]
-                    break
-                fired[rule_set, episode] += triggered
-                changed[rule_set, episode] += changes
-                row += 1
+        _scan_rows(
+            rules,
+            rule_set,
+            rule_bits,
+            rows_to_check,
+            scores,
+            starts,
+            negative_first,
+            keys,
+            steps,
+            guided_epsilon,
+            sample,
+            policy_choices,
+            recorded_choices,
+            episode_starts,
+            first[rule_set],
+            fired[rule_set],
+            changed[rule_set],
+            named_choices,
+            buffer,
+        )
 
 
 @njit(cache=True, nogil=True)

@@ -33,22 +33,24 @@ def find_candidates(evaluation: Evaluation, settings: ImprovementSettings, veto:
     return allowed
 
 
-def candidates_by_worth(evaluation: Evaluation, settings: ImprovementSettings, veto: Collection[Rule]) -> list[Verdict]:
+def candidates_by_worth(
+    evaluation: Evaluation, settings: ImprovementSettings, veto: Collection[Rule], *, of_race: bool = False
+) -> list[Verdict]:
     """Return the distinct rule sets to try, without those whose override rate alone exceeds the limit."""
     found: dict[frozenset[Rule], Verdict] = {}
     allowed = [v for v in _allowed(evaluation, settings, veto) if v.sample.changed <= settings.most_changed]
-    for verdict in sorted(allowed, key=lambda v: -worth(v)):
+    for verdict in sorted(allowed, key=lambda v: -worth(v, of_race=of_race)):
         found.setdefault(frozenset(verdict.rule_set.rules), verdict)
     return list(found.values())
 
 
-def worth(verdict: Verdict) -> float:
-    """Return the estimated gain of a rule set, from held-out seeds if it was confirmed.
+def worth(verdict: Verdict, *, of_race: bool = False) -> float:
+    """Return the estimated gain of a rule set, from its confirmation if it had one, unless only the race may be used.
 
-    The best rule sets of a race look better than they are. Without a confirmation the estimate is the difference in the
-    race minus its standard error, which follows from p.
+    The best rule sets of a race look better than they are. So the estimate from it is the difference minus its standard
+    error, which follows from p.
     """
-    if verdict.confirmation is not None:
+    if verdict.confirmation is not None and not of_race:
         return verdict.confirmation.effect.mean
     z = float(ndtri(1.0 - min(max(verdict.p, SMALLEST_P), 0.5)))
     return verdict.difference * (1.0 - 1.0 / z) if z > 0.0 else -abs(verdict.difference)

@@ -1,6 +1,6 @@
 """Check of a composition against the unguided policy on held-out seeds.
 
-- `check_composition`: plays the composition, alternatives of the front, and the unguided policy.
+- `check_composition`: plays the composition and the unguided policy; then, if it gains, alternatives of the front.
 - `front_candidates`, `non_dominated`: compositions that no other one beats in both gain and override rate.
 """
 
@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from legible.evaluation.blocks import PlayedBlocks
 from legible.evaluation.confirmation import Judge, least_episodes
 from legible.evaluation.objectives import find_objective
 from legible.evaluation.units import UnitResult
@@ -18,9 +19,6 @@ from legible.improvement.composed import CompositionCheck, FrontPoint, share_cha
 from legible.improvement.trials import Play
 from legible.rules import RuleSet
 from legible.settings import FEWEST_CHANGES, EvaluationSettings
-
-MOST_POINTS = 6
-"""Maximum number of compositions of the front that are played, including the chosen one."""
 
 
 class Checked(NamedTuple):
@@ -31,7 +29,9 @@ class Checked(NamedTuple):
     environment_steps: int
 
 
-def check_composition(how: Play, composition: RuleSet, others: Sequence[RuleSet], episodes: int) -> Checked:
+def check_composition(
+    how: Play, composition: RuleSet, others: Sequence[RuleSet], episodes: int, confirmed: PlayedBlocks | None = None
+) -> Checked:
     """Return whether a composition (the rules to deploy) is better than the unguided policy on held-out seeds.
 
     The rules must change at least `FEWEST_CHANGES` episodes: with fewer, the test is not valid where large losses are
@@ -42,10 +42,13 @@ def check_composition(how: Play, composition: RuleSet, others: Sequence[RuleSet]
     how
         Policy, environment, seed and settings that all compositions are played with.
     composition, others
-        The rules to check, and other compositions of the Pareto front of gain and override rate, which play the same
-        seeds for comparison.
+        The rules to check, and other compositions of the Pareto front of gain and override rate. If the check is
+        passed, they play the same seeds for comparison.
     episodes
         Minimum number of seeds.
+    confirmed
+        The episodes of the confirmation, where they had no part in the selection of the composition: then it is checked
+        on their seeds, and they are not played again.
 
     Returns
     -------
@@ -56,33 +59,43 @@ def check_composition(how: Play, composition: RuleSet, others: Sequence[RuleSet]
     max_seeds = max(min_seeds, settings.confirmation_seeds)
     # `play` pairs guided with unguided episodes on the same seeds. The composition decides the number of seeds; the
     # others then play as many. `seeds_for` says how many seeds hold a number of changed episodes.
-    play = how.against("composition check", max_seeds)
-    numbers = [play.add(rules) for rules in (composition, *others)]
-    play.play_seeds({numbers[0]: min_seeds})
-    play.play_changes({numbers[0]: FEWEST_CHANGES})
-    seeds = max(min_seeds, play.seeds_for(numbers[0], FEWEST_CHANGES))
-    play.play_seeds(dict.fromkeys(numbers, seeds))
-    pairs = [play.pairs(number, seeds) for number in numbers]
-    # Test all, and whether the composition keeps the constraints.
-    judge = Judge(play.results, pairs, settings, seed, how.worst_loss)
-    effects = [judge.effect(one) for one in pairs]
-    constraints = judge.constraints(pairs[0])
-    is_too_rare = int(pairs[0].changed.sum()) < FEWEST_CHANGES
+    play = how.against("composition check" if confirmed is None else "racing confirmation", max_seeds)
+    number, known_seeds = play.add(composition), 0
+    if confirmed is not None:
+        known_seeds = len(confirmed.base)
+        for place, treatment in enumerate(confirmed.setup.treatments):
+            if isinstance(treatment, RuleSet) and set(treatment.rules) == set(composition.rules):
+                play.take_over(number, confirmed.guided(place))
+    play.play_seeds({number: min_seeds})
+    play.play_changes({number: FEWEST_CHANGES})
+    seeds = max(min_seeds, play.seeds_for(number, FEWEST_CHANGES))
+    play.play_seeds({number: seeds})
+    pairs = play.pairs(number, seeds)
+    # Test it, and whether it keeps the constraints.
+    judge = Judge(play.results, [pairs], settings, seed, how.worst_loss)
+    effect, constraints = judge.effect(pairs), judge.constraints(pairs)
+    is_too_rare = int(pairs.changed.sum()) < FEWEST_CHANGES
     check = CompositionCheck(
         composition=composition,
-        effect=effects[0],
-        changed=share_changed(pairs[0].guided),
+        effect=effect,
+        changed=share_changed(pairs.guided),
         is_too_rare=is_too_rare,
         constraints=constraints,
-        is_passed=not is_too_rare and effects[0].p <= settings.alpha and all(one.is_kept for one in constraints),
+        is_passed=not is_too_rare and effect.p <= settings.alpha and all(one.is_kept for one in constraints),
     )
     # Gain and override rate of every composition; those that no other one beats in both are the Pareto front.
-    points = [
-        FrontPoint(rules, effect, share_changed(one.guided), is_chosen=rules is composition)
-        for rules, effect, one in zip((composition, *others), effects, pairs, strict=True)
-    ]
-    steps = int(play.record.result.lengths.sum()) + sum(play.steps(number) for number in numbers)
-    return Checked(check, _front(points), steps)
+    points = [FrontPoint(composition, effect, check.changed, is_chosen=True)]
+    if check.is_passed:
+        numbers = [play.add(rules) for rules in others]
+        play.play_seeds(dict.fromkeys(numbers, seeds))
+        pairs_of_others = [play.pairs(other, seeds) for other in numbers]
+        judge = Judge(play.results, [pairs, *pairs_of_others], settings, seed, how.worst_loss)
+        points += [
+            FrontPoint(rules, judge.effect(one), share_changed(one.guided))
+            for rules, one in zip(others, pairs_of_others, strict=True)
+        ]
+    steps = int(play.record.result.lengths[known_seeds:].sum())
+    return Checked(check, _front(points), steps + sum(play.steps(n) for n in range(len(play.treatments))))
 
 
 def _front(points: Sequence[FrontPoint]) -> tuple[FrontPoint, ...]:
@@ -109,9 +122,16 @@ def non_dominated(points: Sequence[tuple[float, float]]) -> list[int]:
 
 
 def front_candidates(
-    looked_at: Sequence[tuple[RuleSet, UnitResult]], base: UnitResult, chosen: RuleSet, settings: EvaluationSettings
+    looked_at: Sequence[tuple[RuleSet, UnitResult]],
+    base: UnitResult,
+    chosen: RuleSet,
+    settings: EvaluationSettings,
+    most_points: int,
 ) -> list[RuleSet]:
-    """Return the other compositions that are played for the front, by the seeds on which they were selected."""
+    """Return the other compositions that are played for the front, by the seeds on which they were selected.
+
+    With the chosen one they are at most `most_points`.
+    """
     objective = find_objective(settings.objective)
     different = {frozenset(rules.rules): (rules, result) for rules, result in looked_at}
     different.pop(frozenset(chosen.rules), None)
@@ -119,6 +139,6 @@ def front_candidates(
     alone = objective.value(base.played)
     gains = [(objective.value(result.played) - alone, share_changed(result)) for _, result in tried]
     best = non_dominated(gains)
-    if len(best) >= MOST_POINTS:
-        best = [best[i] for i in np.linspace(0, len(best) - 1, MOST_POINTS - 1).round().astype(int)]
+    if len(best) >= most_points:
+        best = [best[i] for i in np.linspace(0, len(best) - 1, most_points - 1).round().astype(int)]
     return [tried[i][0] for i in best]

@@ -64,10 +64,15 @@ def compose_by_selection(
     judge = CompositionJudge(play, settings)
     # Forward: grow compositions from several first rule sets, adding the one that helps most. More candidates are taken
     # than are tried at a time: the others replace candidates that turn out not to help.
-    verdicts = candidates_by_worth(evaluation, settings, veto)
+    #
+    # If the confirmation has no part in the selection, the composition can be checked on its seeds.
+    is_first = settings.candidates != "confirmed" and not evaluation.continuations
+    confirmed = evaluation.confirmation_blocks if is_first else None
+    verdicts = candidates_by_worth(evaluation, settings, veto, of_race=confirmed is not None)
     most_active = settings.most_candidates or len(verdicts)
     candidates = [
-        CompositionCandidate(verdict.rule_set, worth(verdict)) for verdict in verdicts[: RESERVE_FACTOR * most_active]
+        CompositionCandidate(verdict.rule_set, worth(verdict, of_race=confirmed is not None))
+        for verdict in verdicts[: RESERVE_FACTOR * most_active]
     ]
     paths, empty_path = grow_compositions(judge, candidates, most=most_active, first_candidates=settings.beginnings)
     # Backward: remove redundant rules from the best composition.
@@ -87,8 +92,10 @@ def compose_by_selection(
     if not selected.rule_sets:
         return composed
     # Check: a composition that is not significantly better on held-out seeds is given up.
-    others = front_candidates(judge.looked_at, judge.base, composed.composition, evaluation.settings)
-    checked = check_composition(play, composed.composition, others, settings.episodes)
+    others = front_candidates(
+        judge.looked_at, judge.base, composed.composition, evaluation.settings, settings.front_points
+    )
+    checked = check_composition(play, composed.composition, others, settings.episodes, confirmed)
     composed = replace(
         composed,
         front=checked.front,

@@ -25,7 +25,13 @@ from legible.mistakes.rollouts import (
 from legible.mistakes.running import RolloutRunner
 from legible.mistakes.source import learn_from_decisions
 from legible.mistakes.statistics import IntervalEstimate
-from legible.mistakes.wording import describe_mistake, describe_mistakes, similar_mistakes, unusual_features
+from legible.mistakes.wording import (
+    describe_mistake,
+    describe_mistakes,
+    similar_mistakes,
+    summarise_mistakes,
+    unusual_features,
+)
 
 __all__ = [
     "CHOICE_TAKEN",
@@ -50,5 +56,6 @@ __all__ = [
     "points_of",
     "record_futures",
     "similar_mistakes",
+    "summarise_mistakes",
     "unusual_features",
 ]

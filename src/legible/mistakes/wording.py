@@ -1,6 +1,6 @@
 """Descriptions of mistakes.
 
-- `describe_mistake`: describes one mistake; `describe_mistakes`: summarises all of them.
+- `describe_mistake`: describes one mistake; `describe_mistakes`, `summarise_mistakes`: summarises all of them.
 - `unusual_features`: features with rare values at a mistake; `Unusual`: one feature.
 - `similar_mistakes`: groups mistakes with the same action, the same better choice, and the same unusual feature.
 """
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from legible.features import FeatureSpace
-from legible.formatting import join_words, number, percent
+from legible.formatting import counted, join_words, number, percent
 from legible.mistakes.finding import Mistake, Mistakes
 from legible.play import Experiences
 from legible.rules import gerund, third_person
@@ -77,6 +77,14 @@ def describe_mistake(mistake: Mistake, experiences: Experiences) -> str:
     unusual = unusual_features(experiences, mistake.row)
     where = f" Unusual there: {join_words([one.words(space) for one in unusual])}." if unusual else ""
     return f"Episode {mistake.seed}, step {mistake.step}: it {third_person(did)}, but {gerund(better)} {worth}.{where}"
+
+
+def summarise_mistakes(found: Mistakes) -> str:
+    """Return the number of mistakes and the cost of the worst, in a sentence."""
+    if not found.listed:
+        return "Single decisions: no costly mistake was proven."
+    worst = found.listed[0].gain  # the largest of all would be overstated
+    return f"Single decisions: {counted(len(found.listed), 'costly mistake')} proven; the worst costs {number(worst)}."
 
 
 def describe_mistakes(mistakes: Mistakes) -> list[str]:

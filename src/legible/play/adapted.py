@@ -1,6 +1,6 @@
 """Policies as they play: the one adapter between a policy and episodes, rules and LIME.
 
-- `AdaptedPolicy`: a policy that reads rows of features, scores named choices, or is asked about batches of one size.
+- `AdaptedPolicy`: a policy that reads rows of features, scores named choices, or gives the same bits in every batch.
 - `adapt_policy`: any policy as one that plays in an environment, with the parts that it needs.
 - `choice_space`: the choices of a policy whose actions consist of several, or are continuous.
 - `features_read`: the rows of features that a policy reads.
@@ -11,10 +11,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 from gymnasium import spaces
@@ -24,7 +24,7 @@ from legible.environments import Env, EnvironmentSpec, FeatureMap, find_feature_
 from legible.environments.feature_readers import unflatten_observations
 from legible.errors import LegibleError
 from legible.features import FeatureSpace, scores_of
-from legible.play.batch_sizes import equal_sizes
+from legible.play.batch_sizes import cut_rows, equal_sizes
 from legible.policies import ActingPolicy, Policy, PolicyError, ScoreKind, acting
 from legible.policies.protocol import (
     FALLBACK_SCORE,
@@ -37,6 +37,7 @@ from legible.policies.protocol import (
 )
 from legible.streams import RowGenerator
 
+_T = TypeVar("_T", bound=np.generic)
 _PICTURE_DIMENSIONS = 3
 _ROUNDING = 1e-6
 
@@ -75,7 +76,7 @@ class AdaptedPolicy:
         Content of the rows that the environment shows, and where the policy's observation stands in them. None: the
         environment shows flat observations.
     rows
-        Size of the batches that the policy sees, or a smaller one that gives the same bits
+        Size of the batches that the policy sees, or another one that gives the same bits
         (`legible.play.batch_sizes`); 0 leaves batches unchanged. Matrix products may differ in the last bit between
         batch shapes. With batches of equal bits, the scores of a state depend on that state alone (with the linear
         algebra of today's processors; `legible.evaluation.recorded` checks it for every study), and an episode is the
@@ -139,23 +140,21 @@ class AdaptedPolicy:
     def _traits(self) -> PolicyTraits:
         return traits_of(self.policy)
 
-    def _size_for(self, n: int) -> int:
-        """Return the smallest size of a batch that holds n rows and gives the same bits as one of `rows`."""
+    def _batches(self, n: int) -> Iterator[tuple[slice, int]]:
+        """Yield slices of n observations, and sizes of batches that give the same bits as batches of `rows`."""
         method = "scores" if self.space is None else "part_scores" if self._traits.has_part_scores else "predict"
-        return next(size for size in equal_sizes(cast("Hashable", self.policy), self.rows, method) if size >= n)
+        return cut_rows(n, equal_sizes(cast("Hashable", self.policy), self.rows, method), self.rows)
 
     def scores(self, observations: Observations) -> Scores:
         """Return the scores ``float[n, actions]``, or the scores of all choices by the deterministic policy."""
         if self.space is not None:
             return self.outputs(observations).scores
-        n, rows = len(observations), self.rows
-        if rows in (0, n):
+        n = len(observations)
+        if self.rows in (0, n):
             return self._own_scores(observations)
-        pieces = [self._own_scores(observations[i : i + rows]) for i in range(0, n - rows + 1, rows)]
-        left = n % rows
-        if left:
-            filled = _filled(n - left, left, self._size_for(left))
-            pieces.append(self._own_scores(observations[filled])[:left])
+        pieces = [
+            self._own_scores(_filled(observations[cut], size))[: cut.stop - cut.start] for cut, size in self._batches(n)
+        ]
         return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
     def outputs(
@@ -179,17 +178,16 @@ class AdaptedPolicy:
         """
         if self.rows in (0, len(observations)):
             return self._compute(observations, keys, steps)
-        # Answers can depend on the batch size in the last bit, so the policy sees batches of one size: cut the
-        # observations, fill the last batch up with copies of its first row, and drop what was filled in.
+        # Answers can depend on the batch size in the last bit, so the policy sees batches of sizes that give equal
+        # bits: cut the observations, fill the last batch up with copies of its first row, and drop what was filled in.
         outputs = []
-        for start in range(0, len(observations), self.rows):
-            n_rows = min(self.rows, len(observations) - start)
-            row_numbers = _filled(start, n_rows, self._size_for(n_rows))
+        for cut, size in self._batches(len(observations)):
             filled = self._compute(
-                observations[row_numbers],
-                None if keys is None else keys[row_numbers],
-                None if steps is None else steps[row_numbers],
+                _filled(observations[cut], size),
+                None if keys is None else _filled(keys[cut], size),
+                None if steps is None else _filled(steps[cut], size),
             )
+            n_rows = cut.stop - cut.start
             outputs.append(PolicyOutput(filled.scores[:n_rows], filled.actions[:n_rows]))
         return PolicyOutput(*(np.concatenate(fields) for fields in zip(*outputs, strict=True)))
 
@@ -307,11 +305,13 @@ class AdaptedPolicy:
         return np.clip(actions, lows.astype(actions.dtype), highs.astype(actions.dtype))
 
 
-def _filled(first: int, n: int, rows: int) -> NDArray[np.int64]:
-    """Return the indexes of `n` rows from `first` on, filled up with the first of them."""
-    indexes = np.full(rows, first)
-    indexes[:n] = np.arange(first, first + n)
-    return indexes
+def _filled(batch: NDArray[_T], size: int) -> NDArray[_T]:
+    """Return the rows of a batch, filled up with copies of the first of them."""
+    if len(batch) == size:
+        return batch
+    filled = np.empty((size, *batch.shape[1:]), batch.dtype)
+    filled[: len(batch)], filled[len(batch) :] = batch, batch[0]
+    return filled
 
 
 def shape_observations(policy: ActingPolicy, observations: Observations) -> Observations:

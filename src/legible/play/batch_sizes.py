@@ -1,15 +1,15 @@
-"""Smaller batches in which a network computes the same bits, so that batches need not be filled up.
+"""Other batch sizes in which a network computes the same bits: small ones need not be filled up, large ones are fast.
 
 Matrix products may differ in the last bit between batches of different sizes, so episodes are played with batches of
 one size (`legible.play.AdaptedPolicy`). When few episodes are left, most rows of such a batch would be padding. On most
-processors, batches of some smaller sizes give the same bits; this is tried out on random observations.
+processors, batches of some smaller and larger sizes give the same bits; this is tried out on random observations.
 
-- `equal_sizes`: the sizes that do.
+- `equal_sizes`: the sizes that do; `cut_rows`: cuts observations into batches of these sizes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -19,16 +19,17 @@ from gymnasium import spaces
 from legible.engines.threads import one_thread
 
 _SIZES = (8, 16, 32, 48, 64, 96)
+_MOST_ROWS = 512  # larger batches gain nothing: hidden layers leave the processor's cache
 _SCALES = (0.1, 1.0)
 _LEAST_DISTINCT = 0.5  # share of the rows whose output must differ from all others, or the comparison shows nothing
 
 
 @lru_cache(maxsize=32)
 def equal_sizes(policy: Hashable, rows: int, method: str) -> tuple[int, ...]:
-    """Return the batch sizes, ascending, that give the same answers to the bit as a batch of `rows` observations.
+    """Return the batch sizes, ascending, that give the same answers to the bit as batches of `rows` observations.
 
-    The last bits of a matrix product can depend on the batch size. Smaller batches are faster, so some sizes are tried.
-    The last size returned is `rows` itself. Only networks of legible that read flat numbers are tried: other policies
+    The last bits of a matrix product can depend on the batch size. Some smaller sizes and some multiples of `rows` are
+    tried; `rows` itself is always returned. Only networks of legible that read flat numbers are tried: other policies
     may remember what they were asked.
 
     Parameters
@@ -54,22 +55,42 @@ def equal_sizes(policy: Hashable, rows: int, method: str) -> tuple[int, ...]:
     if getattr(normalisation, "mean", None) is not None:
         centre, spread = normalisation.mean, np.sqrt(normalisation.var)
 
-    # Compare the last observations of the full batch with the same ones in a smaller batch, for small and for usual
-    # deviations from the centre.
+    # Compare the last observations, asked `rows` at a time, with the same ones in batches of another size, for small
+    # and for usual deviations from the centre.
     rng = np.random.default_rng(0)
-    equal_so_far, distinct = [size for size in _SIZES if size < rows], 0.0
+    equal_so_far = [*(size for size in _SIZES if size < rows), *range(2 * rows, _MOST_ROWS + 1, rows)]
+    most, distinct = max(rows, *equal_so_far), 0.0
     with one_thread():
         for scale in _SCALES:
-            observations = (centre + scale * spread * rng.standard_normal((rows, *space.shape))).astype(np.float32)
-            answers = _ask(policy, method, observations)
-            distinct = max(distinct, len(np.unique(answers, axis=0)) / rows)
+            drawn = rng.standard_normal((most, *space.shape))
+            observations = (centre + scale * spread * drawn).astype(np.float32)
+            pieces = [_ask(policy, method, observations[i : i + rows]) for i in range(0, most, rows)]
+            answers = np.concatenate(pieces)
+            distinct = max(distinct, len(np.unique(answers[-rows:], axis=0)) / rows)
             equal_so_far = [
                 size
                 for size in equal_so_far
                 if _ask(policy, method, observations[-size:]).tobytes() == answers[-size:].tobytes()
             ]
     # A policy that answers nearly always the same would pass this test whatever it computes.
-    return (*equal_so_far, rows) if distinct >= _LEAST_DISTINCT else (rows,)
+    return tuple(sorted((*equal_so_far, rows))) if distinct >= _LEAST_DISTINCT else (rows,)
+
+
+def cut_rows(n: int, sizes: tuple[int, ...], rows: int) -> Iterator[tuple[slice, int]]:
+    """Yield the slices into which n observations are cut, and the size of the batch of each, one of `sizes`.
+
+    Batches are as large as they can be without filling them up. Only the last one, of less than `rows` observations,
+    is filled up, to the smallest size that holds them.
+
+    >>> list(cut_rows(700, (8, 64, 128, 256, 512), 128))
+    [(slice(0, 512, None), 512), (slice(512, 640, None), 128), (slice(640, 700, None), 64)]
+    """
+    start = 0
+    while start < n:
+        left = n - start
+        size = next(s for s in sizes if s >= left) if left < rows else max(s for s in sizes if s <= left)
+        yield slice(start, min(n, start + size)), size
+        start += size
 
 
 def _ask(policy: Any, method: str, observations: Any) -> Any:

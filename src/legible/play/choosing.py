@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from legible.errors import LegibleError
 from legible.features import move_to
-from legible.imports import njit
+from legible.imports import njit_uncounted
 from legible.play.adapted import AdaptedPolicy, choice_space
 from legible.play.slots import Observations
 from legible.policies import Policy, acting
@@ -50,7 +50,7 @@ class Chooser(Protocol):
         """Choose an action for every row."""
 
 
-@njit(cache=True, nogil=True)
+@njit_uncounted
 def _choose(
     scores: Scores,
     starts: NDArray[np.int64],
@@ -58,17 +58,16 @@ def _choose(
     steps: NDArray[np.int64],
     epsilon: float,
     sample: bool,
-) -> NDArray[np.int64]:
-    choices = np.empty((scores.shape[0], starts.size - 1), np.int64)
+    choices: NDArray[np.int64],
+) -> None:
     for i in range(scores.shape[0]):
         for g in range(starts.size - 1):
             first, last = starts[g], starts[g + 1]
             key = group_key(keys[i], g)
             choices[i, g] = first + choose_row(scores[i, first:last], key, steps[i], epsilon, sample)
-    return choices
 
 
-@njit(cache=True)
+@njit_uncounted
 def choose_row(scores: Scores, key: np.uint64, step: int, epsilon: float, sample: bool) -> int:
     """Choose one action; see `choose_actions`."""
     best = 0
@@ -91,7 +90,7 @@ def choose_row(scores: Scores, key: np.uint64, step: int, epsilon: float, sample
     return best
 
 
-@njit(cache=True)
+@njit_uncounted
 def _nth_choice(scores: Scores, n: int, blocked: bool) -> int:
     """Return the n-th action that is not masked and, unless `blocked` ones count, whose score is not −∞."""
     for a in range(scores.size):
@@ -102,7 +101,7 @@ def _nth_choice(scores: Scores, n: int, blocked: bool) -> int:
     return scores.size - 1
 
 
-@njit(cache=True)
+@njit_uncounted
 def _sampled(scores: Scores, best: int, draw: float) -> int:
     """Draw an action with probability proportional to exp(score)."""
     total = 0.0
@@ -143,7 +142,9 @@ def choose_choices(
 
     Group g has the choices ``starts[g] … starts[g + 1] - 1``.
     """
-    return _choose(np.ascontiguousarray(scores), starts, keys, steps, epsilon, sample)
+    choices = np.empty((len(scores), len(starts) - 1), np.int64)
+    _choose(np.ascontiguousarray(scores), starts, keys, steps, epsilon, sample, choices)
+    return choices
 
 
 def group_starts(policy: Policy) -> NDArray[np.int64]:

@@ -23,6 +23,7 @@ from legible.environments.faults import reward_fault
 from legible.environments.reward_terms import Terms, as_table
 from legible.environments.spaces import Batch
 from legible.errors import LegibleError
+from legible.imports import njit_uncounted
 from legible.play.choosing import Chooser, Scores
 from legible.play.slots import Slots
 from legible.settings import STEP_LIMIT
@@ -31,6 +32,7 @@ from legible.streams import check_seed, key_of_seed
 MAX_LAST_FEATURES = 256
 MAX_COURSE = 5_000_000
 """Largest number of rewards, steps times episodes, that are kept of the episodes of a unit."""
+_FIRST_COURSE = 64  # columns for the rewards of steps at first; there are more once an episode needs them
 
 
 class MissingCostError(UnfitEnvironmentError):
@@ -148,8 +150,7 @@ def play_episodes(
         raise LegibleError(f"the seed of an episode must be below 2⁶³, got {too_large}.")
     import torch  # noqa: F401, PLC0415 (`one_thread` must find it, even if a policy imports it in the first step)
 
-    play = _Play(slots, checked_seeds, starts, choose)
-    step_rewards: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]] = []
+    play = _Play(slots, checked_seeds, starts, choose, keep_course=keep_course and starts is None)
     with one_thread():
         while len(play.rows):
             # Copies for the record, because the step overwrites the arrays: the policy's full input, if it is more than
@@ -164,13 +165,11 @@ def play_episodes(
                 scores = scores.copy()
             slots.step(actions, play.active)
 
-            # Report and keep the step, then count it: `advance` starts new episodes in slots whose episode ended.
+            # Report the step, then count it: `advance` starts new episodes in slots whose episode ended.
             if on_step is not None:
                 steps = play.steps.copy()
                 rewards, episodes = slots.rewards.copy(), play.episodes.copy()
                 on_step(StepRecord(episodes, steps, observations, actions, scores, rewards, masks, policy_inputs))
-            if keep_course and starts is None:
-                step_rewards.append((play.episodes[play.rows], play.steps[play.rows], slots.rewards[play.rows]))
             n_ended = play.advance(step_limit)
             if n_ended and on_episode is not None:
                 on_episode(n_ended)
@@ -187,27 +186,55 @@ def play_episodes(
         endings=np.array(play.endings, np.str_),
         last=play.last,
         terms=as_table(play.terms),
-        course=_as_matrix(step_rewards, len(checked_seeds), int(play.lengths.max(initial=0))),
+        course=play.course[:, : play.lengths.max(initial=0)].copy(),
     )
 
 
-def _as_matrix(
-    courses: Sequence[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]], episodes: int, longest: int
-) -> NDArray[np.float64]:
-    """Return rewards by episode and step; no columns where they were not kept, or are too many."""
-    if not courses or episodes * longest > MAX_COURSE:
-        return np.zeros((episodes, 0))
-    matrix = np.zeros((episodes, longest))
-    for rows, steps, rewards in courses:
-        matrix[rows, steps] = rewards
-    return matrix
+@njit_uncounted
+def _count_step(
+    rows: NDArray[np.intp],
+    episodes: NDArray[np.int64],
+    rewards: NDArray[np.float64],
+    cost: NDArray[np.float64],
+    terminated: NDArray[np.bool_],
+    truncated: NDArray[np.bool_],
+    step_limit: int,
+    steps: NDArray[np.int64],
+    returns: NDArray[np.float64],
+    costs: NDArray[np.float64],
+    course: NDArray[np.float64],
+    ended: NDArray[np.int64],
+) -> int:
+    """Count a step of the busy rows, write the rows whose episodes ended to `ended`, and return their number.
+
+    `course` has no columns if the rewards of single steps are not kept.
+
+    A reward that is not finite counts nothing: the place of its row among `rows`, counted from the end, is returned.
+    """
+    for i in range(rows.size):
+        if not np.isfinite(rewards[rows[i]]):
+            return i - rows.size
+    n_ended = 0
+    for row in rows:
+        if course.shape[1]:
+            course[episodes[row], steps[row]] = rewards[row]
+        steps[row] += 1
+        returns[episodes[row]] += rewards[row]
+        costs[episodes[row]] += cost[row]
+        if terminated[row] or truncated[row] or steps[row] >= step_limit:
+            ended[n_ended] = row
+            n_ended += 1
+    return n_ended
 
 
 class _Play:
     """Bookkeeping of `play_episodes`: which slot plays which episode, and the results."""
 
-    def __init__(self, slots: Slots, seeds: list[int], starts: Starts | None, choose: Chooser) -> None:
+    def __init__(
+        self, slots: Slots, seeds: list[int], starts: Starts | None, choose: Chooser, *, keep_course: bool
+    ) -> None:
         total = len(seeds)
+        self.course, self._keep_course = np.zeros((total, 0)), keep_course
         self.slots, self.seeds, self.starts, self.choose = slots, seeds, starts, choose
         self.episodes = np.full(slots.n, -1, np.int64)
         self.steps = np.zeros(slots.n, np.int64)
@@ -217,7 +244,7 @@ class _Play:
         self.truncated = np.zeros(total, np.bool_)
         self.terms: list[Mapping[str, float]] = [{}] * total
         self.endings, self.last = [""] * total, np.zeros((total, 0), np.float32)
-        self.rows = np.arange(slots.n)
+        self.rows, self._ended = np.arange(slots.n), np.zeros(slots.n, np.int64)
         self.active = np.ones(slots.n, np.bool_)
         self._next = 0
         self._refill(self.rows)
@@ -260,35 +287,54 @@ class _Play:
         step_limit
             Number of steps after which an episode is cut off.
         """
-        # The busy rows of the slots, and the number of the episode that each of them plays.
-        slots, rows = self.slots, self.rows
-        episodes, rewards = self.episodes[rows], slots.rewards[rows]
-        if not np.isfinite(rewards).all():
-            wrong = int(np.argmin(np.isfinite(rewards)))
-            step = int(self.steps[rows[wrong]])
-            raise UnfitEnvironmentError(reward_fault(float(rewards[wrong]), self.seeds[episodes[wrong]], step))
-
-        self.returns[episodes] += rewards
-        if slots.cost_name:
-            self.costs[episodes] += slots.cost[rows]
-        self.steps[rows] += 1
+        slots, n_counted = self.slots, len(self.rows)
+        if self._keep_course:
+            self._widen_course()
+        n_ended = _count_step(
+            self.rows,
+            self.episodes,
+            np.asarray(slots.rewards, np.float64),
+            np.asarray(slots.cost, np.float64),
+            np.asarray(slots.terminated, np.bool_),
+            np.asarray(slots.truncated, np.bool_),
+            step_limit,
+            self.steps,
+            self.returns,
+            self.costs,
+            self.course,
+            self._ended,
+        )
+        if n_ended < 0:
+            row = self.rows[n_counted + n_ended]
+            reward, seed = float(slots.rewards[row]), self.seeds[self.episodes[row]]
+            raise UnfitEnvironmentError(reward_fault(reward, seed, int(self.steps[row])))
 
         # Store the results of the episodes that ended, and give their rows the next seeds.
-        is_over = slots.terminated[rows] | slots.truncated[rows] | (self.steps[rows] >= step_limit)
-        ended_rows = rows[is_over]
-        if ended_rows.size:
+        if n_ended:
+            ended_rows = self._ended[:n_ended].copy()
             ended_episodes = self.episodes[ended_rows]
             self.lengths[ended_episodes] = self.steps[ended_rows]
             self.truncated[ended_episodes] = ~slots.terminated[ended_rows]
             self.success[ended_episodes] = slots.success[ended_rows]
             for row, episode in zip(ended_rows.tolist(), ended_episodes.tolist(), strict=True):
-                self.endings[episode] = slots.ending(row)
-                self.terms[episode] = slots.terms(row, float(self.returns[episode]), int(self.steps[row]))
+                total, steps = float(self.returns[episode]), int(self.steps[row])
+                self.endings[episode], self.terms[episode] = slots.outcome(row, total, steps)
                 # The last observation helps the user to describe an ending that legible does not know.
                 if Ending.parse(self.endings[episode]).kind == "other":
                     self._keep_last(episode, slots.seen, row)
             self._refill(ended_rows)
-        return int(ended_rows.size)
+        return n_ended
+
+    def _widen_course(self) -> None:
+        """Make room for the rewards of the step that was just taken; keep none if they would be too many."""
+        n_episodes, width = self.course.shape
+        needed, most = int(self.steps.max()) + 1, MAX_COURSE // n_episodes
+        if needed > most:
+            self.course, self._keep_course = np.zeros((n_episodes, 0)), False
+        elif needed > width:
+            wider = np.zeros((n_episodes, min(most, max(_FIRST_COURSE, 2 * width))))
+            wider[:, :width] = self.course
+            self.course = wider
 
     def _keep_last(self, episode: int, seen: Any, row: int) -> None:
         """Keep the last observation of an episode, by which unknown endings are grouped."""

@@ -87,14 +87,18 @@ class Slots(ABC):
     def last_step(self, row: int) -> LastStep:
         """Return the last step of the episode that ended in a row."""
 
-    def ending(self, row: int) -> str:
-        """Return the text of the ending of the episode that ended in a row (`legible.environments.Ending`)."""
-        return self.ending_reader(self.last_step(row))
+    def outcome(self, row: int, total: float, steps: int) -> tuple[str, Mapping[str, float]]:
+        """Return how the episode that ended in a row ended, and the totals of its reward terms.
 
-    def terms(self, row: int, total: float, steps: int) -> Mapping[str, float]:
-        """Return the totals of the reward terms of the episode that ended in a row, with its return and length."""
-        of_episode = self.term_reader.of_episode
-        return {} if of_episode is None else of_episode(self.last_step(row), total, steps)
+        The ending is the text of a `legible.environments.Ending`. `total` and `steps` are its return and its length.
+        """
+        last, of_episode = self.last_step(row), self.term_reader.of_episode
+        terms = {} if of_episode is None else of_episode(last, total, steps)
+        return self.ending_reader(last), terms or self.totals(row)
+
+    @abstractmethod
+    def totals(self, row: int) -> Mapping[str, float]:
+        """Return the totals of the numbers in the infos of the episode in a row."""
 
     @abstractmethod
     def close(self) -> None:
@@ -162,9 +166,9 @@ class BatchSlots(Slots):
         bare = getattr(self._envs.unwrapped, "bare", self._envs.unwrapped)
         return LastStep(bare, row, self.seen[row], float(self.rewards[row]), info, bool(self.terminated[row]))
 
-    def terms(self, row: int, total: float, steps: int) -> Mapping[str, float]:
-        """Return the totals of the reward terms of the episode that ended in a row, with its return and length."""
-        return super().terms(row, total, steps) or {name: float(each[row]) for name, each in self._totals.items()}
+    def totals(self, row: int) -> Mapping[str, float]:
+        """Return the totals of the numbers in the infos of the episode in a row."""
+        return {name: float(total[row]) for name, total in self._totals.items()}
 
     @property
     def can_copy(self) -> bool:
@@ -290,9 +294,9 @@ class _EnvironmentSlots(Slots):
             if info or self.term_reader.function:
                 self.term_reader.add_step(self._totals[row], partial(self.last_step, row), info)
 
-    def terms(self, row: int, total: float, steps: int) -> Mapping[str, float]:
-        """Return the totals of the reward terms of the episode that ended in a row, with its return and length."""
-        return super().terms(row, total, steps) or self._totals[row]
+    def totals(self, row: int) -> Mapping[str, float]:
+        """Return the totals of the numbers in the infos of the episode in a row."""
+        return self._totals[row]
 
     def last_step(self, row: int) -> LastStep:
         """Return the last step of the episode that ended in a row."""

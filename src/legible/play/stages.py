@@ -124,7 +124,8 @@ def _race_confirmed(settings: StudySettings, known: Known) -> int:
     if not _is_raced(settings) or not known.candidates or not changes:
         return 0
     # The number of seeds that hold this many changed episodes is unknown; half of all seeds is a guess.
-    return settings.evaluation.confirmation_seeds // 2 + 2 * known.candidates * changes
+    # Most candidates are given up early, or play the rule behind them, too.
+    return settings.evaluation.confirmation_seeds // 2 + known.candidates * changes
 
 
 def _composed(settings: StudySettings, known: Known) -> int:
@@ -141,8 +142,8 @@ def _checked_seeds(settings: StudySettings, known: Known) -> int:
 
 
 def _checked(settings: StudySettings, known: Known) -> int:
-    # The unguided policy, the composition, and the other compositions of the front.
-    return (2 + min(known.candidates, _USUAL_JOINED)) * _checked_seeds(settings, known)
+    # The composition, and the other compositions of the front. The unguided policy has played the confirmation.
+    return min(1 + known.candidates, settings.improvement.front_points) * _checked_seeds(settings, known)
 
 
 def _compared(settings: StudySettings, known: Known) -> int:
@@ -255,7 +256,7 @@ for _stage in (
         "racing confirmation",
         10,
         "evaluate",
-        "the unguided policy and the rule sets that passed the race, on the same seeds",
+        "the unguided policy, the rule sets that passed the race, and the composition, on the same seeds",
         _only_raced(lambda settings: settings.evaluation.confirmation_seeds, raced=True),
         _race_confirmed,
     ),
@@ -271,7 +272,7 @@ for _stage in (
         "composition check",
         13,
         "improve",
-        "the unguided policy, the composition and others that change less, on seeds that selected none of them",
+        "the same for the composition and others that change less, where the confirmation selected them",
         _checked_seeds,
         _checked,
     ),

@@ -49,14 +49,14 @@ class Record:
         Full name of the class or function, and the arguments of the call.
     state
         State of the object, usually its attributes by name.
-    items
+    entries
         Entries of a mapping.
     """
 
     name: str
     arguments: tuple[Any, ...] = ()
     state: Any = None
-    items: dict[Any, Any] = field(default_factory=dict)
+    entries: dict[Any, Any] = field(default_factory=dict)
 
     def attributes(self) -> dict[str, Any]:
         """Return the attributes by name; nothing if the state has another form."""
@@ -292,7 +292,7 @@ class _Machine:
 
     def _put_items(self, flat: list[Any]) -> None:
         target = self._stack[-1]
-        entries = target.items if isinstance(target, Record) else target
+        entries = target.entries if isinstance(target, Record) else target
         for key, value in zip(flat[::2], flat[1::2], strict=True):
             if not _is_plain(key):
                 raise ValueError("an entry under something that is no name")

@@ -211,7 +211,7 @@ class ActionFunctionPolicy:
         """Return actions in the type of their space, counted from 0 and within bounds; raise if one makes no sense."""
         space = self.action_space
         if np.isnan(actions).any():
-            raise PolicyError("the policy returns NaN: an observation is not finite, or too large for the policy")
+            raise PolicyError(f"{name_of(self.function)} returned NaN as an action. Correct the policy.")
         if isinstance(space, spaces.Box):
             return np.clip(actions, space.low, space.high).astype(space.dtype)
         whole = np.asarray(actions) - getattr(space, "start", 0)
@@ -219,7 +219,11 @@ class ActionFunctionPolicy:
         wrong = (whole != np.floor(whole)) | (whole < 0) | (whole >= sizes)
         if wrong.any():
             row = int(wrong.reshape(len(wrong), -1).any(axis=1).argmax())
-            raise PolicyError(f"the policy returns the action {actions[row].tolist()}, but actions are {space}")
+            action = ", ".join(f"{part:g}" for part in np.ravel(actions[row]))
+            raise PolicyError(
+                f"{name_of(self.function)} returned the action {action}, but the environment's actions are {space}. "
+                "Correct the policy."
+            )
         return whole.astype(np.int64)
 
 
@@ -259,18 +263,23 @@ def call_function(function: Callable[..., npt.ArrayLike], batch: Observations, w
     """
     try:
         raw = function(batch)
+        floats = None if raw is None else _as_floats(raw)
     except LegibleError:
         raise
     except Exception as error:
         if single := _explain_single(function, batch):
             raise PolicyError(single) from error
         raise PolicyError(f"{name_of(function)} raised {describe_error(error)}. Correct the policy.") from error
-    if raw is None:
+    if floats is None:
         raise PolicyError(f"{name_of(function)} returned None; it must return scores of shape [n, actions].")
-    floats = _as_floats(raw)
     fits = floats.ndim >= 1 and len(floats) == len(batch) and (width is None or floats.size == len(batch) * width)
     if not fits and (single := _explain_single(function, batch)):
         raise PolicyError(single)
+    not_a_number = np.isnan(floats)
+    if not_a_number.any() and len(floats) == len(batch):
+        row = int(not_a_number.reshape(len(batch), -1).any(axis=1).argmax())
+        shown = np.array2string(batch[row], threshold=8, edgeitems=2)
+        raise PolicyError(f"{name_of(function)} returned NaN for the observation {shown}. Correct the policy.")
     return floats
 
 

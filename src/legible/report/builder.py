@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import jinja2
@@ -82,18 +82,15 @@ def template_environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
+        # Figures and their percent signs stay on one line.
+        finalize=lambda value: formatting.unbroken(value) if type(value) is str else value,
     )
-    for name in ("number", "signed", "percent", "p_value", "with_error", "counted", "capitalise", "unbroken"):
-        environment.filters[name] = _without_breaks(getattr(formatting, name))
+    for name in ("number", "signed", "percent", "p_value", "with_error", "counted", "capitalise"):
+        environment.filters[name] = getattr(formatting, name)
     environment.filters["numbered"] = lambda rows: list(enumerate(rows, start=1))
     environment.filters["with_options"] = _with_options
     environment.filters["figure_cell"] = _figure_cell
     return environment
-
-
-def _without_breaks(write: Callable[..., str]) -> Callable[..., str]:
-    """Return a filter that keeps figures and their percent signs on one line."""
-    return lambda *arguments: formatting.unbroken(write(*arguments))
 
 
 def _figure_cell(text: str) -> Markup:
@@ -106,7 +103,8 @@ def _figure_cell(text: str) -> Markup:
 
 def _with_options(sentence: str) -> Markup:
     """Return a sentence with options, such as --set search.budget=N, as code that stays on one line."""
-    return Markup(re.sub(r"--(?:set )?[a-z][\w.,=-]*\w", r'<code class="whole">\g<0></code>', str(escape(sentence))))
+    pattern = r"(?:legible \w+ \S+ )?--(?:set )?[a-z][\w.,=-]*\w(?: [A-Z]+\b)?"
+    return Markup(re.sub(pattern, r'<code class="whole">\g<0></code>', str(escape(formatting.unbroken(sentence)))))
 
 
 def asset(name: str) -> Markup:

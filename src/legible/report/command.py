@@ -13,9 +13,10 @@ from legible.study import Study
 
 
 def rerun_command(study: Study) -> str:
-    """Return the command that repeats the study in its folder, with its settings (and names, if any) as files.
+    """Return the command that repeats the study, to be typed in its folder.
 
-    It is empty for a policy that was not loaded from a file.
+    It reads the settings from ``settings.toml`` and names of the user from ``names.toml``; the report tells the reader
+    how to make these files. It is empty for a policy that was not loaded from a file.
     """
     own_policy = study.folder / "policy.safetensors"
     policy = study.policy_name
@@ -23,16 +24,18 @@ def rerun_command(study: Study) -> str:
         policy = own_policy.name
     if not policy:
         return ""
-    kept = json.loads((study.folder / "study.json").read_text(encoding="utf-8"))
-    loading = {} if policy == own_policy.name else kept["about"].get("policy options", {})
+    saved = json.loads((study.folder / "study.json").read_text(encoding="utf-8"))
+    loading = {} if policy == own_policy.name else saved["about"].get("policy options", {})
     options = [("--seed", str(study.seed))]
     options += [("--policy-output" if name == "output" else f"--{name}", value) for name, value in loading.items()]
-    options += [("--arg", f"{name}={json.dumps(value)}") for name, value in kept["arguments"].items()]
-    options += [("--wrap", wrapper) for wrapper in kept["wrappers"]]
+    options += [("--arg", f"{name}={json.dumps(value)}") for name, value in saved["arguments"].items()]
+    options += [("--wrap", wrapper) for wrapper in saved["wrappers"]]
     files = sorted((study.folder / "relations").glob("*.toml"))
     default = [entry.text for entry in resolve_relations(study.environment, study.space).texts]
     if [path.read_text(encoding="utf-8") for path in files] != default:
-        options += [("--relations", name) for name in [f"relations/{path.name}" for path in files] or ["none"]]
+        # A study without relations says so.
+        chosen = [f"relations/{path.name}" for path in files] or ["none"]
+        options += [("--relations", name) for name in chosen]
     names = study.folder / "names.json"
     if names.exists():
         env = study.environment.make()
@@ -40,9 +43,9 @@ def rerun_command(study: Study) -> str:
         if own_names != feature_space_of(env):
             options.append(("--names", "names.toml"))
         env.close()
-    options += [("--features", kept["features"])] if "features" in kept else []
-    options += [("--rule", rule) for rule in kept["rules"]] + [("--veto", rule) for rule in kept["veto"]]
-    options += [("--rules-from", _as_found(entry["file"] or entry["name"])) for entry in kept["rules from"]]
+    options += [("--features", saved["features"])] if "features" in saved else []
+    options += [("--rule", rule) for rule in saved["rules"]] + [("--veto", rule) for rule in saved["veto"]]
+    options += [("--rules-from", _as_found(entry["file"] or entry["name"])) for entry in saved["rules from"]]
     options += [("--other", f"{name}={_as_found(source)}") for name, source in study.other_policies.items()]
     options += [("--settings", "settings.toml"), ("--out", "again")]
     return shlex.join(["legible", "run", study.environment.name, policy, *(word for pair in options for word in pair)])

@@ -89,7 +89,7 @@ def _replay(study: Study, mode: FailureMode) -> dict[str, Any] | None:
         "rules": [],
         "branches_at": mode.step,
         "traces": feature_traces([recording], mode.conditions, space),
-        "bands": [{"name": "mode holds", "spans": _spans(changes, len(recording.actions))}],
+        "bands": [{"name": "pattern", "spans": _spans(changes, len(recording.actions))}],
         "sides": [side],
     }
 

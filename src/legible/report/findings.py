@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from legible.evaluation import Evaluation, References
 from legible.evaluation.figures import figure_table
 from legible.evaluation.statistics import Effect
@@ -41,8 +39,6 @@ from legible.rules import RuleSet, describe_rule_set
 from legible.study import Study
 from legible.study.sources import SourceRow, source_rows
 
-LEAD_WORDS = 60
-
 
 @dataclass(frozen=True)
 class Findings:
@@ -66,7 +62,6 @@ class Findings:
     cards: tuple[WeaknessCard, ...]
     doubtful_cards: tuple[WeaknessCard, ...]
     effect_scale: Scale
-    confirmed: int
     more_weaknesses: int
     rules: tuple[RuleRow, ...]
     steps: tuple[StepRow, ...]
@@ -82,7 +77,6 @@ class Findings:
     failures: tuple[FailureCard, ...]
     mistakes: MistakeSection | None
     charts: dict[str, Chart]
-    lead: tuple[str, ...]
     symmetries: tuple[Symmetry, ...]
 
 
@@ -143,7 +137,6 @@ def gather(study: Study, watch: Sequence[int] = ()) -> Findings:
         cards=tuple(card for card in cards if card.is_sure),
         doubtful_cards=tuple(card for card in cards if not card.is_sure),
         effect_scale=interval_scale(effects or [improvement.effect]),
-        confirmed=sum(group.is_confirmed for group in study.weaknesses),
         more_weaknesses=len(study.weaknesses) - len(cards),
         rules=tuple(rule_rows(study, cards)),
         steps=tuple(step_rows(study, cards)),
@@ -159,17 +152,8 @@ def gather(study: Study, watch: Sequence[int] = ()) -> Findings:
         failures=tuple(failures),
         mistakes=mistakes,
         charts={name: chart for name, chart in charts.items() if chart is not None},
-        lead=tuple(_lead_sentences(study)),
         symmetries=gather_symmetries(study),
     )
-
-
-def _lead_sentences(study: Study) -> list[str]:
-    """Return the sentences of the verdict that stand on the first screen, without failure modes and causes."""
-    elsewhere = study.failures.summary(study.space) if study.has("failures") else []
-    sentences = [sentence for sentence in study.conclusion.sentences if sentence not in elsewhere]
-    words = np.cumsum([len(sentence.split()) for sentence in sentences])
-    return sentences[: max(1, int((words <= LEAD_WORDS).sum()))]
 
 
 def _effect_rows(study: Study, cards: Sequence[WeaknessCard]) -> list[tuple[str, str, Effect, str, bool]]:

@@ -71,7 +71,7 @@ def gather_mistakes(study: Study, first: int, room: int) -> MistakeSection | Non
     study
         The study.
     first
-        Number of the first replay.
+        Number, within the report, of the first replay of this section.
     room
         Maximum number of bytes of all replays together.
     """
@@ -80,10 +80,12 @@ def gather_mistakes(study: Study, first: int, room: int) -> MistakeSection | Non
     found = study.mistakes
     if not found.listed:
         return MistakeSection(found, tuple(describe_mistakes(found)), (), ())
-    seen = study.decisions
-    most = MOST_CARDS if is_drawn_from_state(study.environment) else MOST_PICTURE_CARDS
-    groups = similar_mistakes(found.listed, seen)[:MOST_CARDS]
-    replays = _replays(study, [group[0] for group in groups[:most]], room // (2 * most))
+    recorded = study.decisions
+    most_replays = MOST_CARDS if is_drawn_from_state(study.environment) else MOST_PICTURE_CARDS
+    groups = similar_mistakes(found.listed, recorded)[:MOST_CARDS]
+    # A replay has the pictures of two episodes.
+    replays = _replays(study, [group[0] for group in groups[:most_replays]], room // (2 * most_replays))
+    # There are ledgers of the largest mistakes only.
     ledgers = dict(zip(found.listed, study.mistake_ledgers, strict=False))
     cards: list[MistakeCard] = []
     kept: list[Any] = []
@@ -95,11 +97,11 @@ def gather_mistakes(study: Study, first: int, room: int) -> MistakeSection | Non
             room -= replay_bytes
             number = first + len(kept)
             kept.append(replay)
-        others = tuple(describe_mistake(other, seen) for other in group[1:])
-        did, better = (gerund(seen.space.actions[choice].label) for choice in (group[0].action, group[0].better))
-        title = f"{better} instead of {did}"
+        others = tuple(describe_mistake(other, recorded) for other in group[1:])
+        did, better = (gerund(recorded.space.actions[choice].label) for choice in (group[0].action, group[0].better))
+        title = f"{better} would have been better than {did}"
         cards.append(
-            MistakeCard(group[0], title, describe_mistake(group[0], seen), others, number, ledgers.get(group[0]))
+            MistakeCard(group[0], title, describe_mistake(group[0], recorded), others, number, ledgers.get(group[0]))
         )
     return MistakeSection(found, tuple(describe_mistakes(found)), tuple(cards), tuple(kept))
 

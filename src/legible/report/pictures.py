@@ -191,14 +191,17 @@ def _before_failure(study: Study) -> NDArray[np.bool_]:
 def return_chart(policies: Sequence[PolicyReturns]) -> Chart:
     """Return the distributions of returns of the policies, and the means of the baselines.
 
-    Baselines are only marks: a constant return would flatten all other distributions.
+    Baselines (of the kind "reference") are only marks: a constant return would flatten all other distributions.
     """
-    samples = {entry.words: entry.result.played.returns for entry in policies if entry.kind != "reference"}
+    shown = [entry for entry in policies if entry.kind != "reference"]
+    baselines = [entry for entry in policies if entry.kind == "reference"]
+    samples = {entry.words: entry.result.played.returns for entry in shown}
     everything = np.concatenate(list(samples.values()))
     low, high = float(everything.min()), float(everything.max())
     if low == high:
         low, high = low - 0.5, high + 0.5
     step = round_step((high - low) / MOST_BINS)
+    # Edges are multiples of the step; the last one lies above the maximum.
     edges = np.arange(np.floor(low / step), np.floor(high / step) + 2) * step
     rows = []
     for name, sample in samples.items():
@@ -207,16 +210,20 @@ def return_chart(policies: Sequence[PolicyReturns]) -> Chart:
             share = float(counts[i] / len(sample))
             bins = {"low": _rounded(edges[i]), "high": _rounded(edges[i + 1])}
             rows.append({"policy": name, **bins, "share": share, "episodes": percent(share)})
-    means = [
-        {"policy": entry.words, "mean": _rounded(entry.sample.mean), "text": number(entry.sample.mean, 4)}
-        for entry in policies
-    ]
+    means, baseline_means = (
+        [
+            {"policy": entry.words, "mean": _rounded(entry.sample.mean), "text": number(entry.sample.mean, 4)}
+            for entry in entries
+        ]
+        for entries in (shown, baselines)
+    )
+    in_words = ", ".join(f"{one['policy']}: mean {one['text']}" for one in [*means, *baseline_means])
     return {
         "kind": "returns",
-        "label": "Distributions of returns; " + ", ".join(f"{one['policy']}: mean {one['text']}" for one in means),
+        "label": f"Distributions of returns; {in_words}",
         "policies": list(samples),
-        "means": means[: len(samples)],
-        "baselines": means[len(samples) :],
+        "means": means,
+        "baselines": baseline_means,
         "rows": rows,
     }
 

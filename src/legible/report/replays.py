@@ -203,23 +203,30 @@ def replay_side(
     """Return one of the two episodes of a replay as plain data; None if it differs from the recording."""
     scene.begin(len(recording.actions), [mark.step for mark in marks])
     rewards = []
+    # `replay` yields the state after the reset first, with a reward of 0.
     for step, (observation, reward) in enumerate(replay(env, recording)):
         scene.see(env, observation, step)
         rewards.append(reward)
     if len(rewards) != len(recording.rewards) + 1 or not np.allclose(rewards[1:], recording.rewards):
         return None
-    end = "failure" if result.success == 0.0 else "end"
-    if result.success == 1.0 or result.truncated:
-        end = "success" if result.success == 1.0 else "cut off"
+    if result.success == 1.0:
+        end = "success"
+    elif result.truncated:
+        end = "cut off"
+    elif result.success == 0.0:
+        end = "failure"
+    else:
+        end = "end"  # the environment reports no success
     return {
         "return": float(result.returns),
-        "end": end,
+        "end": end,  # one of four words that the player knows
+        # The environment's own words for it, if it has any.
         "ending": Ending.parse(str(result.endings)).words if str(result.endings) else "",
         "actions": [words.number(action) for action in recording.actions],
         "rewards": [float(f"{reward:.5g}") for reward in recording.rewards],
         "drawn": _random_actions(recording, marks),
         "marks": [
-            [
+            [  # step, action of the policy alone, guided action, rules, whether chosen by chance, whether spared
                 mark.step,
                 *(words.number(action, mark.groups) for action in (mark.alone, mark.guided)),
                 list(mark.rules),

@@ -76,11 +76,14 @@ def gather_symmetries(study: Study) -> tuple[Symmetry, ...]:
             continue
         pairs = [(r.action, r.image_action) for r in group if r.action != r.image_action]
         shown = [
-            f"{study.space.action_names[image]} as {study.space.action_names[action]}"
+            f"{study.space.action_names[image]} for {study.space.action_names[action]}"
             for action, image in islice(pairs, MOST_PAIRS)
         ]
-        does = f"takes {' and '.join(shown)}{' …' if len(pairs) > MOST_PAIRS else ''}" if shown else "acts alike"
-        sentence = f"{name}: the policy {does} in {percent(share)} of {states} related states."
+        example = f" (such as {' and '.join(shown)}{', …' if len(pairs) > MOST_PAIRS else ''})" if shown else ""
+        sentence = (
+            f"In {percent(share)} of {states} pairs of states that relation “{name}” says are alike, the policy takes "
+            f"the matching action{example}."
+        )
         discovered = name.endswith(LABEL)
         names, links = picture(group[0], study.space.names) if discovered else ((), ())
         arrows = ", ".join(f"{study.space.action_names[a]} → {study.space.action_names[b]}" for a, b in pairs)

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from legible.errors import LegibleError
 from legible.features import Feature, FeatureError, FeatureSpace, Intervals, above, below
-from legible.imports import njit
+from legible.imports import njit, njit_uncounted
 
 Polarity = Literal["+", "-"]
 
@@ -410,7 +410,7 @@ class CompiledRules(NamedTuple):
         return _match(array, self)
 
 
-@njit(cache=True)
+@njit_uncounted
 def triggers(rules: CompiledRules, r: int, observation: NDArray[np.float32]) -> bool:
     """Return whether all conditions of rule r hold in one observation."""
     for c in range(rules.starts[r], rules.starts[r + 1]):

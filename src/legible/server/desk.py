@@ -1,6 +1,7 @@
 """A policy that is open in the workbench: `Desk`; it is loaded once and used by all pages.
 
 - `text_of`, `number_of`: texts and numbers of a request.
+- `read_asset`: a file of the pages.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
+from importlib.resources import files
 from typing import Any
 
 import numpy as np
@@ -191,3 +193,9 @@ def number_of(body: Mapping[str, Any], name: str, most: int, default: int | None
     if type(value) is not int or not 0 <= value < most:
         raise RequestError(f"{name!r} must be a whole number from 0 to {most - 1}.")
     return value
+
+
+def read_asset(name: str) -> str:
+    """Return the text of a file of the pages, or of one that they share with the report."""
+    own, shared = (files(package) / "assets" / name for package in ("legible.server", "legible.report"))
+    return (own if own.is_file() else shared).read_text(encoding="utf-8")

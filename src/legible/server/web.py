@@ -12,27 +12,24 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import math
 import socket
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from legible.engines import Engine, LocalProcesses
 from legible.errors import LegibleError, describe_error
 from legible.imports import needs_extra
-from legible.server.bench import claims_of, confirm_on_bench, keep_rule, read_rule, try_on_bench, warm_up
-from legible.server.desk import Desk, RequestError, number_of
+from legible.server.bench import warm_up
+from legible.server.desk import Desk, RequestError, number_of, read_asset
 from legible.server.guard import Guard
-from legible.server.jobs import BusyError, Emit, Job, Player
+from legible.server.jobs import BusyError, Job, Player
 from legible.server.overview import overview_of, state_of
-from legible.server.states import find_states
-from legible.server.viewer import branch, list_episodes, repeat_branch, scan_episode, show_episode, show_frames
+from legible.server.questions import ANSWERS, STREAMS, Streamed, to_plain
 
 with needs_extra("workbench", "the workbench"):
     import uvicorn
@@ -42,28 +39,6 @@ with needs_extra("workbench", "the workbench"):
     from starlette.responses import JSONResponse, Response, StreamingResponse
     from starlette.routing import Route
 
-Answer = Callable[[Desk, Mapping[str, Any]], dict[str, Any]]
-Streamed = Callable[[Desk, Mapping[str, Any], Emit], None]
-
-ANSWERS: dict[str, Answer] = {
-    "about": lambda desk, _: desk.about(),
-    "read": read_rule,
-    "claims": claims_of,
-    "keep": keep_rule,
-    "episodes": list_episodes,
-    "episode": show_episode,
-    "frames": show_frames,
-    "branch": branch,
-    "states": find_states,
-}
-"""Questions about an open policy that are answered at once."""
-STREAMS: dict[str, Streamed] = {
-    "try": try_on_bench,
-    "confirm": confirm_on_bench,
-    "repeat": repeat_branch,
-    "scan": scan_episode,
-}
-"""Questions whose answers come in pieces, while episodes are played."""
 ASSETS = {
     "workbench.css": "text/css",
     "main.js": "text/javascript",
@@ -130,7 +105,7 @@ class Workbench:
 
 def make_app(bench: Workbench) -> Starlette:
     """Return the application, without its guard."""
-    assets = _read_assets()
+    assets = {name: read_asset(name) for name in ("index.html", *ASSETS)}
 
     async def page(_: Request) -> Response:
         return Response(assets["index.html"], media_type="text/html")
@@ -181,15 +156,6 @@ async def _answer(bench: Workbench, name: str, body: Mapping[str, Any]) -> Respo
     if name in STREAMS:
         return _stream(bench, _played(bench, STREAMS[name], desk, body))
     return _json(await run_in_threadpool(ANSWERS[name], desk, body))
-
-
-def _read_assets() -> dict[str, str]:
-    own, shared = files("legible.server") / "assets", files("legible.report") / "assets"
-    names = ["index.html", *ASSETS]
-    return {
-        name: ((own / name) if (own / name).is_file() else (shared / name)).read_text(encoding="utf-8")
-        for name in names
-    }
 
 
 async def _body(request: Request) -> Mapping[str, Any]:
@@ -278,19 +244,8 @@ async def _events(bench: Workbench, messages: AsyncGenerator[Mapping[str, Any]])
         await messages.aclose()
 
 
-def _plain(value: Any) -> Any:
-    """Return data without NaN and infinities, which are no JSON, and without NumPy's types."""
-    if isinstance(value, Mapping):
-        return {key: _plain(one) for key, one in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(one) for one in value]
-    if hasattr(value, "item") and not isinstance(value, (str, bytes)):
-        value = value.item()
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
 def _dump(message: Mapping[str, Any]) -> str:
-    return json.dumps(_plain(message), separators=(",", ":"), allow_nan=False)
+    return json.dumps(to_plain(message), separators=(",", ":"), allow_nan=False)
 
 
 def _json(message: Mapping[str, Any]) -> Response:

@@ -373,13 +373,17 @@ class ImprovementSettings:
         float,
         "Maximum override rate of the composition.",
     ] = 1.0
+    front_points: Annotated[
+        int,
+        "Maximum number of compositions with other override rates, including the chosen one, whose gains are measured.",
+    ] = 6
     order: Annotated[
         Order,
         'Paper\'s method: order of trying: as "mined" (the paper), by "effect", or "negative-first".',
     ] = "mined"
 
     def __post_init__(self) -> None:
-        check_least(self, episodes=4, final_episodes=2, beginnings=1)
+        check_least(self, episodes=4, final_episodes=2, beginnings=1, front_points=1)
         if self.most_candidates < 0:
             raise SettingsError(f"most_candidates cannot be negative, got {self.most_candidates}.")
         if not 0.0 < self.most_changed <= 1.0:

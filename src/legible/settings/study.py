@@ -94,8 +94,10 @@ class StudySettings:
                 confirmation_episodes=50,
             ),
             search=SearchSettings(budget=400_000),
-            improvement=ImprovementSettings(episodes=300, final_episodes=200, most_candidates=4, beginnings=1),
-            references=ReferenceSettings(episodes=50),
+            improvement=ImprovementSettings(
+                episodes=300, final_episodes=200, most_candidates=4, beginnings=1, front_points=3
+            ),
+            references=ReferenceSettings(episodes=50, quoted=1),
             mistakes=MistakeSettings(steps=400_000, episodes=60, decisions=200),
         )
 

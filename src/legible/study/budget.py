@@ -33,6 +33,8 @@ SHORT_BELOW, MOST_RACED, FEWEST_RACED = 0.1, 60, 4
 """Below a tenth of the budgets, only the mined rule sets that change most actions are raced: from 60 down to 4."""
 NO_SEARCH_BELOW = 0.02
 """Below this share of the budgets nothing is searched, and mined rules are not tried alone: too few episodes."""
+LEAST_CONFIRMING = 300
+"""Fewer seeds confirm nothing: 1.25 times the smallest number of changed episodes has to be expected."""
 MISTAKES_SHARE, FINAL_SHARE = 0.05, 0.35
 """Shares of the time before the composition that single decisions and the final figures get."""
 CONTINUATION_SHARE = 0.6
@@ -75,7 +77,7 @@ def scaled(settings: StudySettings, factor: float, search_steps: int) -> StudySe
             rung_changes=at_least(FEWEST_RUNG_CHANGES, evaluation.rung_changes),
             most_raced=most_raced,
             confirmation_changes=confirmation_changes,
-            confirmation_seeds=at_least(FEWEST_CHANGES, evaluation.confirmation_seeds),
+            confirmation_seeds=at_least(LEAST_CONFIRMING, evaluation.confirmation_seeds),
             most_confirmed=at_least(2, evaluation.most_confirmed),
             episodes=at_least(25, evaluation.episodes),
             confirmation_episodes=at_least(50, evaluation.confirmation_episodes),
@@ -87,6 +89,7 @@ def scaled(settings: StudySettings, factor: float, search_steps: int) -> StudySe
             final_episodes=at_least(50, improvement.final_episodes),
             most_candidates=at_least(3, improvement.most_candidates),
             beginnings=at_least(1, improvement.beginnings),
+            front_points=at_least(1, improvement.front_points),
         ),
         references=replace(
             settings.references,

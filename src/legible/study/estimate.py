@@ -273,7 +273,7 @@ def estimate(
     """Return an estimate of the episodes and the time that a study takes, or the rest of it after mining.
 
     How many rule sets will look like weaknesses is a guess. If all episodes have the same return, none are expected:
-    usually that return is the maximum.
+    usually that return is the maximum, unless the environment counts as solved from a higher one.
 
     Parameters
     ----------
@@ -299,7 +299,8 @@ def estimate(
     # Baselines: random play and constant actions. The search has a budget in steps.
     references = 1 + min(setup.policy.n_actions, settings.references.most_constants)
     searched_episodes = round(search_budget(settings, setup.environment, mined, rate.length) / rate.length)
-    if rate.is_varied:
+    solved = setup.environment.solved_from if isinstance(setup.environment, EnvironmentSpec) else None
+    if rate.is_varied or (solved is not None and rate.mean < solved):
         # Candidates pass the first test and are confirmed; their number may be limited.
         mined_candidates = SHARE_OF_CANDIDATES * mined
         if evaluation.most_raced:

@@ -32,7 +32,7 @@ from legible.study.mistakes import rollout_setup
 if TYPE_CHECKING:
     from legible.study.study import Study
 
-STEP_SHARE = 0.06
+STEP_SHARE = 0.12
 """Steps of the rollouts of failures, and again of those of causes, as a share of the steps that the study played."""
 FEWEST_EXAMINED, MOST_FAILURES, FAILURE_ROLLOUTS = 5, 12, 6
 MOST_DECISIONS, UNUSUAL_DECISIONS, DECISION_ROLLOUTS = 1200, 0.3, 2
@@ -141,9 +141,10 @@ class _Tries:
             return None
 
         def try_choices(tried: Sequence[Chance], first: int, count: int) -> list[NDArray[np.str_]]:
-            """Play the choices in futures `first` to `first + count`; return how each ended, per step and choice.
+            """Play every choice in `count` futures from number `first` on; return how each rollout ended.
 
-            A future is a seed of everything random that follows the state.
+            A future is one seed of everything random after the state. The result of a chance has one text per step,
+            choice and future.
             """
             units = []
             for chance in tried:
@@ -157,10 +158,10 @@ class _Tries:
                 step_limit = length + extra_steps
                 unit = RolloutUnit(points, chance.choices, np.array(futures, np.int64))
                 units.append(_LimitedUnit(unit, step_limit))
-            # Futures that raise an error save nothing.
-            all_lost = [np.full((*limited.unit.choices.shape, count), "failure") for limited in units]
+            # A unit that raises an error counts as not avoiding the failure: all of its rollouts end in failure.
+            if_error = [np.full((*limited.unit.choices.shape, count), "failure") for limited in units]
             played = self._run(_play_limited, units)
-            return [lost if endings is None else endings for endings, lost in zip(played, all_lost, strict=True)]
+            return [failed if endings is None else endings for endings, failed in zip(played, if_error, strict=True)]
 
         lengths = [int(held_out.lengths[chance.episode]) for chance in chances]
         return find_last_chance(chances, lengths, try_choices, rollouts=rollouts, seed=self._study.seed)

@@ -180,7 +180,7 @@ class SourceRow:
         Its name.
     tried
         Rule sets that were played at all.
-    entered
+    tested_held_out
         Those that passed the race and were tested on fresh seeds.
     confirmed
         Those that were confirmed.
@@ -192,7 +192,7 @@ class SourceRow:
 
     source: str
     tried: int
-    entered: int
+    tested_held_out: int
     confirmed: int
     used: int
     steps: int
@@ -214,7 +214,7 @@ def source_rows(study: Study) -> tuple[SourceRow, ...]:
     first.
     """
     verdicts = study.evaluation.verdicts
-    used = {_cause(rule_set) for rule_set in study.improvement.rule_sets}
+    used = {_origin_key(rule_set) for rule_set in study.improvement.rule_sets}
     # Steps that sources took before their rule sets were tested.
     searched_count, search_steps = KeptSearch(study).counts()
     others = study.other_rules if study.uses_other_rules else None
@@ -237,15 +237,16 @@ def source_rows(study: Study) -> tuple[SourceRow, ...]:
             SourceRow(
                 source=name,
                 tried=searched_count if name == SEARCHED else len(of_source),
-                entered=sum(verdict.confirmation is not None for verdict in of_source),
+                tested_held_out=sum(verdict.confirmation is not None for verdict in of_source),
                 confirmed=sum(verdict.is_confirmed for verdict in of_source),
-                used=sum(_cause(verdict.rule_set) in used for verdict in of_source),
+                used=sum(_origin_key(verdict.rule_set) in used for verdict in of_source),
+                # `source` is the first of `sources`, so that the steps of a test count once.
                 steps=steps_before.get(name, 0) + sum(one.steps for one in of_source if one.source == name),
             )
         )
     return tuple(row for row in rows if row.tried)
 
 
-def _cause(rule_set: RuleSet) -> object:
-    """Return the key of a rule set that stays the same if a composition leaves out some of its rules."""
+def _origin_key(rule_set: RuleSet) -> object:
+    """Return the key of the rule from which a rule set was made; compositions that leave out rules keep it."""
     return rule_set.source or frozenset(rule_set.rules)

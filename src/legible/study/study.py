@@ -26,22 +26,26 @@ from legible.evaluation.ledger import Ledger
 from legible.evaluation.units import Setup, usual_rows
 from legible.evaluation.verdicts import Continuation
 from legible.explanation import (
+    Answer,
     Conclusion,
     Deployment,
     NextSteps,
     WeaknessExplanation,
     WeaknessGroup,
+    answer_questions,
     conclude,
     group_weaknesses,
     is_repair,
     suggest_next_steps,
 )
+from legible.explanation.next_steps import REPAIRED, TRAIN
 from legible.features import FeatureSpace, cut_choices
 from legible.files import read_json, write_json
+from legible.formatting import number, percent
 from legible.hypotheses import source_names
 from legible.improvement import Improvement
 from legible.mining import Mining
-from legible.mistakes import Mistakes
+from legible.mistakes import Mistakes, summarise_mistakes
 from legible.play import (
     STAGES,
     BranchingMethod,
@@ -64,7 +68,7 @@ from legible.relations import (
     generalise,
 )
 from legible.relations.discovery import LABEL
-from legible.rules import Rule, RuleSet, parse_rule
+from legible.rules import Rule, RuleSet, parse_rule, third_person
 from legible.settings import StudySettings
 from legible.study.choices import read_relations
 from legible.study.estimate import expected_episodes, settings_for
@@ -832,7 +836,8 @@ class Study(Displayed):
     @property
     def conclusion(self) -> Conclusion:
         """The whole study in a few sentences; composition and references must be known."""
-        remarks = [self.time_limit_probe.sentence()] if self.has("time limit") else []
+        probe = self.time_limit_probe if self.has("time limit") else None
+        remarks = [] if probe is None else [probe.sentence()]
         remarks += [one.sentence() for one in self.evaluation.continuations]
         failures = self.failures.summary(self.space) if self.has("failures") else []
         return conclude(
@@ -844,7 +849,39 @@ class Study(Displayed):
             self.deployment,
             self.endings,
             [*filter(None, remarks), *failures],
+            hidden="" if probe is None or not probe.hides_endings else probe.sentence(),
         )
+
+    @property
+    def answers(self) -> tuple[Answer, ...]:
+        """How good the policy is, how its episodes end, where it is weak, why, what rules change, and what to do."""
+        steps = REPAIRED if self.next_steps is None else self.next_steps.steps
+        if self.next_steps is None and self.conclusion.is_bad:
+            steps = (TRAIN, *steps[1:])
+        return answer_questions(
+            self.evaluation,
+            self.improvement,
+            self.references,
+            self.deployment,
+            explanations=self.explanations,
+            confirmed=sum(group.is_confirmed for group in self.weaknesses),
+            endings=self.endings,
+            reasons=[*self._missed_action(), *(self.failures.reasons(self.space) if self.has("failures") else ())],
+            ledger=self.ledger,
+            costly=summarise_mistakes(self.mistakes) if self.has("mistakes") else "",
+            next_steps=steps,
+            solved=self.named_environment.solved_from,
+        )
+
+    def _missed_action(self) -> list[str]:
+        """Say how rarely the policy takes the action that is better than the policy if it is always taken."""
+        best = self.references.best_plain
+        if best is None or not best.beats_policy or not best.reference.choices or not self.space.is_discrete:
+            return []
+        (choice,) = best.reference.choices
+        share = percent(float(self.experiences.taken(choice).mean()))
+        action = third_person(self.space.actions[choice].label)
+        return [f"It {action} in only {share} of the steps, but {best.words} scores {number(best.sample.mean)}."]
 
     @property
     def ledger(self) -> Ledger | None:

@@ -16,6 +16,8 @@ import numpy as np
 from legible.display import Displayed
 from legible.environments import EnvironmentSpec
 from legible.errors import LegibleError
+from legible.evaluation.endings import share_endings
+from legible.evaluation.figures import share_figure
 from legible.evaluation.units import UNGUIDED, cut_into_units
 from legible.formatting import number, percent
 from legible.play.failures import FailureLimit
@@ -24,8 +26,11 @@ if TYPE_CHECKING:
     from legible.study.study import Study
 
 TIMES_LONGER = 4
-MOST_PROBED = 60
-"""Episodes that are played on; a share of one in two is then known to about ±13 points."""
+MOST_PROBED, FEWEST_PROBED = 60, 5
+"""Episodes that are played on; of the most, a share of one in two is then known to about ±13 points. Otherwise they
+take about as many steps as a baseline."""
+MIN_ENDED = 0.05
+"""Share of episodes that end early if played on, from whose lower end on the time limit hides something."""
 MIN_TRUNCATED = 0.5
 """Share of episodes that reach the limit from which on the probe is played."""
 
@@ -44,6 +49,8 @@ class TimeLimitProbe(Displayed):
         Episodes that were played on, and how many of them ended before the longer limit.
     length
         Mean length of the episodes that ended.
+    ending
+        How most of them ended, as a clause; "" if that is unknown.
     """
 
     truncated: float
@@ -52,10 +59,16 @@ class TimeLimitProbe(Displayed):
     episodes: int = 0
     ended: int = 0
     length: float = 0.0
+    ending: str = ""
 
     def facts(self) -> dict[str, object]:
         """Return what a notebook shows."""
         return {"time limit": self.limit or "unknown", "played on": self.episodes, "ended early": self.ended}
+
+    @property
+    def hides_endings(self) -> bool:
+        """Whether clearly more than a few of the episodes that were played on ended early."""
+        return bool(self.episodes) and share_figure(self.ended, self.episodes).low >= MIN_ENDED
 
     def sentence(self) -> str:
         """Return the result in words; "" where nothing was played on."""
@@ -65,9 +78,10 @@ class TimeLimitProbe(Displayed):
         if not self.ended:
             return f"Played on, none of {played} ends before {number(self.longer)} steps."
         when = f"after {number(round(self.length))} steps on average"
+        how = f", most often {self.ending}" if self.ending else ""
         return (
             f"The time limit hides how episodes end: of {played}, {self.ended} end before {number(self.longer)} steps "
-            f"if played on ({percent(self.ended / self.episodes)}, {when})."
+            f"if played on ({percent(self.ended / self.episodes)}, {when}){how}."
         )
 
 
@@ -79,7 +93,7 @@ def probe_time_limit(study: Study) -> TimeLimitProbe:
     if longer is None:
         return TimeLimitProbe(truncated, limit)
     blocks, settings = study.improvement.final_blocks, study.settings
-    most = min(MOST_PROBED, settings.references.episodes)
+    most = min(MOST_PROBED, max(FEWEST_PROBED, settings.references.episodes // TIMES_LONGER))
     seeds = [blocks.seeds[i] for i in np.flatnonzero(blocks.base.truncated & ~blocks.base.failed)[:most]]
     play = replace(settings.play, step_limit=max(settings.play.step_limit, TIMES_LONGER * limit))
     setup = replace(study.setup(), environment=longer, play=play)
@@ -88,7 +102,9 @@ def probe_time_limit(study: Study) -> TimeLimitProbe:
     result = study.runner("time limit", of=len(seeds))(setup, units, failures=failures).played
     ended = ~result.truncated
     length = float(result.lengths[ended].mean()) if ended.any() else 0.0
-    return TimeLimitProbe(truncated, limit, TIMES_LONGER * limit, len(result), int(ended.sum()), length)
+    known = [share for share in share_endings(result[ended]) if share.kind != "other"]
+    ending = known[0].words if known else ""
+    return TimeLimitProbe(truncated, limit, TIMES_LONGER * limit, len(result), int(ended.sum()), length, ending)
 
 
 def _lifted(spec: EnvironmentSpec) -> tuple[int, EnvironmentSpec | None]:

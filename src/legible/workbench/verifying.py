@@ -490,8 +490,10 @@ def verify(
         Limits. Time is checked between looks only.
     alpha
         Level of every claim, and of all violations together.
-    engine, progress
-        Where episodes run, by default in this process; called with the progress, as for `legible.Study`.
+    engine
+        Where episodes run; by default in this process.
+    progress
+        Called with the progress, as for `legible.Study`.
     options
         Further arguments of `legible.workbench.open_arena` for the new policy.
     """
@@ -504,8 +506,9 @@ def verify(
         file = export_checks(study)
     else:
         file = study.folder / FILE
-    is_readable = file is not None and (checks is not None or file.exists())
-    all_checks = read_checks(file, space) if file is not None and is_readable else Checks()
+    # A given file must exist (`read_checks` raises an error); the study's own may be missing: then nothing is checked.
+    is_missing = file is None or (checks is None and not file.exists())
+    all_checks = Checks() if file is None or is_missing else read_checks(file, space)
 
     shared: dict[str, Any] = {"settings": study.settings, "seed": study.seed, "relations": "none", "progress": progress}
     engine = engine or InProcess()

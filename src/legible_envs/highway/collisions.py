@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from legible_envs.highway.compiled import compiled, inlined
+from legible_envs.compiled import compiled, inlined
 from legible_envs.highway.roads import Roads
 from legible_envs.highway.scratch import Scratch
 from legible_envs.highway.state import (

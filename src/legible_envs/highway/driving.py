@@ -16,8 +16,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from legible_envs.compiled import compiled, inlined
 from legible_envs.highway.collisions import collide
-from legible_envs.highway.compiled import compiled, inlined
 from legible_envs.highway.idm import decide
 from legible_envs.highway.right_of_way import enforce_rules
 from legible_envs.highway.roads import FIRST_LANE, LANES, ROAD, Roads, closest_lane_inlined, is_reachable

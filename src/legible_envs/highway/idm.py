@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from legible_envs.highway.compiled import compiled, inlined
+from legible_envs.compiled import compiled, inlined
 from legible_envs.highway.neighbours import NO_VEHICLE, neighbours
 from legible_envs.highway.roads import LANES, NUMBER, ROAD, SPEED_LIMIT, Roads, is_reachable, longitudinal_of
 from legible_envs.highway.scratch import Scratch

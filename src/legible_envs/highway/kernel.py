@@ -13,7 +13,7 @@ from numba import njit, prange
 from numpy.typing import NDArray
 
 from legible.streams import next_key
-from legible_envs.highway.compiled import compiled
+from legible_envs.compiled import compiled
 from legible_envs.highway.driving import command_ego, simulate_frames
 from legible_envs.highway.observation import Viewing, observe
 from legible_envs.highway.rewards import Rewarding, judge

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from legible_envs.highway.compiled import compiled, inlined
+from legible_envs.compiled import compiled, inlined
 from legible_envs.highway.roads import LANES, NUMBER, ROAD, Roads, is_on_lane, local_coordinates
 from legible_envs.highway.state import (
     COS,

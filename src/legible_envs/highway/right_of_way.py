@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from legible_envs.highway.compiled import compiled
+from legible_envs.compiled import compiled
 from legible_envs.highway.roads import (
     FIRST_LANE,
     LANE_LENGTH,

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from legible.errors import LegibleError
 from legible.imports import optional_package
-from legible_envs.highway.compiled import compiled, inlined
+from legible_envs.compiled import compiled, inlined
 from legible_envs.highway.state import ANY_LANE, LENGTH, MAX_ROUTE, ROUTE, ROUTE_LANE, ROUTE_LENGTH
 
 # Columns of `Roads.lanes` (float64). Straight and sine lanes have a start, circular lanes a centre in the same place.

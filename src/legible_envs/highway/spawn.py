@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from legible.streams import uniform
-from legible_envs.highway.compiled import compiled, inlined
+from legible_envs.compiled import compiled, inlined
 from legible_envs.highway.driving import nearest_speed, simulate_frames
 from legible_envs.highway.roads import (
     LANE_LENGTH,

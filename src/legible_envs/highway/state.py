@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from legible_envs.highway.compiled import compiled
+from legible_envs.compiled import compiled
 
 # Scenarios.
 HIGHWAY, HIGHWAY_FAST, MERGE, ROUNDABOUT, INTERSECTION = 0, 1, 2, 3, 4

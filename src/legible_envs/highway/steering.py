@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from legible_envs.highway.compiled import inlined
+from legible_envs.compiled import inlined
 from legible_envs.highway.roads import Roads, heading_at, is_after_end, local_coordinates, next_lane, wrap_to_pi
 from legible_envs.highway.state import HEADING, LENGTH, SPEED, TARGET_LANE, X, Y
 

@@ -67,7 +67,7 @@ def _ghost(i: int) -> Iterator[Feature]:
     yield _flag(f"{name}.scared", f"{ghost} is scared", f"{ghost} is not scared", f"{ghost} scared")
     yield Feature(
         f"{name}.timer",
-        words=f"the share of its fright left to {ghost}",
+        words=f"the time for which {ghost} is still scared (share)",
         group=f"{ghost} scared",
         values={0: f"{ghost} is not scared"},
         least=0.0,

@@ -108,6 +108,7 @@ class Games:
         self.keys: NDArray[np.uint64] = np.random.SeedSequence().generate_state(n, np.uint64).astype(np.uint64)
         self.observations = np.zeros((n, len(self.feature_space)), np.float32)
         self.rewards = np.zeros(n, np.float64)
+        self._draws = np.zeros(len(self.maze.ghosts))
 
     def _cell(self, cell: Cell) -> int:
         x, y = cell
@@ -218,6 +219,7 @@ class Games:
             restart,
             self.observations,
             self.rewards,
+            self._draws,
         )
 
     @property

@@ -68,6 +68,16 @@ DOMAINS = (
         endings="inverted_pendulum",
     ),
     _gymnasium("walker2d", "Walker2d", "mujoco.walker2d_v5:Walker2dEnv", default=True, endings="mujoco"),
+    *(
+        Domain(
+            name=name.lower(),
+            ids=name,
+            classes=(f"gymnasium.envs.mujoco.{module}_v5:{name}Env",),
+            names={".*": _HERE / "features" / f"{name.lower()}.toml"},
+            endings=f"{_ENDINGS}:mujoco",
+        )
+        for name, module in (("Hopper", "hopper"), ("HalfCheetah", "half_cheetah"))
+    ),
     Domain(
         name="frozenlake",
         ids="FrozenLake|FrozenLake8x8",

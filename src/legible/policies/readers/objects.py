@@ -212,12 +212,11 @@ def _controller(
                     continue
             # The same observation twice: a function that remembers or draws random numbers cannot be studied.
             first, second = (policy.predict(example)[0] for _ in range(2))
-        except PolicyError as error:
-            problem = str(error)
-            continue
         except Exception as error:
+            if batched and options.output == "actions" and isinstance(error, PolicyError):
+                raise  # it takes batches, so the error names its fault
             # A function may fail in any way on observations that are not of the form that it takes.
-            problem = f"it raised {type(error).__name__}: {error}"
+            problem = str(error) if isinstance(error, PolicyError) else f"it raised {type(error).__name__}: {error}"
             continue
         if not np.array_equal(first, second):
             raise PolicyError(

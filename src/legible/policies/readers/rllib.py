@@ -114,7 +114,7 @@ def _read(file: Path) -> Any:
 def _entries(value: Any) -> dict[str, Any]:
     """Return the entries of a dictionary, of an OrderedDict or of an object."""
     if isinstance(value, Record):
-        value = value.items or value.attributes()
+        value = value.entries or value.attributes()
     return {str(key): each for key, each in value.items()} if isinstance(value, dict) else {}
 
 

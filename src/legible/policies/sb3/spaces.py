@@ -197,15 +197,17 @@ def _pickled_space(contents: Contents, key: str) -> Space | None:
         record = read_pickle(pickled, f"{contents.path}: {key}", is_known_name)
         if _class_of(record) != "Dict":
             return space_of_record(record)
-        # Dictionaries: read every entry.
+        # The parts are a dict or, from older Gym, an OrderedDict, which `read_pickle` returns as a record.
         parts = record.attributes().get("spaces")
-        entries = parts.items if isinstance(parts, Record) else parts
-        read = {str(name): space_of_record(part) for name, part in entries.items()} if isinstance(entries, dict) else {}
+        if isinstance(parts, Record):
+            parts = parts.entries
+        parts = parts if isinstance(parts, dict) else {}
+        spaces_by_name = {str(name): space_of_record(part) for name, part in parts.items()}
     except (PolicyError, binascii.Error, ValueError, TypeError, AssertionError, KeyError, OverflowError):
         return None
-    # A dictionary of which one entry cannot be read would be another space.
-    readable = {name: part for name, part in read.items() if part is not None}
-    if len(readable) < len(read) or not readable:
+    # With an entry missing, it would be a different space.
+    readable = {name: part for name, part in spaces_by_name.items() if part is not None}
+    if len(readable) < len(spaces_by_name) or not readable:
         return None
     ordered = spaces.Dict()
     ordered.spaces = readable  # the constructor would sort the keys, but extractors follow the saved order

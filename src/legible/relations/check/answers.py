@@ -107,7 +107,7 @@ class RelationCheck:
     relation, action, image_action
         The relation's name, and the actions a → a′.
     method
-        Method of the check.
+        Method of the check; begins with "exact" or "statistical".
     states
         Number of compared states.
     agreement
@@ -120,6 +120,8 @@ class RelationCheck:
         images over real transitions, as a share of the variance.
     verdict, note
         Verdict and further remarks.
+    slight
+        The remark on slight deviations, if the verdict allows for some; part of the note.
     counterexample
         The worst state, if there is a difference.
     disagreements
@@ -140,13 +142,19 @@ class RelationCheck:
     note: str = ""
     counterexample: Counterexample | None = None
     disagreements: Mapping[str, float] = field(default_factory=dict)
+    slight: str = ""
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether states were compared value by value, rather than by statistics."""
+        return self.method.startswith("exact")
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON; NaN becomes None."""
         data: dict[str, Any] = {
             name: getattr(self, name)
             for name in self.__dataclass_fields__
-            if name not in {"causes", "counterexample", "disagreements"}
+            if name not in {"causes", "counterexample", "disagreements", "slight"}
         }
         data |= {name: _or_none(data[name]) for name in ("agreement", "deviation")}
         data |= {"causes": dict(self.causes), "disagreements": dict(self.disagreements)}
@@ -322,8 +330,12 @@ def exact_answer(
     note: str,
     verdict: CheckVerdict,
     counted: Flags | None = None,
+    slight: str = "",
 ) -> RelationCheck:
-    """Return the check for an exact comparison; `counted` marks the columns that decided the verdict."""
+    """Return the check for an exact comparison.
+
+    `counted` marks the columns that decided the verdict; `slight` is the remark on deviations that did not.
+    """
     deviation, deviation_of = comparison.largest()
     return RelationCheck(
         relation=relation.name,
@@ -339,6 +351,7 @@ def exact_answer(
         note=note,
         counterexample=comparison.worst(relation, space),
         disagreements=comparison.unexplained(counted),
+        slight=slight,
     )
 
 

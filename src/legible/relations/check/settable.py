@@ -277,15 +277,16 @@ class StateChecker:
         share = float(agrees.mean())
         near = float((~comparison.differs[:, ~slight].any(axis=1)).mean()) >= NEARLY
         verdict: CheckVerdict = "holds" if share == 1 else "holds approximately" if near else "does not hold"
+        slight_remark = ""
         if share < NEARLY and near:
-            notes.append(
-                f"deviations are slight: at most {percent(float(np.sqrt(off)))} of the spread of the effect of a step"
-            )
+            spread = percent(float(np.sqrt(off)))
+            slight_remark = f"deviations are slight: at most {spread} of the spread of the effect of a step"
             column = int(np.where(slight, shares, -1.0).argmax())
             signed = (expected - image_results)[:, column]
             if abs(signed.mean()) > ONE_SIDED * np.sqrt((signed**2).mean()):
-                notes.append("they always point to the same side, so that they add up over steps")
-        return exact_answer(relation, space, self.method, comparison, "; ".join(notes), verdict, ~slight)
+                slight_remark += "; they always point to the same side, so that they add up over steps"
+            notes.append(slight_remark)
+        return exact_answer(relation, space, self.method, comparison, "; ".join(notes), verdict, ~slight, slight_remark)
 
     @cached_property
     def _influence(self) -> Values:

@@ -25,6 +25,10 @@ from legible.relations.values import ANY, EQUAL, NEGATE, ValueRelation, reflect
 FITTED_STATES, GRID, GOLDEN_STEPS = 48, 33, 30
 # The middle of the values, as a share of their range, from which on the centre is not taken to be 0.
 OFF_CENTRE = 0.15
+# With fewer images that are states of the environment, an offset cannot be judged.
+MIN_EXISTING_SHARE = 0.3
+# A fitted offset that is a smaller share of the range of values is taken to be 0.
+NO_OFFSET = 1e-4
 
 
 @dataclass(frozen=True)
@@ -140,29 +144,30 @@ def usual_offsets(sample: Sample, signed: SignedMap) -> tuple[float, ...]:
 def fit_offsets(checker: StateChecker, sample: Sample, candidate: Candidate, rng: np.random.Generator) -> Candidate:
     """Return the candidate with fitted offsets, one feature after the other.
 
-    An offset is best if stepping from the images of states gives most nearly the images of the next states. A grid
-    search finds an interval, which a golden-section search then narrows.
+    The offset of a mirrored feature is the sum of a value and its image: twice the centre of the mirror. It is
+    best if stepping from the images of states gives most nearly the images of the next states. A grid search finds an
+    interval, which a golden-section search then narrows.
     """
     signs, images = candidate.map.signs, candidate.map.images
     chosen = rng.permutation(len(sample.rewards))[:FITTED_STATES]
     scale = np.maximum((sample.after - sample.observations).std(axis=0), 1e-9)
     low, high = sample.observations.min(axis=0), sample.observations.max(axis=0)
-    # An offset of 0 stays: these values are mirrored about 0.
-    pairs = {min(i, images[i]) for i in range(len(images)) if signs[i] < 0 and candidate.offsets[i] != 0.0}
+    # One of each mirrored pair of features. Those with an offset of 0 are mirrored about 0 and need no fit.
+    to_fit = {min(i, images[i]) for i in range(len(images)) if signs[i] < 0 and candidate.offsets[i] != 0.0}
 
     def disagreement(trial: Candidate) -> float:
         """Return the mean over states of the disagreement after a step, cut off at 1."""
         mapped = trial.apply(sample.observations[chosen]).astype(np.float32)
         exists = np.array([checker.exists(image) for image in mapped])
-        if exists.mean() < 0.3:
+        if exists.mean() < MIN_EXISTING_SHARE:
             return np.inf
         actions = _image_actions(checker, sample, trial, chosen[exists])
-        found = checker.step(mapped[exists], actions, "images")[:, :-2]
+        found = checker.step(mapped[exists], actions, "images")[:, :-2]  # without reward and end of the episode
         expected = trial.apply(sample.after[chosen[exists]])
         errors = np.abs(found - expected) / scale
         return float(np.minimum(errors, 1.0).mean())
 
-    for i in sorted(pairs):
+    for i in sorted(to_fit):
         j = images[i]
         moved = partial(candidate.with_offset, i)
         grid = np.linspace(low[i] + low[j], high[i] + high[j], GRID)
@@ -178,7 +183,7 @@ def fit_offsets(checker: StateChecker, sample: Sample, candidate: Candidate, rng
             else:
                 left = one
         fitted = float(np.float32((left + right) / 2))
-        candidate = moved(0.0 if abs(fitted) < 1e-4 * (high[i] - low[i]) else fitted)
+        candidate = moved(0.0 if abs(fitted) < NO_OFFSET * (high[i] - low[i]) else fitted)
     return candidate
 
 

@@ -129,17 +129,14 @@ class DiscoveredRelation:
         worst, n = self.worst, self.transitions
         if self.verdict == "exact as far as seen":
             return (
-                f"Exact as far as seen: no disagreement in {n} held-out transitions, so at most {percent(self.bound)}."
+                f"Exact as far as seen: none of {n} held-out transitions disagrees, so at most {percent(self.bound)} "
+                "of all transitions do."
             )
-        exact = worst.method.startswith("exact")
         size = f" by up to {number(worst.deviation)} ({worst.deviation_of})" if worst.deviation_of else ""
-        if self.verdict == "approximate" and exact:
+        if self.verdict == "approximate" and worst.is_exact:
             apart = percent(1 - min(check.agreement for check in self.checks))
-            kinds = ("deviations are slight", "they always point")
-            slight = "; ".join(part for part in worst.note.split("; ") if part.startswith(kinds))
-            return (
-                f"Approximate: up to {apart} of {n} held-out transitions disagree{f'; {slight}' if slight else size}."
-            )
+            deviations = f"; {worst.slight}" if worst.slight else size
+            return f"Approximate: up to {apart} of {n} held-out transitions disagree{deviations}."
         if self.verdict == "approximate":
             return (
                 f"Approximate: images are predicted nearly as well as {n} held-out transitions. The excess error is "
@@ -597,6 +594,6 @@ def _agrees(answers: Sequence[RelationCheck]) -> bool:
 def _verdict(checks: Sequence[RelationCheck]) -> DiscoveryVerdict:
     if not _passes(checks):
         return "rejected"
-    exact = _agrees(checks) and all(check.method.startswith("exact") for check in checks)
+    exact = _agrees(checks) and all(check.is_exact for check in checks)
     # A statistical check can only bound a difference, so what it does not refute is approximate.
     return "exact as far as seen" if exact else "approximate"

@@ -5,7 +5,7 @@ const SHADES = { gains: "var(--guided)", loses: "var(--harm)", "same return": "v
 const share = (value) => `${(100 * value).toFixed(value < 0.1 ? 1 : 0)} %`;
 const shorten = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text); // tips and tables hold it whole
 
-const axisOf = (range, whole) => (range ? { domain: range } : { domain: whole, nice: true });
+const axisOf = (range, whole) => ({ tickFormat: figure, ...(range ? { domain: range } : { domain: whole, nice: true }) });
 
 // A chart is drawn from its data, for a width in pixels; `view` holds the ranges of the axes while it is zoomed.
 const ZOOMABLE = new Set(["seeds", "states", "returns"]);
@@ -16,7 +16,7 @@ const CHARTS = {
     const tone = (row) => (row.low > 0 ? "var(--guided)" : row.high < 0 ? "var(--harm)" : "var(--alone)");
     return Plot.plot({
       width, height: 66 + 22 * rows.length, marginLeft: left, marginTop: 8, marginBottom: 44,
-      x: { label: axis, grid: true, nice: true },
+      x: { label: axis, grid: true, nice: true, tickFormat: figure },
       y: { domain: data.map((row) => row.place), label: null, tickSize: 0, tickFormat: (place) => (narrow ? rows[place].name : shorten(`${rows[place].name}: ${rows[place].words}`, 50)) },
       marks: [
         Plot.ruleX([0], { stroke: "var(--soft)" }),
@@ -32,7 +32,7 @@ const CHARTS = {
     const domain = [Math.min(...ends), Math.max(...ends)];
     const data = rows.map((row) => ({ ...row, tip: `seed ${row.seed}: ${row.unguided} → ${row.guided}${row.href ? "\nclick to watch" : ""}` }));
     return Plot.plot({
-      width: size, height: size, marginLeft: 52, marginBottom: 46, grid: true, clip: Boolean(view),
+      width: size, height: size, marginLeft: 52, marginBottom: 46, labelOffset: 38, grid: true, clip: Boolean(view),
       x: { ...axisOf(view?.x, domain), label: "return unguided" }, y: { ...axisOf(view?.y, domain), label: "return guided" },
       marks: [
         Plot.link([0], { x1: domain[0], y1: domain[0], x2: domain[1], y2: domain[1], stroke: "var(--soft)", strokeDasharray: "4 3" }),
@@ -52,7 +52,7 @@ const CHARTS = {
       tip: `${row.states} states\nshortly before a failure: ${share(row.before_failure)}\nthe rules hold: ${share(row.rules_hold)}` }));
     return Plot.plot({
       width: size, height: Math.round((size - 72) * shape) + 66, marginLeft: 52, marginBottom: 46, clip: Boolean(view),
-      x: { ...(view && { domain: view.x }), label: axes[0] }, y: { ...(view && { domain: view.y }), label: axes[1] },
+      x: { ...(view && { domain: view.x }), label: axes[0], tickFormat: figure }, y: { ...(view && { domain: view.y }), label: axes[1], tickFormat: figure },
       marks: [
         Plot.rect(data, { ...cell, fill: "var(--alone)", fillOpacity: (row) => 0.12 + 0.88 * Math.log1p(row.states) / most }),
         Plot.rect(data.filter((row) => row.before_failure > 0.02), { ...cell, fill: "var(--harm)", fillOpacity: (row) => Math.min(1, 0.15 + row.before_failure) }),
@@ -69,7 +69,7 @@ const CHARTS = {
     const data = rows.map((row) => ({ ...row, tip: `${row.low} to ${row.high}: ${row.episodes} of the episodes` }));
     return Plot.plot({
       width, height: 78 + 95 * policies.length, marginLeft: 52, marginRight: 74, marginBottom: 46, clip: Boolean(view),
-      x: { domain, label: "return" }, y: { percent: true, label: "episodes (%)", grid: true, ticks: 3 },
+      x: { domain, label: "return", tickFormat: figure }, y: { percent: true, label: "episodes (%)", grid: true, ticks: 3 },
       fy: { domain: policies, label: null },
       marks: [
         Plot.rectY(data, { x1: "low", x2: "high", y: "share", fy: "policy", fill: (row) => tone(row.policy), fillOpacity: 0.75, inset: 0.25 }),
@@ -89,8 +89,8 @@ const CHARTS = {
       const part = data.filter((row) => row.split === split);
       const box = make("div", {}, make("b", {}, split));
       box.append(Plot.plot({
-        width, height: 34 + (narrow ? 54 : 40) * part.length, marginLeft: 8, marginRight: 8, marginTop: 6, marginBottom: 28,
-        x: { domain: [low, high], nice: true, label: null, grid: true, ticks: 6 },
+        width, height: 34 + (narrow ? 54 : 40) * part.length, marginLeft: 20, marginRight: 20, marginTop: 6, marginBottom: 28,
+        x: { domain: [low, high], nice: true, label: null, grid: true, ticks: 6, tickFormat: figure },
         y: { domain: part.map((row) => row.place), axis: null, paddingInner: narrow ? 0.66 : 0.55, paddingOuter: narrow ? 0.6 : 0.45 },
         marks: [
           Plot.barX(part, { x: "gain", y: "place", fill: (row) => (row.gain < 0 ? "var(--harm)" : "var(--guided)"), fillOpacity: 0.75 }),

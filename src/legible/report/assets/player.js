@@ -294,9 +294,14 @@ export class Player {
     const box = make("div", { class: "traces" });
     this.plots = (this.replay.traces || []).map((trace) => {
       const dashed = trace.wanted ? "; dotted: wanted by the policy" : trace.cuts.length ? "; dashed: thresholds" : "";
-      const label = `${trace.name}: ${this.single ? "as played" : this.names.join(", ").toLowerCase()}${dashed}`;
+      const part = this.last > LONG ? ` (${LONG} steps)` : "";
+      const label = `${trace.name}${part}${this.single ? "" : `: ${this.names.join(", ").toLowerCase()}`}${dashed}`;
       const canvas = make("canvas", { role: "img", "aria-label": label, title: label });
-      canvas.addEventListener("click", (event) => this.seek(event, canvas, { marks: [] }));
+      canvas.addEventListener("click", (event) => {
+        const area = canvas.getBoundingClientRect(), { from, shown } = this.window();
+        this.pause();
+        this.show(Math.round(from + (event.clientX - area.left) / area.width * shown));
+      });
       box.append(make("div", {}, label, canvas));
       const all = [...trace.values.flat(), ...trace.cuts, ...(trace.wanted || [])], low = Math.min(...all), high = Math.max(...all);
       return { trace, canvas, low, high: high > low ? high : low + 1 };
@@ -304,12 +309,18 @@ export class Player {
     return box;
   }
 
+  window() {
+    // The steps that traces show: in long episodes those around the current one, or fast changes would be a block.
+    const shown = Math.min(this.last, LONG);
+    return { from: Math.max(0, Math.min(this.last - shown, this.step - shown / 2)), shown };
+  }
+
   trace({ trace, canvas, low, high }) {
     // Draw both episodes, the thresholds, and the current step.
     const ratio = Math.min(2, window.devicePixelRatio || 1), style = getComputedStyle(this.root);
     canvas.width = Math.max(60, canvas.clientWidth) * ratio;
     canvas.height = Math.max(30, canvas.clientHeight) * ratio;
-    const g = canvas.getContext("2d"), x = (step) => step / Math.max(1, this.last) * canvas.width;
+    const { from, shown } = this.window(), g = canvas.getContext("2d"), x = (step) => (step - from) / Math.max(1, shown) * canvas.width;
     const y = (value) => canvas.height * (0.94 - 0.88 * (value - low) / (high - low));
     const line = (colour, points, dash = []) => {
       g.strokeStyle = style.getPropertyValue(colour);
@@ -423,7 +434,7 @@ export class Player {
 
   caption(panel, guided) {
     const { side, score, says, screen } = panel, t = this.step, n = side.actions.length, words = this.replay.actions;
-    score.textContent = `return ${figure(side.sums[Math.min(t, n)])}`;
+    score.textContent = `${t < n ? "return so far" : "return"} ${figure(side.sums[Math.min(t, n)])}`;
     const mark = t < n ? side.at.get(t) : undefined;
     says.classList.toggle("marked", Boolean(mark));
     const lines = [];
@@ -439,7 +450,8 @@ export class Player {
       lines.push(make("b", {}, guided
         ? `A rule changes the action: ${instead} instead of ${byChance ? "a random action, " : ""}${alone}`
           : `Action: ${alone}${byChance ? " (random)" : ""}; a rule would change it: ${instead}`));
-      lines.push(make("br"), spared ? "No random actions where a rule holds: " : "", `“${rule}”${more}`);
+      // The lamps below show the conditions of the rule, if there are any.
+      if (spared || more || !side.holds) lines.push(make("br"), spared ? "No random actions where a rule holds: " : "", `“${rule}”${more}`);
     }
     says.replaceChildren(...lines);
     if (screen.tagName === "CANVAS") screen.setAttribute("aria-label", `step ${t}: ${says.textContent}`);

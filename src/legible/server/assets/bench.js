@@ -283,7 +283,7 @@ export class Bench {
       if (found) box.replaceChildren(found.words, ...(found.text ? [make("pre", {}, found.text)] : []));
     };
     return make("div", {}, make("div", { class: "controls" },
-      ...(this.shared.has_studies ? [make("button", { id: "save", onclick: keep("rule") }, "Save to study"),
+      ...(this.shared.about.is_study ? [make("button", { id: "save", onclick: keep("rule") }, "Save to study"),
         make("button", { id: "veto", onclick: keep("veto") }, "Veto")] : []),
       make("button", { id: "export", onclick: keep("check") }, "Export as check")), box, problem);
   }

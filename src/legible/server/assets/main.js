@@ -8,7 +8,7 @@ import { States } from "./states.js";
 
 const api = new Api();
 const status = document.getElementById("status"), chooser = document.getElementById("subject");
-const shared = { api, about: null, rule: "", go };
+const shared = { api, about: null, rule: "", go, keys: document };
 const VIEWS = { overview: Overview, bench: Bench, episodes: Viewer, states: States };
 let shown = {};
 
@@ -78,8 +78,8 @@ addEventListener("hashchange", route);
 saying(status, async () => {
   const found = await api.ask("studies");
   shared.subjects(found.subjects);
-  shared.has_studies = found.subjects.some((one) => one.is_study);
-  if (!shared.has_studies) document.querySelector('nav a[href="#overview"]').hidden = true;
+  const has_studies = found.subjects.some((one) => one.is_study);
+  if (!has_studies) document.querySelector('nav a[href="#overview"]').hidden = true;
   status.hidden = true;
-  if (!location.hash && !shared.has_studies) location.hash = "bench"; else route();
+  if (!location.hash && !has_studies) location.hash = "bench"; else route();
 });

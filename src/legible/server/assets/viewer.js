@@ -20,7 +20,7 @@ export class Viewer {
     this.box = make("div", { id: "episode" });
     root.replaceChildren(make("h1", {}, "Episodes"),
       make("div", { class: "controls" }, this.sources, this.order), this.ledger, this.problem, this.box);
-    document.addEventListener("keydown", (event) => {
+    shared.keys.addEventListener("keydown", (event) => {
       if (root.hidden || !this.box.isConnected || event.target.matches("input, select, textarea")) return;
       const way = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
       if (way && this.data && !event.target.closest(".player")) { this.pause(); this.go(this.step + way); event.preventDefault(); }

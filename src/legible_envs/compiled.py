@@ -1,4 +1,4 @@
-"""Compilation of the driving kernels.
+"""Compilation of the kernels of PAC-Man and driving.
 
 - `compiled`: without reference counts. Kernels only use arrays that their callers keep alive, and counting every look
   into a tuple of arrays took more than half of the time. Such a function cannot make arrays.

@@ -1,0 +1,152 @@
+"""What a reader of a study asks first, with short answers.
+
+- `Answer`: a question and its answer; `answer_questions` answers how good the policy is, how its episodes end, where it
+  is weak, why it fails, what the rules change, and what to do next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from legible.evaluation import Evaluation, References
+from legible.evaluation.endings import EndingShare, describe_endings
+from legible.evaluation.figures import figure_of
+from legible.evaluation.ledger import Ledger, find_reward_terms, readable_term
+from legible.explanation.deployment import Deployment
+from legible.explanation.objective_words import ObjectiveWords
+from legible.explanation.verdict import is_repair
+from legible.explanation.weakness import WeaknessExplanation
+from legible.formatting import capitalise, in_words, join_words, number, percent, signed
+from legible.improvement import Improvement
+
+
+class Answer(NamedTuple):
+    """A question, and its answer in sentences."""
+
+    question: str
+    sentences: tuple[str, ...]
+
+
+def answer_questions(
+    evaluation: Evaluation,
+    improvement: Improvement,
+    references: References,
+    deployment: Deployment,
+    *,
+    explanations: Sequence[WeaknessExplanation] = (),
+    confirmed: int = 0,
+    costly: str = "",
+    endings: Sequence[EndingShare] = (),
+    reasons: Sequence[str] = (),
+    ledger: Ledger | None = None,
+    next_steps: Sequence[str] = (),
+    solved: float | None = None,
+) -> tuple[Answer, ...]:
+    """Answer the six questions from the results of a study.
+
+    Parameters
+    ----------
+    evaluation, improvement, references, deployment
+        The results.
+    explanations
+        The strongest weaknesses, in order.
+    confirmed
+        Number of confirmed weaknesses.
+    costly
+        How many single decisions are costly, in a sentence.
+    endings
+        How episodes end.
+    reasons
+        Why the policy fails, a sentence each.
+    ledger
+        The parts of the gain of guidance.
+    next_steps
+        What to do next, the most useful first.
+    solved
+        The mean return from which the environment counts as solved, if it defines one.
+    """
+    how_it_ends = describe_endings(endings)
+    if not how_it_ends:
+        usual = f"{endings[0].words} in {percent(endings[0].base.value)} of the episodes" if endings else ""
+        how_it_ends = usual or "the environment does not say how episodes end"
+    why = (*reasons[:1], *_habits(explanations), *reasons[1:])
+    return (
+        Answer("How good is it?", _score(improvement, references, solved)),
+        Answer("How do its episodes end?", (f"{capitalise(how_it_ends)}.",)),
+        Answer("Where is it weak?", (*_weaknesses(evaluation, explanations, confirmed), *([costly] if costly else []))),
+        Answer("Why does it fail?", why or ("Nothing that explains it was found.",)),
+        Answer("What do the rules change?", _guidance(improvement, references, deployment, ledger)),
+        Answer("What next?", tuple(next_steps[:2])),
+    )
+
+
+def _score(improvement: Improvement, references: References, solved: float | None) -> tuple[str, ...]:
+    """Return the score of the unguided policy, against the threshold of the environment and the best baselines."""
+    words, blocks = ObjectiveWords(improvement.evaluation_settings.objective), improvement.final_blocks
+    figure = figure_of(words.objective, blocks.base.played)
+    write = percent if words.objective.is_binary else number
+    score = f"{capitalise(words.words)} {write(figure.value)} (95 % CI {write(figure.low)} to {write(figure.high)})"
+    if solved is not None and words.objective.name == "mean":
+        side = "above" if figure.low >= solved else "below" if figure.high < solved else "about at"
+        score += f", {side} {number(solved)}, from which the environment counts as solved"
+    found = [f"{score}."]
+    if (best := references.best_plain) is not None:
+        over, name = best.over_policy, f"{best.words} ({words.of(best.result)})"
+        how = "Worse than" if over.low > 0 else "Better than" if over.high < 0 else "Not clearly better than"
+        found.append(f"{how} {name}, the best of random play and all constant actions.")
+    terms = find_reward_terms(blocks.base)
+    if terms and words.objective.name == "mean":
+        parts = [f"{signed(float(blocks.base.terms[name].mean()))} {readable_term(name)}" for name in terms]
+        found.append(f"By reward term: {join_words(parts)}.")
+    return tuple(found)
+
+
+def _weaknesses(evaluation: Evaluation, explanations: Sequence[WeaknessExplanation], confirmed: int) -> tuple[str, ...]:
+    """Return the strongest confirmed weakness, and the gain of a rule against it."""
+    strongest = next((one for one in explanations if one.verdict.is_confirmed), None)
+    if strongest is None or strongest.verdict.confirmation is None:
+        tested = len(evaluation.verdicts)
+        none = f"none of the {tested} rule sets tested is" if tested > 1 else "the rule set tested is not"
+        return (f"No single rule repairs it: {none} shown to be better than the policy alone.",)
+    words, effect = ObjectiveWords(evaluation.settings.objective), strongest.verdict.confirmation.effect
+    lead = f"Its main weakness, of {confirmed}: it" if confirmed > 1 else "It"
+    gain = f"{words.amount(effect.mean)} in the {words.words} ({words.bounds(effect)})"
+    return (f"{lead} {strongest.title}.", f"Correcting this with a rule: {gain}.")
+
+
+def _habits(explanations: Sequence[WeaknessExplanation]) -> tuple[str, ...]:
+    """Say how many of the explained weaknesses are rules that the policy follows, but not in related situations."""
+    explained = [one for one in explanations if one.verdict.is_confirmed]
+    count = sum(one.is_not_generalised for one in explained)
+    if not count:
+        return ()
+    rules = "is a rule" if count == 1 else "are rules"
+    which = (
+        f"its weakness {rules}" if len(explained) == 1 else f"{count} of its {len(explained)} main weaknesses {rules}"
+    )
+    return (f"It does not generalise: {which} that it follows, but not in related situations.",)
+
+
+def _guidance(
+    improvement: Improvement, references: References, deployment: Deployment, ledger: Ledger | None
+) -> tuple[str, ...]:
+    """Return what guidance improves and worsens, and whether it is worth using."""
+    count, effect = len(improvement.composition), improvement.effect
+    if not count:
+        return ("Nothing: no combination of rules is shown to be better than the policy alone.",)
+    words = ObjectiveWords(improvement.evaluation_settings.objective)
+    rules = f"{in_words(count)} rule, which overrides" if count == 1 else f"{in_words(count)} rules, which override"
+    gain = f"{words.amount(effect.mean)} in the {words.words} ({words.bounds(effect)})"
+    change = f"With {rules} {percent(deployment.overridden)} of the actions: {gain}"
+    if not is_repair(improvement, references):
+        best, them = references.best, "it" if count == 1 else "them"
+        why = f"{best.words} is as good or better" if best is not None and effect.low > 0 else "the gain may be chance"
+        return (f"{change}.", f"Do not use {them}: {why}.")
+    if ledger is not None and len(ledger.endings) > 1:
+        change += f", {words.amount(ledger.endings[0].gain.value)} of it {ledger.endings[0].words}"
+    elif ledger is not None and len(ledger.terms) > 1:
+        change += f", {words.amount(ledger.terms[0].gain.value)} of it from {ledger.terms[0].words}"
+    lost = deployment.seeds_lost
+    lower = (f"{percent(lost)} of the episodes score lower with the rules.",) if lost else ()
+    return (f"{change}.", deployment.verdict(), *lower)
