@@ -59,6 +59,7 @@ class ChoiceSearch:
 
     def search(self, rng: np.random.Generator, stop: Callable[[], bool] = lambda: False) -> list[Proposal]:
         """Return maps, the best first: those of the most promising maps of actions, and exchanges of choices."""
+        exchanges = sorted(self._exchanges(rng, stop), key=lambda proposal: proposal.mismatch)[:BEST_MAPS]
         found: list[tuple[float, NDArray[np.int64], _Found]] = []
         for actions in self._some_action_maps():
             if stop():
@@ -69,7 +70,6 @@ class ChoiceSearch:
         for _, actions, best in sorted(found, key=lambda entry: entry[0])[:BEST_MAPS]:
             better = best if stop() else self.climb(actions, rng, 0, KICKS, best)
             proposals.append(self._propose(actions, better))
-        exchanges = sorted(self._exchanges(rng, stop), key=lambda proposal: proposal.mismatch)[:BEST_MAPS]
         # Every second proposal exchanges choices without a change of actions, while there are any.
         mixed = [proposal for pair in zip(proposals, exchanges, strict=False) for proposal in pair]
         count = len(mixed) // 2
