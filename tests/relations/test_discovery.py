@@ -17,10 +17,11 @@ from legible.errors import LegibleError
 from legible.features import cut_choices
 from legible.relations import generalise, parse_relations, resolve_relations
 from legible.relations.check import check_relations
+from legible.relations.check.answers import CheckInputs
 from legible.relations.discovery import discover_relations
 from legible.relations.discovery.candidates import Candidate
 from legible.relations.discovery.choice_search import ChoiceSearch
-from legible.relations.discovery.discover import propose
+from legible.relations.discovery.discover import Prover, propose
 from legible.relations.discovery.sampling import Sample
 from legible.relations.discovery.search import Matcher
 from legible.relations.discovery.signed_map import SignedMap, close
@@ -154,6 +155,19 @@ def test_relabelling_relabels_the_mismatch():
     # Features are now (meter, x, -y): the turn takes x to -(-y) and -y to x.
     again = matcher.mismatch(np.array([1, 2, 3, 0]), np.array([0, 2, 1]), np.array([1.0, -1.0, 1.0]))
     assert again == pytest.approx(good, abs=1e-6)
+
+
+def test_exchanging_equal_features_is_no_relation():
+    sample = drawn_sample(200)
+    sample = replace(sample, observations=sample.observations[:, [0, 0, 2]], after=sample.after[:, [0, 0, 2]])
+    world = PlantedWorld(carts=1, meter=True)
+    inputs = CheckInputs(world, cut_choices(world.feature_space).own, 1, 64, 0)
+    prover = Prover(inputs, sample, 10_000, math.inf)
+    prover._settle = lambda signed: Candidate(signed, (0.0, 0.0, 0.0))
+    actions = tuple(range(len(world.feature_space.actions)))
+    ones = (1,) * len(actions)
+    assert prover.screen(SignedMap((1, 0, 2), (1, 1, 1), actions, ones)) is None
+    assert prover.screen(SignedMap((0, 1, 2), (-1, 1, 1), actions, ones)) is not None
 
 
 @pytest.mark.slow

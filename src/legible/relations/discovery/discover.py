@@ -459,7 +459,12 @@ class Prover:
                 best, idle = candidate, 0
             else:
                 idle += 1
-        return best if best is not None and len(best.ignored) <= IGNORED_SHARE * len(self.inputs.space) else None
+        if best is None or len(best.ignored) > IGNORED_SHARE * len(self.inputs.space):
+            return None
+        # Exchanging features that never change, or that are always equal, says nothing.
+        observations = self.sample.observations
+        says_nothing = not best.map.changes_actions and np.array_equal(best.apply(observations), observations)
+        return None if says_nothing else best
 
     def _repair(self, signed: SignedMap) -> SignedMap:
         """Return the map with other images for features that disagree often, while fewer states then disagree."""
