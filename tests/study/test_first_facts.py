@@ -74,7 +74,7 @@ def test_a_time_limit_that_hides_failures(tmp_path, snapshot) -> None:
     assert (probe.limit, probe.longer, probe.truncated) == (20, 80, 1.0)
     assert (probe.episodes, probe.ended, probe.length) == (60, 60, 41.0)
     assert probe.sentence() == snapshot
-    assert probe.sentence() in study.conclusion.sentences
+    assert probe.sentence() in study.conclusion.text
     assert open_study(tmp_path, policy=policy).time_limit_probe == probe
 
 
