@@ -144,12 +144,12 @@ def test_the_better_way_to_play_comes_first_unless_rules_are_better_still(snapsh
 
     assert conclusion(improvement(140.0, 190.0)).headline == snapshot
     better = conclusion(improvement(140.0, 490.0))
-    assert better.headline.startswith("Four rules raise the mean return from 140 to 490")
-    assert better.sentences[0].startswith("Sampled actions suit this policy better")
+    assert better.headline.startswith("Four rules raise")
+    assert better.sentences[0].startswith("Sampled actions suit")
 
 
 def test_failures_that_the_time_limit_hides_come_before_no_weakness() -> None:
-    hidden = "The time limit hides how episodes end."
+    hidden = "The limit hides failures."
     made = improvement(500.0)
     told = conclude(DOUBTED, made, references(made, {RANDOM: 22.0}), remarks=[hidden], hidden=hidden)
     assert told.headline == hidden
