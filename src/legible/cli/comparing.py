@@ -17,6 +17,7 @@ from legible.cli.choice import (
     names_code,
     open_study,
     options_of_policy,
+    player_source,
 )
 from legible.cli.completion import complete_env_or_folder
 from legible.cli.drawing import Bars, out, print_json, say, table, tell
@@ -55,7 +56,12 @@ if TYPE_CHECKING:
     multiple=True,
     help="Opponent in the other seats of a game of several agents; repeatable. Each policy plays against each.",
 )
-@click.option("--html", metavar="FILE", type=PATH, help="Also write a report with the two most different episodes.")
+@click.option(
+    "--html",
+    metavar="FILE",
+    type=PATH,
+    help="Also write a report: with the two most different episodes, or the matrix of --against.",
+)
 @click.option("--no-habits", is_flag=True, help="Do not look for habits that only one of two policies has.")
 @playing_options("Sample the policies' actions instead of taking the best one.")
 def compare(
@@ -82,11 +88,9 @@ def compare(
             where = choice.environment(env)
         if len(policies) < (1 if against else 2):
             raise LegibleError("give ENV and at least two policies: legible compare CartPole-v1 old.zip new.zip.")
-        if against and html is not None:
-            raise LegibleError("--html: there is no report of --against; leave one of the two out.")
         # In a game of several agents with --against, every policy plays every opponent; otherwise compare in pairs.
-        against = tuple(_named_from_here(opponent) for opponent in against)
-        chosen = _load_policies(where, policies, against, choice)
+        opponents = [player_source(_named_from_here(opponent), choice.policy_output) for opponent in against]
+        chosen = _load_policies(where, policies, opponents, choice)
         shared: dict[str, Any] = {
             "names": name or policies,
             "episodes": episodes,
@@ -99,20 +103,24 @@ def compare(
             "progress": bars,
         }
         if against:
-            cross_play = play_against(where, chosen, against, **shared)
+            cross_play = play_against(where, chosen, opponents, opponent_names=against, **shared)
         else:
             comparison = compare_policies(where, *chosen, habits=not no_habits, **shared)
-    if against:
-        _print_cross_play(cross_play, as_json=choice.as_json)
-        return
     if html is not None:
-        from legible.report.comparison import write_comparison  # noqa: PLC0415
+        from legible.report.comparison import write_comparison, write_cross_play  # noqa: PLC0415
 
-        write_comparison(comparison, html)
+        if against:
+            write_cross_play(cross_play, html)
+        else:
+            write_comparison(comparison, html)
     if choice.as_json:
-        print_json({**comparison.to_dict(), **({} if html is None else {"report": html})})
+        result = cross_play if against else comparison
+        print_json({**result.to_dict(), **({} if html is None else {"report": html})})
         return
-    print_comparison(comparison)
+    if against:
+        _print_cross_play(cross_play)
+    else:
+        print_comparison(comparison)
     if html is not None:
         say(f"Report: {html}")
 
@@ -126,7 +134,7 @@ def _named_from_here(opponent: str) -> str:
 def _load_policies(
     where: EnvironmentSpec,
     words: Sequence[str],
-    against: Sequence[str],
+    against: Sequence[Any],
     choice: PlayChoice,
 ) -> list[Any]:
     """Return the policies to compare, in their order; a folder of a study gives the study.
@@ -155,11 +163,8 @@ def _load_policies(
     return policies
 
 
-def _print_cross_play(found: CrossPlay, *, as_json: bool) -> None:
+def _print_cross_play(found: CrossPlay) -> None:
     """Print the matrix of policies and opponents, with the worst opponents."""
-    if as_json:
-        print_json(found.to_dict())
-        return
     tell(f"[bold]{escape(found.headline())}[/]", markup=True)
     columns = ("Mean return", *(f"against {name}" for name in found.opponents), "worst")
     out().print(table(columns, found.rows()))

@@ -45,6 +45,7 @@ _PACKAGES = (
 )
 # BipedalWalker keeps one Box2D world for all episodes, and earlier ones leave traces in it; LunarLander makes new ones.
 _KEEPING_WORLDS = {"gymnasium.envs.box2d.bipedal_walker:BipedalWalker"}
+_SEAT_ARGUMENTS = {"seat", "others"}
 # Makers of environments that are no Gymnasium environments themselves, by what stands before the colon of their names.
 _MAKERS = {"pettingzoo": "legible.agents.seats:make_seat_env"}
 # Their packages that are known: files may name them, as they may name Gymnasium's ids.
@@ -202,6 +203,12 @@ class EnvironmentSpec:
             if backend and any("OpenGL" in file or "mujoco" in file for file in files):
                 hint = f" MUJOCO_GL={backend} does not work on this machine; try without it."
             if isinstance(error, TypeError) and "argument" in str(error):
+                is_seat = any(f"argument '{name}'" in str(error) for name in _SEAT_ARGUMENTS)
+                if is_seat and not self.name.startswith("pettingzoo:"):
+                    raise UnfitEnvironmentError(
+                        f"environment {self.name!r} has no seats: --seat, --others and --against are for games of "
+                        "several agents, which are named pettingzoo:MODULE."
+                    ) from error
                 hint = " Arguments are given with --arg NAME=VALUE."
             raise UnfitEnvironmentError(
                 f"environment {self.name!r} cannot be made: {describe_error(error)}.{hint}"
@@ -247,7 +254,7 @@ class EnvironmentSpec:
 
 def _hint_at_games(name: str) -> str:
     """Return how to write the name of a PettingZoo environment, if an unknown name looks like one."""
-    if not re.fullmatch(r"pettingzoo\..+|\w+_v\d+", name):
+    if not re.fullmatch(r"(pettingzoo|mpe2)\..+|\w+_v\d+", name):
         return ""
     return " PettingZoo environments are named pettingzoo:MODULE, such as pettingzoo:pettingzoo.classic.tictactoe_v3."
 

@@ -29,6 +29,7 @@ UNUSUAL_SHARE = 0.005
 """A value is unusual if at most this share of the recorded states has a lower, or a higher one."""
 MIN_CLAUSE_SHARE = 0.01
 _REST = Ending("other", "another ending").text
+_UNKNOWN = Ending.parse("other")
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ def name_endings(
     recorded `states`: first by the one that is unusual in most of them, and so on.
     """
     named = [result.endings.astype(object) for result in results]
-    unknown = [np.array([Ending.parse(text).kind == "other" for text in texts], np.bool_) for texts in named]
+    unknown = [np.array([Ending.parse(text) == _UNKNOWN for text in texts], np.bool_) for texts in named]
     widths = {result.last.shape[1] for result in results}
     if states is None or space is None or widths != {states.shape[1]} or not len(states):
         return [texts.astype(np.str_) for texts in named]

@@ -11,7 +11,7 @@ or how often the policy fails.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -358,6 +358,32 @@ def _count_sentence(evaluation: Evaluation, groups: Sequence[WeaknessGroup]) -> 
     return f"{count} ({confirmed} of {counted(tested, 'rule set')} confirmed on held-out seeds{merged})."
 
 
+def describe_suspected(evaluation: Evaluation) -> Iterator[str]:
+    """Yield a sentence about the rule sets that looked promising in the race, if held-out seeds confirm none."""
+    if evaluation.weaknesses and not evaluation.confirmed:
+        yield f"{capitalise(_suspected(evaluation))}."
+
+
+def _suspected(evaluation: Evaluation) -> str:
+    """Return how many rule sets looked promising, and why none is confirmed."""
+    suspected, the_sets = evaluation.weaknesses, _tested_sets(evaluation)
+    confirmations = [v.confirmation for v in suspected if v.confirmation is not None]
+    doubt = "none held up on held-out seeds" if len(suspected) > 1 else "did not hold up on held-out seeds"
+    if evaluation.confirmation_blocks is None:
+        doubt = "held-out seeds have not been played"
+    elif confirmations and all(confirmation.is_too_rare for confirmation in confirmations):
+        doubt = "too few episodes change on held-out seeds to decide"
+    elif evaluation.unless_rare_losses:
+        doubt = "rare losses could cancel what they gain"
+    promising = f"{len(suspected)} of {the_sets}" if len(evaluation.verdicts) > 1 else the_sets
+    return f"{promising} looked promising, but {doubt}"
+
+
+def _tested_sets(evaluation: Evaluation) -> str:
+    tested = len(evaluation.verdicts)
+    return f"the {tested} rule sets tested" if tested > 1 else "the only rule set tested"
+
+
 def _findings_sentence(
     evaluation: Evaluation,
     groups: Sequence[WeaknessGroup],
@@ -374,19 +400,9 @@ def _findings_sentence(
         return "No rules were mined, so nothing could be tested."
     if evaluation.confirmed:
         return _count_sentence(evaluation, groups)
-    the_sets = f"the {tested} rule sets tested" if tested > 1 else "the only rule set tested"
+    the_sets = _tested_sets(evaluation)
     if suspected:
-        lead = "no weakness is confirmed"
-        confirmations = [v.confirmation for v in suspected if v.confirmation is not None]
-        doubt = "none held up on held-out seeds" if len(suspected) > 1 else "did not hold up on held-out seeds"
-        if evaluation.confirmation_blocks is None:
-            doubt = "held-out seeds have not been played"
-        elif confirmations and all(confirmation.is_too_rare for confirmation in confirmations):
-            doubt = "too few episodes change on held-out seeds to decide"
-        elif evaluation.unless_rare_losses:
-            doubt = "rare losses could cancel what they gain"
-        promising = f"{len(suspected)} of {the_sets}" if tested > 1 else the_sets
-        found = f"{promising} looked promising, but {doubt}"
+        lead, found = "no weakness is confirmed", _suspected(evaluation)
     else:
         lead = "no weakness was found"
         words = ObjectiveWords(evaluation.settings.objective)

@@ -58,7 +58,7 @@ class Search:
         self._most_changed = min(known.search.most_changed, known.most_changed)
         self._rng = np.random.default_rng([known.seed, 18])
         self._vocabulary = Vocabulary(known.experiences.space, known.mining.intervals)
-        self._states = RecordedStates.drawn(known.experiences, self._settings.states, self._rng)
+        self._states = RecordedStates.drawn(known.experiences, self._settings.states, self._rng, sample=known.samples)
         self._inside = known.mining.intervals.encode(self._states.observations)
         self._seen: set[int] = set()
         self._changed = SeenStates(EQUAL_STATES_SHARE)

@@ -87,7 +87,7 @@ def choose_row(scores: Scores, key: np.uint64, step: int, epsilon: float, sample
     if epsilon > 0.0 and uniform(key, count + _EXPLORE) < epsilon:
         return _nth_choice(scores, min(int(uniform(key, count + _WHICH) * allowed), allowed - 1), blocked=False)
     if sample:
-        return _sampled(scores, best, uniform(key, count + _SAMPLE))
+        return draw_choice(scores, best, uniform(key, count + _SAMPLE))
     return best
 
 
@@ -103,8 +103,8 @@ def _nth_choice(scores: Scores, n: int, blocked: bool) -> int:
 
 
 @njit_inlined
-def _sampled(scores: Scores, best: int, draw: float) -> int:
-    """Draw an action with probability proportional to exp(score)."""
+def draw_choice(scores: Scores, best: int, draw: float) -> int:
+    """Return the action that a random number draws, with probability proportional to exp(score); `best` is the best."""
     total = 0.0
     for a in range(scores.size):
         total += np.exp(np.float64(scores[a] - scores[best]))

@@ -28,7 +28,7 @@ from legible.workbench.looks import ALPHA, Interval, Plan, interval_of_mean
 
 _STAGE = "compare"
 ALL_OTHERS = "*"
-Opponent = str | Path | Policy
+Opponent = str | Path | Policy | Mapping[str, Any]
 
 
 class Cell(NamedTuple):
@@ -185,7 +185,7 @@ def against(environment: EnvironmentSpec, opponent: Opponent) -> EnvironmentSpec
     given = environment.arguments.get("others")
     fixed = {seat: each for seat, each in given.items() if seat != ALL_OTHERS} if isinstance(given, Mapping) else {}
     player = str(opponent) if isinstance(opponent, Path) else opponent
-    others = {**fixed, ALL_OTHERS: player} if fixed else player
+    others = {**fixed, ALL_OTHERS: player} if fixed or isinstance(player, Mapping) else player
     return replace(environment, arguments={**environment.arguments, "others": others})
 
 
@@ -210,7 +210,7 @@ def play_against(
     policies, names
         Policies for this seat, and their names; by default their paths.
     opponents, opponent_names
-        "random", or policies for all other seats, and their names.
+        "random", or policies for all other seats (or dictionaries, see `legible.agents.make_player`), and their names.
     episodes
         Number of seeds of each pair, fixed before anything is played.
     alpha
