@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from legible.agents import describe_seats
 from legible.evaluation import Evaluation, References
 from legible.evaluation.figures import figure_table
 from legible.evaluation.statistics import Effect
@@ -50,6 +51,7 @@ class Findings:
     objective: ObjectiveWords
     next_steps: NextSteps | None
     way_of_playing: str
+    seats: str
     evaluation: Evaluation
     improvement: Improvement
     references: References
@@ -125,6 +127,7 @@ def gather(study: Study, watch: Sequence[int] = ()) -> Findings:
         next_steps=study.next_steps,
         objective=ObjectiveWords(study.settings.evaluation.objective),
         way_of_playing=f"{play.words}; in conflicts, negative rules win" if blocks_first else play.words,
+        seats=describe_seats(study.environment),
         evaluation=evaluation,
         improvement=improvement,
         references=references,
