@@ -17,12 +17,14 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, update_wrapper
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from legible.errors import LegibleError
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader  # not needed to run, and slow to import
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -135,7 +137,7 @@ def when_imported(name: str, then: Callable[[], object]) -> None:
         sys.meta_path.insert(0, _ImportWatcher(name, then))
 
 
-class _ImportWatcher(MetaPathFinder):
+class _ImportWatcher:
     """Finds a module as everybody else does, and calls a function after it was loaded."""
 
     def __init__(self, name: str, then: Callable[[], object]) -> None:
@@ -149,11 +151,11 @@ class _ImportWatcher(MetaPathFinder):
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
         if spec is not None and spec.loader is not None:
-            spec.loader = _ThenLoader(spec.loader, self._then)
+            spec.loader = cast("Loader", _ThenLoader(spec.loader, self._then))
         return spec
 
 
-class _ThenLoader(Loader):
+class _ThenLoader:
     """Loads a module with its own loader and calls a function afterwards."""
 
     def __init__(self, loader: Loader, then: Callable[[], object]) -> None:
@@ -192,6 +194,8 @@ def njit(**options: Any) -> Callable[[F], F]:
 # of their callers do without. Such a function cannot make arrays; numba raises an error if one does. `_nrt` is numba's
 # own switch and has no public name.
 njit_uncounted = njit(cache=True, nogil=True, _nrt=False)
+# The same, and put into its callers: handing over arrays takes longer than what small functions do with them.
+njit_inlined = njit(cache=True, nogil=True, _nrt=False, forceinline=True)
 
 
 class _Kernel:

@@ -62,7 +62,7 @@ def test_many_rows_are_asked_about_in_few_batches() -> None:
 
     AdaptedPolicy(network, rows=128).scores(np.zeros((700, 6), np.float32))
 
-    assert network.__dict__["seen"] == [size for _, size in cut_rows(700, sizes, 128)]
+    assert network.__dict__["seen"] == [size for _, size, _ in cut_rows(700, sizes)]
     assert sum(network.__dict__["seen"]) < 700 + 128
 
 

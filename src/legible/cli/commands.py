@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import atexit
 import gc
-import multiprocessing
 import os
 import signal
 import socket
@@ -116,7 +115,8 @@ def _stopping_in_time() -> Iterator[None]:
         # Nothing to read: the socket was closed because the block has ended. It may also end within the seconds.
         if not number or has_ended.wait(STOP_SECONDS):
             return
-        for child in multiprocessing.active_children():
+        processes = sys.modules.get("multiprocessing")  # it is slow to import, and there only if there are workers
+        for child in processes.active_children() if processes else ():
             child.kill()
         say(STOPPED_WORDS)
         sys.stdout.flush()

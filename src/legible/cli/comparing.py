@@ -141,14 +141,10 @@ def _load_policies(
 
     Parameters
     ----------
-    where
-        The environment.
     words
         The policies as the user wrote them: files, addresses, code, or folders of studies.
     against
         Opponents in the other seats of a game; with them, a study gives its policy alone.
-    choice
-        The options of the command.
     """
     from legible.workbench.cross_play import against as playing_against  # noqa: PLC0415
 
@@ -177,42 +173,42 @@ def _print_cross_play(found: CrossPlay) -> None:
     tell(found.level_sentence())
 
 
-def print_comparison(found: PolicyComparison) -> None:
+def print_comparison(comparison: PolicyComparison) -> None:
     """Print a comparison of policies: which is better, by how much, how episodes end, where they differ, and habits.
 
     Situations (states from which one policy does better) and habits are only known for two policies.
     """
     console = out()
-    tell(f"[bold]{escape(found.headline())}[/]", markup=True)
-    if found.is_same:
+    tell(f"[bold]{escape(comparison.headline())}[/]", markup=True)
+    if comparison.is_same:
         return
     # The figures: a ranking of several policies, or all objectives of two. Ranks may be a range where it is uncertain.
-    if len(found.policies) > 2:
+    if len(comparison.policies) > 2:
         rows = []
-        for i, (best_rank, worst_rank) in found.ranking:
-            figure = found.policies[i].figures["mean"]
+        for i, (best_rank, worst_rank) in comparison.ranking:
+            figure = comparison.policies[i].figures["mean"]
             rank = str(best_rank) if best_rank == worst_rank else f"{best_rank} to {worst_rank}"
             mean_return = f"{number(figure.value)} ({number(figure.low)} to {number(figure.high)})"
-            rows.append((rank, found.names[i], mean_return))
+            rows.append((rank, comparison.names[i], mean_return))
         console.print(table(("Rank", "Policy", "Mean return (95 % CI each)"), rows))
     else:
-        columns = ("", found.names[0], found.names[1], f"{found.names[1]} − {found.names[0]}")
-        cells = [difference.cells() for difference in found.differences]
+        columns = ("", comparison.names[0], comparison.names[1], f"{comparison.names[1]} − {comparison.names[0]}")
+        cells = [difference.cells() for difference in comparison.differences]
         console.print(table(columns, [(capitalise(row[0]), *row[1:]) for row in cells]))
     # How episodes end, with the share of episodes of every policy.
-    endings = list(dict.fromkeys(ending for policy in found.policies for ending in policy.endings))
+    endings = list(dict.fromkeys(ending for policy in comparison.policies for ending in policy.endings))
     if endings:
         ending_rows = []
         for ending in endings:
-            shares = [percent(policy.endings.get(ending, 0.0)) for policy in found.policies]
+            shares = [percent(policy.endings.get(ending, 0.0)) for policy in comparison.policies]
             ending_rows.append((capitalise(ending), *shares))
-        console.print(table(("How episodes end", *found.names), ending_rows, right=found.names))
+        console.print(table(("How episodes end", *comparison.names), ending_rows, right=comparison.names))
     # The ledger splits the difference by ending, reward term and time.
-    if found.ledger is not None and found.ledger.sentence():
-        tell(f"Where the difference comes from: {found.ledger.sentence()}")
-    tell(found.level_sentence())
-    if len(found.policies) == 2:
-        _print_situations_and_habits(found)
+    if comparison.ledger is not None and comparison.ledger.sentence():
+        tell(f"Where the difference comes from: {comparison.ledger.sentence()}")
+    tell(comparison.level_sentence())
+    if len(comparison.policies) == 2:
+        _print_situations_and_habits(comparison)
 
 
 def _print_situations_and_habits(found: PolicyComparison) -> None:

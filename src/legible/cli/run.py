@@ -187,8 +187,6 @@ def _play_and_plan(
     ----------
     study
         The study. If its rule sets have been tested already, budgets stay as they are.
-    choice
-        The options of the command.
     started, seconds
         When the command started (a value of `time.monotonic`), and the time for the whole run; None: no limit.
     steps_left_out

@@ -133,8 +133,12 @@ class EndingReader:
         """Return the text of an ending."""
         reported = last.info.get("ending")
         text = self._own(last) or (reported if isinstance(reported, str) else None) or self._of_domain(last)
-        ending = Ending.parse(text) if text else _read_flags(last)
-        return ending.text[:MAX_ENDING_CHARACTERS]
+        return _normalised(text) if text else _read_flags(last).text[:MAX_ENDING_CHARACTERS]
+
+
+@lru_cache(maxsize=1024)
+def _normalised(text: str) -> str:
+    return Ending.parse(text).text[:MAX_ENDING_CHARACTERS]
 
 
 def _load(name: str) -> Reader:

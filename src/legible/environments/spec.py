@@ -88,7 +88,8 @@ class EnvironmentSpec:
         something importable: some environments, such as highway-env's, take classes by name. A specification that comes
         from a file needs the user's trust for such code.
         """
-        names = [self.name] if ":" in self.name and not re.fullmatch(_KNOWN_GAMES, self.name) else []
+        is_known_game = re.fullmatch(_KNOWN_GAMES, self.name) is not None  # its module is a package of games
+        names = [self.name] if ":" in self.name and not is_known_game else []
         wrappers = [parse_wrapper(text) for text in self.wrappers]
         names += [name for name, _ in wrappers if ":" in name]
         # Search all arguments, also nested ones, for texts such as "package.module.Class" whose package is installed.
@@ -143,9 +144,8 @@ class EnvironmentSpec:
                 show_warnings_once(None if registered is None else registered.entry_point)
                 env = make_or_reuse(self.name, {"disable_env_checker": True, **arguments})
         # BipedalWalker's physics carries traces of earlier episodes: make a new world for every episode.
-        if any(
-            f"{class_.__module__}:{class_.__qualname__}" in _KEEPING_WORLDS for class_ in type(env.unwrapped).__mro__
-        ):
+        class_names = {f"{class_.__module__}:{class_.__qualname__}" for class_ in type(env.unwrapped).__mro__}
+        if class_names & _KEEPING_WORLDS:
             env = _FreshWorld(env)
 
         # The user's wrappers, innermost first.

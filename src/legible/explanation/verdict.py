@@ -118,11 +118,15 @@ def conclude(
         sentences += [*gain, _outcome_sentence(deployment), _count_sentence(evaluation, groups)]
     else:
         sentences += [hidden] if hidden and not is_bad else []
-        sentences.append(_findings_sentence(evaluation, groups, improvement, endings, is_bad=is_bad, solved=solved))
+        findings = _findings_sentence(
+            evaluation, groups, improvement, references, endings, is_bad=is_bad, solved=solved
+        )
+        sentences.append(findings)
         is_composed = improvement is not None and len(improvement.composition)
         if improvement is not None and deployment is not None and (is_composed or not _is_untouched(evaluation)):
             sentences += _improvement_sentences(improvement, references, deployment)
-    if improvement is not None and references is not None and not is_outdone:
+    is_compared = is_outdone or any("the best simple baseline" in sentence for sentence in sentences)
+    if improvement is not None and references is not None and not is_compared:
         sentences += _baseline_comparison(improvement, references, says_score=not has_gain or is_bad)
     sentences += _caveats(evaluation, improvement)
     remarks = [remark for remark in remarks if remark not in sentences]
@@ -230,21 +234,27 @@ def _caveats(evaluation: Evaluation, improvement: Improvement | None) -> list[st
 # --- Comparison with baselines ---------------------------------------------------------------------------------------
 
 
-_HOW_TO_PLAY = {
+HOW_TO_PLAY = {
     "sampled": ("Sampled actions", "add --stochastic"),
     "greedy": ("Greedy actions", "leave out --stochastic and play.epsilon"),
     "exploring": ("A few random actions (5 %)", "add --set play.epsilon=0.05"),
 }
 
 
-def _other_way(improvement: Improvement | None, references: References | None) -> list[str]:
-    """Say that the same policy is clearly better when it is played the other way, and how to do that."""
+def suits_better(improvement: Improvement | None, references: References | None) -> QuotedReference | None:
+    """Return the policy played the other way (sampled instead of greedy, for instance), if that is clearly better."""
     way = references.other_way if references is not None else None
     if improvement is None or way is None or not way.beats_policy:
+        return None
+    return way if way.over_policy.mean > improvement.evaluation_settings.smallest_effect else None
+
+
+def _other_way(improvement: Improvement | None, references: References | None) -> list[str]:
+    """Say that the same policy is clearly better when it is played the other way, and how to do that."""
+    way = suits_better(improvement, references)
+    if improvement is None or way is None:
         return []
-    if way.over_policy.mean <= improvement.evaluation_settings.smallest_effect:
-        return []
-    words, (what, option) = _words_of(improvement), _HOW_TO_PLAY[way.reference.way]
+    words, (what, option) = _words_of(improvement), HOW_TO_PLAY[way.reference.way]
     own_figure, other_figure = words.of(improvement.final_blocks.base), words.of(way.result)
     gain = f"{other_figure} instead of {own_figure} ({words.interval(way.over_policy)})"
     return [f"{what} suit this policy better: it {words.has} {gain}. To study it like that, {option}."]
@@ -378,6 +388,7 @@ def _findings_sentence(
     evaluation: Evaluation,
     groups: Sequence[WeaknessGroup],
     improvement: Improvement | None,
+    references: References | None,
     endings: Sequence[EndingShare],
     *,
     is_bad: bool,
@@ -405,7 +416,7 @@ def _findings_sentence(
         return f"{capitalise(found)}."
     if max((share.base.low for share in endings if share.kind == "failure"), default=0.0) >= MIN_FAILING_SHARE:
         return f"{capitalise(describe_endings(endings))}, and no rule was found that helps: {found}."
-    return f"{capitalise(_with_absolute_score(lead, improvement, solved))}: {found}."
+    return f"{capitalise(_with_absolute_score(lead, improvement, references, solved))}: {found}."
 
 
 def _is_untouched(evaluation: Evaluation) -> bool:
@@ -413,8 +424,10 @@ def _is_untouched(evaluation: Evaluation) -> bool:
     return bool(evaluation.verdicts) and all(verdict.difference == 0.0 for verdict in evaluation.verdicts)
 
 
-def _with_absolute_score(finding: str, improvement: Improvement | None, solved: float | None) -> str:
-    """Put the score of the policy before a finding, if the score is constant or solves the environment.
+def _with_absolute_score(
+    finding: str, improvement: Improvement | None, references: References | None, solved: float | None
+) -> str:
+    """Put the score of the policy before a finding: whether it solves the environment, or else the best baseline.
 
     A policy with the same return in every episode often has the best possible one.
     """
@@ -427,7 +440,11 @@ def _with_absolute_score(finding: str, improvement: Improvement | None, solved: 
         return f"the policy scores {mean} in every episode{threshold}, and {finding}"
     if is_solved:
         return f"the policy solves the environment (mean return {mean}, solved is {number(solved)}), and {finding}"
-    return finding
+    best, words = references.best_plain if references is not None else None, _words_of(improvement)
+    if best is None:
+        return finding
+    figures = words.of(improvement.final_blocks.base), words.of(best.result)
+    return f"the policy {words.has} {figures[0]} (the best simple baseline, {best.words}: {figures[1]}), and {finding}"
 
 
 def _improvement_sentences(

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from legible.errors import LegibleError
-from legible.imports import njit, njit_uncounted
+from legible.imports import njit, njit_inlined, njit_uncounted
 from legible.play import Scores, choose_row
 from legible.policies.protocol import MASKED
 from legible.rules import CompiledRules, triggers
@@ -29,13 +29,13 @@ def check_precedence(precedence: str) -> None:
         raise LegibleError(f"precedence must be 'positive' or 'negative', got {precedence!r}.")
 
 
-@njit_uncounted
+@njit_inlined
 def _clear(marks: NDArray[np.bool_]) -> None:
     for a in range(marks.shape[1]):
         marks[0, a] = marks[1, a] = False
 
 
-@njit_uncounted
+@njit_inlined
 def _mark(rules: CompiledRules, rule_set: int, observation: NDArray[np.float32], marks: NDArray[np.bool_]) -> bool:
     """Mark in ``bool[2, choices]`` what the rules that trigger block and enforce; return whether any triggers."""
     _clear(marks)
@@ -47,7 +47,7 @@ def _mark(rules: CompiledRules, rule_set: int, observation: NDArray[np.float32],
     return fired
 
 
-@njit_uncounted
+@njit_inlined
 def _is_marked(marks: NDArray[np.bool_], first: int, last: int) -> bool:
     """Return whether a rule that triggers is about these choices."""
     for a in range(first, last):  # noqa: SIM110 (compiled)
@@ -56,7 +56,7 @@ def _is_marked(marks: NDArray[np.bool_], first: int, last: int) -> bool:
     return False
 
 
-@njit_uncounted
+@njit_inlined
 def block_choices(
     blocked: NDArray[np.bool_], enforced: NDArray[np.bool_], negative_first: bool, scores: Scores
 ) -> bool:
@@ -108,7 +108,7 @@ def block_choices(
     return overruled
 
 
-@njit_uncounted
+@njit_inlined
 def guide_groups(marks: NDArray[np.bool_], negative_first: bool, scores: Scores, starts: NDArray[np.int64]) -> bool:
     """Apply the marks ``bool[2, choices]`` to one row of scores, group by group, in place.
 
@@ -121,7 +121,7 @@ def guide_groups(marks: NDArray[np.bool_], negative_first: bool, scores: Scores,
     return overruled
 
 
-@njit_uncounted
+@njit_inlined
 def guide_row(
     rules: CompiledRules,
     rule_set: int,
@@ -254,7 +254,7 @@ def choose_guided(
     return choices, fired, changed, overruled
 
 
-@njit_uncounted
+@njit_inlined
 def mark_by_bits(rules: CompiledRules, rule_set: int, of_rules: Bits, row: int, marks: NDArray[np.bool_]) -> bool:
     """Mark what the rules that trigger in a row block and enforce, from their bits (`trigger_bits`)."""
     _clear(marks)

@@ -106,8 +106,6 @@ def _respond(
 
     Parameters
     ----------
-    rules
-        The compiled rule sets.
     known
         For every condition of the rules a bit per state: whether it holds there.
     scores
@@ -153,6 +151,7 @@ def _respond(
                 # If everything is blocked, any choice may be made; this counts as a change.
                 if chosen != wanted or guided_scores[chosen] == -np.inf:
                     changed[rule_set, state] = True
+                    # One number for both, as there are fewer than 65,536 choices.
                     state_and_choice = np.uint64(state) * np.uint64(65536) + np.uint64(chosen)
                     digest = mix(digest ^ mix(state_and_choice))
                     loss += np.float64(scores[state, wanted]) - np.float64(scores[state, chosen])

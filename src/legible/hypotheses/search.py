@@ -226,7 +226,7 @@ def searched(known: SourceInput) -> Hypotheses:
     # has a share, so that no rung uses up the steps of the next.
     rounds = BUDGET_AFTER_ROUND[: known.search.most_conditions]
     share_before = 0.0
-    for share_after in (share / rounds[-1] for share in rounds):
+    for share_after in (share / rounds[-1] for share in rounds):  # the last of them spends the whole budget
         budget_after_rung = [
             known.budget * (share_before + share * (share_after - share_before)) for share in BUDGET_AFTER_RUNG
         ]

@@ -140,10 +140,10 @@ class AdaptedPolicy:
     def _traits(self) -> PolicyTraits:
         return traits_of(self.policy)
 
-    def _batches(self, n: int) -> Iterator[tuple[slice, int]]:
-        """Yield slices of n observations, and sizes of batches that give the same bits as batches of `rows`."""
+    def _batches(self, n: int) -> Iterator[tuple[slice, int, int]]:
+        """Yield batches of n observations that give the same bits as batches of `rows` (see `cut_rows`)."""
         method = "scores" if self.space is None else "part_scores" if self._traits.has_part_scores else "predict"
-        return cut_rows(n, equal_sizes(cast("Hashable", self.policy), self.rows, method), self.rows)
+        return cut_rows(n, equal_sizes(cast("Hashable", self.policy), self.rows, method))
 
     def scores(self, observations: Observations) -> Scores:
         """Return the scores ``float[n, actions]``, or the scores of all choices by the deterministic policy."""
@@ -153,7 +153,8 @@ class AdaptedPolicy:
         if self.rows in (0, n):
             return self._own_scores(observations)
         pieces = [
-            self._own_scores(_filled(observations[cut], size))[: cut.stop - cut.start] for cut, size in self._batches(n)
+            self._own_scores(_filled(observations[cut], size))[known : cut.stop - cut.start]
+            for cut, size, known in self._batches(n)
         ]
         return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
@@ -179,16 +180,16 @@ class AdaptedPolicy:
         if self.rows in (0, len(observations)):
             return self._compute(observations, keys, steps)
         # Answers can depend on the batch size in the last bit, so the policy sees batches of sizes that give equal
-        # bits: cut the observations, fill the last batch up with copies of its first row, and drop what was filled in.
+        # bits: cut the observations, fill a single small batch up with copies of its first row, drop what is not new.
         outputs = []
-        for cut, size in self._batches(len(observations)):
+        for cut, size, known in self._batches(len(observations)):
             filled = self._compute(
                 _filled(observations[cut], size),
                 None if keys is None else _filled(keys[cut], size),
                 None if steps is None else _filled(steps[cut], size),
             )
-            n_rows = cut.stop - cut.start
-            outputs.append(PolicyOutput(filled.scores[:n_rows], filled.actions[:n_rows]))
+            new = slice(known, cut.stop - cut.start)
+            outputs.append(PolicyOutput(filled.scores[new], filled.actions[new]))
         return PolicyOutput(*(np.concatenate(fields) for fields in zip(*outputs, strict=True)))
 
     def predict(
@@ -234,8 +235,6 @@ class AdaptedPolicy:
 
         Parameters
         ----------
-        observations
-            ``float32[n, features]``.
         keys, steps
             ``[n]``: the random key of each row's episode, and its step, to sample actions; None for the most likely
             actions.

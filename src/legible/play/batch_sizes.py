@@ -18,8 +18,8 @@ from gymnasium import spaces
 
 from legible.engines.threads import one_thread
 
-_SIZES = (8, 16, 32, 48, 64, 96)
-_MOST_ROWS = 512  # larger batches gain nothing: hidden layers leave the processor's cache
+# Larger batches gain nothing: hidden layers leave the processor's cache.
+_SIZES = (8, *range(16, 128, 16), *range(128, 513, 32))
 _SCALES = (0.1, 1.0)
 _LEAST_DISTINCT = 0.5  # share of the rows whose output must differ from all others, or the comparison shows nothing
 
@@ -28,9 +28,9 @@ _LEAST_DISTINCT = 0.5  # share of the rows whose output must differ from all oth
 def equal_sizes(policy: Hashable, rows: int, method: str) -> tuple[int, ...]:
     """Return the batch sizes, ascending, that give the same answers to the bit as batches of `rows` observations.
 
-    The last bits of a matrix product can depend on the batch size. Some smaller sizes and some multiples of `rows` are
-    tried; `rows` itself is always returned. Only networks of legible that read flat numbers are tried: other policies
-    may remember what they were asked.
+    The last bits of a matrix product can depend on the batch size. Some sizes are tried; `rows` itself is
+    always returned. Only networks of legible that read flat numbers are tried: other policies may remember what they
+    were asked.
 
     Parameters
     ----------
@@ -58,8 +58,8 @@ def equal_sizes(policy: Hashable, rows: int, method: str) -> tuple[int, ...]:
     # Compare the last observations, asked `rows` at a time, with the same ones in batches of another size, for small
     # and for usual deviations from the centre.
     rng = np.random.default_rng(0)
-    equal_so_far = [*(size for size in _SIZES if size < rows), *range(2 * rows, _MOST_ROWS + 1, rows)]
-    most, distinct = max(rows, *equal_so_far), 0.0
+    equal_so_far, most = [size for size in _SIZES if size != rows], -(-_SIZES[-1] // rows) * rows
+    distinct = 0.0  # largest share of rows with different answers
     with one_thread():
         for scale in _SCALES:
             drawn = rng.standard_normal((most, *space.shape))
@@ -76,21 +76,19 @@ def equal_sizes(policy: Hashable, rows: int, method: str) -> tuple[int, ...]:
     return tuple(sorted((*equal_so_far, rows))) if distinct >= _LEAST_DISTINCT else (rows,)
 
 
-def cut_rows(n: int, sizes: tuple[int, ...], rows: int) -> Iterator[tuple[slice, int]]:
-    """Yield the slices into which n observations are cut, and the size of the batch of each, one of `sizes`.
+def cut_rows(n: int, sizes: tuple[int, ...]) -> Iterator[tuple[slice, int, int]]:
+    """Yield slices of n observations, the size of the batch of each, and how many of its rows were in the one before.
 
-    Batches are as large as they can be without filling them up. Only the last one, of less than `rows` observations,
-    is filled up, to the smallest size that holds them.
+    The largest size is used as long as it can be, and then the smallest one that holds the rest. Only a single batch
+    needs to be filled up, because a later one can begin with rows of the batch before.
 
-    >>> list(cut_rows(700, (8, 64, 128, 256, 512), 128))
-    [(slice(0, 512, None), 512), (slice(512, 640, None), 128), (slice(640, 700, None), 64)]
+    >>> list(cut_rows(700, (8, 64, 128, 192, 512)))
+    [(slice(0, 512, None), 512, 0), (slice(508, 700, None), 192, 4)]
     """
-    start = 0
-    while start < n:
-        left = n - start
-        size = next(s for s in sizes if s >= left) if left < rows else max(s for s in sizes if s <= left)
-        yield slice(start, min(n, start + size)), size
-        start += size
+    for start in range(0, n, sizes[-1]):
+        size = next((size for size in sizes if size >= n - start), sizes[-1])
+        first = max(0, min(start, n - size))
+        yield slice(first, min(n, first + size)), size, start - first
 
 
 def _ask(policy: Any, method: str, observations: Any) -> Any:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from legible.errors import LegibleError
 from legible.features import move_to
-from legible.imports import njit_uncounted
+from legible.imports import njit_inlined, njit_uncounted
 from legible.play.adapted import AdaptedPolicy, choice_space
 from legible.play.slots import Observations
 from legible.policies import Policy, acting
@@ -34,6 +34,7 @@ _EXPLORE, _WHICH, _SAMPLE = np.uint64(0), np.uint64(1), np.uint64(2)
 _IMAGE_DIMENSIONS = 3
 _NAME_FEATURES = "which rules cannot use; name other features (--features MODULE:FUNCTION, info:NAME,… or entries)."
 MISMATCH = "they do not belong together"
+OTHER_OBSERVATIONS = f"{MISMATCH}. If the policy was trained behind wrappers, name them: --wrap MODULE:CLASS"
 
 
 class Chooser(Protocol):
@@ -67,7 +68,7 @@ def _choose(
             choices[i, g] = first + choose_row(scores[i, first:last], key, steps[i], epsilon, sample)
 
 
-@njit_uncounted
+@njit_inlined
 def choose_row(scores: Scores, key: np.uint64, step: int, epsilon: float, sample: bool) -> int:
     """Choose one action; see `choose_actions`."""
     best = 0
@@ -90,7 +91,7 @@ def choose_row(scores: Scores, key: np.uint64, step: int, epsilon: float, sample
     return best
 
 
-@njit_uncounted
+@njit_inlined
 def _nth_choice(scores: Scores, n: int, blocked: bool) -> int:
     """Return the n-th action that is not masked and, unless `blocked` ones count, whose score is not −∞."""
     for a in range(scores.size):
@@ -101,7 +102,7 @@ def _nth_choice(scores: Scores, n: int, blocked: bool) -> int:
     return scores.size - 1
 
 
-@njit_uncounted
+@njit_inlined
 def draw_choice(scores: Scores, best: int, draw: float) -> int:
     """Return the action that a random number draws, with probability proportional to exp(score); `best` is the best."""
     total = 0.0
@@ -242,7 +243,8 @@ def check_counts(policy: Policy, n_features: int, n_actions: int) -> None:
     """Raise unless a policy reads this number of features and chooses among this number of actions."""
     if policy.n_features not in (None, n_features):
         raise LegibleError(
-            f"the policy reads {policy.n_features} features, but the environment shows {n_features}: {MISMATCH}."
+            f"the policy reads {policy.n_features} features, but the environment shows {n_features}: "
+            f"{OTHER_OBSERVATIONS}."
         )
     if policy.n_actions != n_actions:
         raise LegibleError(

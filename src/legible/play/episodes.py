@@ -273,7 +273,7 @@ class _Play:
         slots, rows = self.slots, self.rows
         if ask_idle or len(rows) == slots.n:
             return self.choose(slots.observations, self.episodes, self.steps)
-        observations = map_arrays(lambda column: column[rows], slots.observations)
+        observations = map_arrays(lambda column: column.take(rows, axis=0), slots.observations)
         chosen = self.choose(observations, self.episodes[rows], self.steps[rows])
         actions, scores = (np.zeros((slots.n, *part.shape[1:]), part.dtype) for part in chosen)
         actions[rows], scores[rows] = chosen

@@ -102,7 +102,7 @@ def gather(study: Study, watch: Sequence[int] = ()) -> Findings:
     charts = {
         "effects": effect_chart(_effect_rows(study, cards), ObjectiveWords(study.settings.evaluation.objective).words),
         "seeds": seed_chart(improvement.final_blocks, watched),
-        "states": state_chart(study, cards[0].rule_sets[0] if cards else None),
+        "states": state_chart(study, cards[0].rule_sets[0] if cards and cards[0].is_sure else None),
         "returns": return_chart(returns),
         "gain": ledger_chart(study.ledger),
         **{f"weakness-{place}-gain": ledger_chart(card.ledger) for place, card in enumerate(cards, start=1)},

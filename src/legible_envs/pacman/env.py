@@ -135,7 +135,7 @@ class PacmanVectorEnv(_PacmanDrawing, ArrayVectorEnv[PacmanState]):
         games = self.games
         checked = self.check_actions(np.asarray(actions), self.num_envs, self.feature_space)
         games.step(checked, self._over if self.autoreset_mode is AutoresetMode.NEXT_STEP else self._nowhere)
-        status = games.status
+        status = games.status.copy()  # one column of an array: comparing a copy is faster
         truncated = status == kernel.CUT_OFF
         over = status != kernel.PLAYING
         terminated = over & ~truncated
@@ -152,15 +152,16 @@ class PacmanVectorEnv(_PacmanDrawing, ArrayVectorEnv[PacmanState]):
 def read_ending(last: LastStep) -> str | None:
     """Return how a game ended: won, caught by which ghost, or out of time; None while it is not over."""
     games: Games = last.env.games
-    agents = games.agents[last.row]
-    if agents[kernel.STATUS] == kernel.WON:
+    agents = games.agents[last.row].tolist()  # plain numbers are faster than an array's
+    status = agents[kernel.STATUS]
+    if status == kernel.WON:
         return "success: it eats all food"
-    if agents[kernel.STATUS] == kernel.CUT_OFF:
+    if status == kernel.CUT_OFF:
         return "time limit: time runs out with food left"
     x, y = 2 * games.tables.x[agents[kernel.PACMAN]], 2 * games.tables.y[agents[kernel.PACMAN]]
-    for number, ghost in enumerate(agents[kernel.GHOSTS :].reshape(-1, kernel.GHOST_COLUMNS)):
-        gap = abs(ghost[kernel.X] - x) + abs(ghost[kernel.Y] - y)
-        if agents[kernel.STATUS] == kernel.LOST and ghost[kernel.TIMER] == 0 and gap <= kernel.CONTACT:
+    for number, first in enumerate(range(kernel.GHOSTS, len(agents), kernel.GHOST_COLUMNS)):
+        gap = abs(agents[first + kernel.X] - x) + abs(agents[first + kernel.Y] - y)
+        if status == kernel.LOST and agents[first + kernel.TIMER] == 0 and gap <= kernel.CONTACT:
             return f"failure: ghost {number} catches it"
     return None
 
@@ -168,8 +169,8 @@ def read_ending(last: LastStep) -> str | None:
 def read_terms(last: LastStep, total: float, steps: int) -> dict[str, float]:
     """Return the parts of the score of a game: food, steps, winning, being caught, and the rest."""
     games: Games = last.env.games
-    agents = games.agents[last.row]
-    eaten = games.food_at_start - int(agents[kernel.FOOD_LEFT])
+    agents = games.agents[last.row].tolist()
+    eaten = games.food_at_start - agents[kernel.FOOD_LEFT]
     status = agents[kernel.STATUS]
     terms = {
         "food": kernel.FOOD_SCORE * eaten,

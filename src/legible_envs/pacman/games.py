@@ -193,12 +193,13 @@ class Games:
 
     def start(self, mask: NDArray[np.bool_], seeds: Sequence[int | None]) -> None:
         """Begin new episodes where `mask` is set; without a seed the game's own stream moves on."""
-        for i in np.flatnonzero(mask).tolist():
+        rows = np.flatnonzero(mask)
+        for i in rows.tolist():
             seed = seeds[i]
             self.keys[i] = next_key(self.keys[i]) if seed is None else key_of_seed(np.uint64(check_seed(seed) % 2**64))
-        self.agents[mask] = self._start_agents
-        self.pellets[mask] = self._start_pellets
-        self.observe(np.flatnonzero(mask))
+        self.agents[rows] = self._start_agents
+        self.pellets[rows] = self._start_pellets
+        self.observe(rows)
 
     def observe(self, rows: NDArray[np.intp]) -> None:
         """Fill `observations` for some of the games."""

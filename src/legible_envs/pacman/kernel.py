@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from legible.streams import next_key, uniform
-from legible_envs.compiled import compiled
+from legible_envs.compiled import compiled, inlined
 from legible_envs.pacman.maze import MAX_GHOSTS, Tables
 
 # Columns of `agents`.
@@ -70,7 +70,7 @@ def ghost_draw(key: np.uint64, step: int, ghost: int) -> float:
     return uniform(key, np.uint64(step * MAX_GHOSTS + ghost))
 
 
-@compiled
+@inlined
 def _touch(tables: Tables, agents: NDArray[np.int32], g: int) -> float:
     """Let Pac-Man meet ghost g if they are in contact, and return the reward of that; `agents` is changed in place."""
     first = GHOSTS + g * GHOST_COLUMNS
@@ -91,7 +91,7 @@ def _touch(tables: Tables, agents: NDArray[np.int32], g: int) -> float:
     return -LOSE_COST
 
 
-@compiled
+@inlined
 def _move_pacman(
     tables: Tables, rules: Rules, agents: NDArray[np.int32], pellets: NDArray[np.uint8], n_ghosts: int, action: int
 ) -> float:
@@ -135,7 +135,7 @@ def _move_pacman(
     return reward
 
 
-@compiled
+@inlined
 def _legal_directions(tables: Tables, x: int, y: int, heading: int) -> int:
     """Return the directions open to a ghost at (x, y), in half cells, as a set of bits: bit d for direction d."""
     if (x & 1) or (y & 1):  # between two cells it goes on
@@ -152,7 +152,7 @@ def _legal_directions(tables: Tables, x: int, y: int, heading: int) -> int:
     return legal
 
 
-@compiled
+@inlined
 def _choose(legal: int, x: int, y: int, speed: int, pac_x: int, pac_y: int, scared: bool, p: float, draw: float) -> int:
     """Return the direction that a ghost takes; STOP if it is walled in.
 
@@ -212,7 +212,7 @@ def _choose(legal: int, x: int, y: int, speed: int, pac_x: int, pac_y: int, scar
     return last
 
 
-@compiled
+@inlined
 def _move_ghost(tables: Tables, rules: Rules, agents: NDArray[np.int32], g: int, draw: float) -> float:
     """Move ghost g, and return the reward if it meets Pac-Man.
 
@@ -244,7 +244,7 @@ def _move_ghost(tables: Tables, rules: Rules, agents: NDArray[np.int32], g: int,
     return _touch(tables, agents, g)
 
 
-@compiled
+@inlined
 def play_round(
     tables: Tables,
     rules: Rules,
@@ -266,7 +266,7 @@ def play_round(
     return reward
 
 
-@compiled
+@inlined
 def _compass(dx: int, dy: int) -> int:
     """Return the sector 0–7 (N, NE, E, SE, S, SW, W, NW) in which an offset lies; it must not be zero."""
     ax, ay = abs(dx), abs(dy)
@@ -279,7 +279,7 @@ def _compass(dx: int, dy: int) -> int:
     return 7 if dy > 0 else 5
 
 
-@compiled
+@inlined
 def _nearest_cell(tables: Tables, pac: int, x: int, y: int) -> int:
     """Return the cell of a ghost at (x, y), in half cells; between two cells the one nearer to Pac-Man by path."""
     first = tables.cell_at[x >> 1, y >> 1]
@@ -289,7 +289,7 @@ def _nearest_cell(tables: Tables, pac: int, x: int, y: int) -> int:
     return second if tables.rank[pac, second] < tables.rank[pac, first] else first
 
 
-@compiled
+@inlined
 def _observe_ghost(tables: Tables, agents: NDArray[np.int32], g: int, out: NDArray[np.float32]) -> None:
     """Write the features of ghost g into an observation, and count it if it is near Pac-Man.
 
@@ -324,7 +324,7 @@ def _observe_ghost(tables: Tables, agents: NDArray[np.int32], g: int, out: NDArr
     out[to + GHOST_Y] = 0.5 * y
 
 
-@compiled
+@inlined
 def _nearest_food(tables: Tables, pellets: NDArray[np.uint8], pac: int) -> int:
     """Return the closest cell that holds food; there must be some."""
     order = tables.order[pac]
@@ -334,7 +334,7 @@ def _nearest_food(tables: Tables, pellets: NDArray[np.uint8], pac: int) -> int:
     return order[i]
 
 
-@compiled
+@inlined
 def _nearest_capsule(tables: Tables, pellets: NDArray[np.uint8], capsules: NDArray[np.int16], pac: int) -> int:
     """Return the closest cell that holds a capsule, or −1."""
     nearest = -1
@@ -345,7 +345,7 @@ def _nearest_capsule(tables: Tables, pellets: NDArray[np.uint8], capsules: NDArr
     return nearest
 
 
-@compiled
+@inlined
 def _observe(
     tables: Tables,
     agents: NDArray[np.int32],
