@@ -184,7 +184,7 @@ def find_modes(
     everything, modes = np.arange(held_out.n_episodes), []
     for selected in _select(candidates, recorded, int(bad[chosen].sum())):
         one = _judge(selected.conditions, held_out, everything, selected.within)
-        if not one.is_better:  # it does not hold up on held-out episodes
+        if not len(one.rows) or one.precision.value <= one.by_chance:  # it does not hold up on held-out episodes
             continue
         modes.append(
             FailureMode(
