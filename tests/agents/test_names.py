@@ -37,7 +37,7 @@ def test_results_of_board_games_are_named() -> None:
         results[reward] = info["ending"]
     assert results[1.0] == "success: it wins"
     assert results[-1.0] == "failure: it loses"
-    assert results.get(0.0, "other: the game ends in a draw") == "other: the game ends in a draw"
+    assert results.get(0.0, "a draw").endswith("a draw")
 
 
 def test_columns_of_connect_four_are_named() -> None:
