@@ -127,6 +127,9 @@ class Bank(AECEnv[str, Any, int]):
         seen = np.array([self.risk[agent], left], np.float32)
         return {"observation": seen, "action_mask": np.array([1, int(self.pushes[agent] < 2)], np.int8)}
 
+    def feature_space(self, seat: str) -> FeatureSpace:  # noqa: ARG002
+        return FeatureSpace.of(["risk", "players_left"], ["wait", "push"])
+
     def step(self, action: int | None) -> None:
         agent = self.agent_selection
         if self.terminations[agent] or self.truncations[agent]:

@@ -6,7 +6,8 @@
 Recall: every signed permutation that ships and that its check does not refute. The transitions of each environment are
 scrambled (features in a random order, with random signs, without names); maps are proposed from them, mapped back, and
 proven with the check. A shipped relation is found if the group of the proven maps contains it, up to features that
-either ignores and features that never change, such as those of capsules in levels without any. Each scrambling is a
+either ignores and features that never change, such as those of capsules in levels without any, and up to exchanges of
+features that are always equal. Each scrambling is a
 discovery of its own with the usual budget, on seeds of its own.
 `DEVELOPMENT_SCRAMBLINGS` served the development of the search, `SCRAMBLINGS` did not.
 
@@ -119,11 +120,16 @@ def unscrambled(signed: SignedMap, order: NDArray[np.int64], signs: NDArray[np.f
 
 
 def count_wrong(
-    found: Sequence[DiscoveredRelation], wanted: SignedMap, ignored: frozenset[int], actions: frozenset[int]
+    found: Sequence[DiscoveredRelation],
+    wanted: SignedMap,
+    ignored: frozenset[int],
+    actions: frozenset[int],
+    alike: NDArray[np.int64],
 ) -> int:
     """Return how many features, but for ignored ones, the nearest map of the group of found maps maps otherwise.
 
-    All features are wrong if no map of the group maps the actions as wanted.
+    All features are wrong if no map of the group maps the actions as wanted. Features with the same number in `alike`
+    are always equal, so that a map to one is a map to the other.
     """
     ignored = ignored.union(*(entry.candidate.ignored for entry in found))
     kept = [i for i in range(len(wanted.images)) if i not in ignored]
@@ -133,7 +139,9 @@ def count_wrong(
 
     return min(
         (
-            sum((element.images[i], element.signs[i]) != (wanted.images[i], wanted.signs[i]) for i in kept)
+            sum(
+                (alike[element.images[i]], element.signs[i]) != (alike[wanted.images[i]], wanted.signs[i]) for i in kept
+            )
             for element in close([entry.candidate.map for entry in found])
             if all(image_of(element, a) == image_of(wanted, a) for a in actions)
         ),
@@ -177,11 +185,13 @@ def discover_scrambled(task: tuple[str, int]) -> Recall:
     # Nothing tells features apart that never change, and a relation says the same whichever of them it exchanges.
     both = np.concatenate([sample.observations, sample.after])
     constant = frozenset(np.flatnonzero(np.ptp(both, axis=0) == 0.0).tolist())
+    alike = np.unique(both, axis=1, return_inverse=True)[1].ravel()
     return Recall(
         environment=name,
         scrambling=scrambling,
         wrong={
-            name: count_wrong(found, signed, ignored | constant, acts) for name, signed, ignored, acts, _ in shipped
+            name: count_wrong(found, signed, ignored | constant, acts, alike)
+            for name, signed, ignored, acts, _ in shipped
         },
         verdicts={relation: verdict for relation, *_, verdict in shipped},
         called=[f"{entry.verdict}: {entry.name}; {entry.ignored_text}" for entry in found],

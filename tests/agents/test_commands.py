@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from legible.cli.choice import with_player_outputs
 from legible.cli.commands import app
+from legible.environments import EnvironmentSpec
 from legible.policies import NetworkPolicy, Plain, save_policy
 from legible.policies.network import Layer
 
@@ -40,6 +42,23 @@ def test_try_finds_a_planted_weakness_in_a_seat(tmp_path: Path) -> None:
     assert json.loads(out)["rules"][0]["verdict"] == "helps"
 
 
+@pytest.mark.slow
+def test_run_finds_a_planted_weakness_in_a_seat_that_takes_turns(tmp_path: Path) -> None:
+    """The player stops pushing at a risk of 0.45, as it should, except where two players are left."""
+    layers = (
+        Layer(np.array([[0, -1], [-1, 0]], np.float32), np.array([3, 9], np.float32)),
+        Layer(np.array([[0, 0], [10, 1]], np.float32), np.array([0, -8.55], np.float32)),
+    )
+    reckless = save_policy(NetworkPolicy(layers, "values", Plain(2)), tmp_path / "reckless.safetensors")
+    words = ("run", "pettingzoo:small_games:bank", reckless, "--seat", "player_1", "--others", "random", "--json")
+    settings = ("episodes=60", "sources=searched", "search.budget=6000", "search.proposed=2")
+    given = [word for setting in (*settings, "evaluation.confirmation_seeds=1500") for word in ("--set", setting)]
+    out = run(*words, *given, "--preset", "quick", "--until", "evaluate", "--engine", "inline", "--out", tmp_path / "s")
+    confirmed = [row["rule"] for row in json.loads(out)["verdicts"] if row["confirmed"]]
+    assert confirmed
+    assert all(("wait" in rule) == rule.startswith("+") and "risk" in rule for rule in confirmed)
+
+
 def test_compare_plays_against_opponents(tmp_path: Path) -> None:
     rock = save_constant(tmp_path / "rock.safetensors", 0, 3, 2)
     paper = save_constant(tmp_path / "paper.safetensors", 1, 3, 2)
@@ -48,6 +67,13 @@ def test_compare_plays_against_opponents(tmp_path: Path) -> None:
     text = " ".join(out.split())
     assert "worst against paper" in text
     assert "return of −10." in text
+
+
+def test_players_that_are_code_have_the_output_of_the_option() -> None:
+    spec = EnvironmentSpec("pettingzoo:small_games:bank", {"seat": "a", "others": {"b": "random", "*": "players:f"}})
+    others = with_player_outputs(spec, "values").arguments["others"]
+    assert others == {"b": "random", "*": {"policy": "players:f", "output": "values"}}
+    assert with_player_outputs(spec, None) is spec
 
 
 def test_a_cache_knows_the_policies_of_other_seats(tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ from pettingzoo.test.seed_test import parallel_seed_test, seed_test
 
 from legible.agents.games import make_game
 from legible.agents.players import RandomPlayer, make_player, split_mask
-from legible.agents.seats import SeatEnv
-from legible.environments import EnvironmentSpec, UnfitEnvironmentError, find_masks
+from legible.agents.seats import SeatEnv, describe_seats
+from legible.environments import EnvironmentSpec, UnfitEnvironmentError, find_masks, map_features
 from legible.errors import LegibleError
 from legible.features import FeatureSpace
 from legible.guidance import GuidedPolicy
@@ -208,6 +208,20 @@ def test_what_hurts_another_seat_is_a_reward() -> None:
     assert min(returns) < 0.0 < max(returns)  # it goes on until the other seat has ended, too
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        (BANK, {"seat": "player_1", "others": "random"}),
+        (CLIFF, {"seat": "walker_0,walker_2", "others": "random", "reward": "mean"}),
+        (CLIFF, {"seat": "walker_0", "others": "random", "reward": "-walker_2"}),
+        (THROWS, {"seat": "any", "others": "random"}),
+        ("CartPole-v1", {}),
+    ],
+)
+def test_who_plays_which_seat_is_said(name: str, arguments: dict[str, Any], snapshot: Any) -> None:
+    assert describe_seats(EnvironmentSpec(name, arguments)) == snapshot
+
+
 def constant_policy(action: int, features: int = 2, actions: int = 2) -> NetworkPolicy:
     bias = np.zeros(actions, np.float32)
     bias[action] = 1.0
@@ -229,10 +243,13 @@ def test_others_follow_policies_by_seat(tmp_path: Path) -> None:
         assert game.left["walker_2"] != before["walker_2"]
 
 
-def test_a_guided_policy_plays_a_seat_within_its_mask(tmp_path: Path) -> None:
+@pytest.mark.parametrize("sees_masks", [False, True])
+def test_a_guided_policy_plays_a_seat_within_its_mask(tmp_path: Path, sees_masks: bool) -> None:
     space = FeatureSpace.of(["risk", "left"], ["pass", "push"])
     policy = constant_policy(0)
-    guided = GuidedPolicy(policy, [parse_rule("+push <- risk < 9", space)], space)
+    # Studies of games with masks make guided policies that read rows with the mask.
+    features = map_features(seat_env(BANK, "player_0")).with_space(space) if sees_masks else None
+    guided = GuidedPolicy(policy, [parse_rule("+push <- risk < 9", space)], space, features=features)
     path = tmp_path / "guided.safetensors"
     guided.save(path)
     env = seat_env(BANK, "player_0", {"*": str(path)})
@@ -286,6 +303,8 @@ def test_a_copy_of_a_game_goes_on_alike() -> None:
         (TAG, {"seat": "all"}, "cannot share a policy"),
         (TAG, {"seat": "agent_0", "others": {"advers": "random"}}, "--others 'advers'"),
         (TAG, {"seat": "adversary_*", "others": "random", "reward": "most"}, "reward 'most'"),
+        ("CartPole-v1", {"seat": "agent_0"}, "--others and --against are for games of several agents"),
+        ("mpe2.simple_tag_v3", {"seat": "agent_0"}, "are named pettingzoo:MODULE"),
         ("pettingzoo:mpe2.simple_tug_v3", {"seat": "agent_0"}, "there is no module"),
         ("pettingzoo:small_games:clif", {"seat": "agent_0"}, "has no factory 'clif'"),
         ("pettingzoo:small_games:Box", {"seat": "agent_0"}, "Box"),
@@ -310,6 +329,12 @@ def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, "pettingzoo", None)
     with pytest.raises(LegibleError, match="legible-rl\\[agents\\]"):
         make_game("pettingzoo.classic.tictactoe_v3", {})
+
+
+def test_a_missing_package_of_a_game_names_the_part_of_pettingzoo(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "chess", None)
+    with pytest.raises(LegibleError, match="needs 'chess': pip install 'pettingzoo\\[classic\\]'"):
+        make_game("pettingzoo.classic.chess_v6", {})
 
 
 def test_files_may_name_known_games_but_no_other_code() -> None:

@@ -74,6 +74,7 @@ def test_small_effects_are_confirmed_on_more_changed_episodes(share: float, chan
     [
         (0.5, 0, 2.0, 1000),
         (0.5, 125, 2.0, 500),
+        (0.5, 1, 2.0, 400),
         (0.5, 1500, 2.0, 1500),
         (0.2, 0, 2.0, 640),  # as many as are expected, less a quarter
         (0.1, 0, 2.0, 200),  # the usual number is not reached

@@ -64,7 +64,7 @@ def test_seeds_and_steps_of_candidates_and_of_the_rules_behind_them() -> None:
 def test_candidates_that_show_nothing_on_a_quarter_of_their_episodes_are_given_up() -> None:
     """Their p is 1, and the mined rule behind them is not played: 50 episodes instead of 200 and 200."""
     settings = EvaluationSettings(confirmation_changes=200, confirmation_seeds=1000, relevant="1")
-    draws = {rule(0): always(0.5), rule(1): always(0.5), rule(2): always(1.5), rule(3): always(1.5)}
+    draws = {rule(0): always(0.5), rule(1): always(0.2), rule(2): always(1.5), rule(3): always(1.5)}
     run = DrawnPlay(draws)
     candidates, expected = [rule_set(0, 1), rule_set(2, 3)], [Expectation(1.0)] * 2
     repetition = Repetition(rows=128, holds=False)

@@ -35,6 +35,9 @@ def test_without_a_gain_there_is_nothing_to_cancel(changed) -> None:
 def test_what_is_said(snapshot) -> None:
     assert judge_rare_losses(np.ones(300), 1000.0).sentence() == snapshot
     assert judge_rare_losses(np.ones(300), 10.0, is_known=True).sentence() == snapshot
+    assert judge_rare_losses(np.ones(300), 0.5).sentence() == (
+        "Losses of 0.5 (the worst seen in this study) in half of the changed episodes would not cancel the gain."
+    )
 
 
 def test_the_worst_loss_of_all() -> None:

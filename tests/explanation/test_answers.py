@@ -1,5 +1,6 @@
 """Short answers to what a reader asks first."""
 
+import numpy as np
 import pytest
 
 from explanation.test_explanation import PACMAN, WALLS, study, verdict
@@ -8,9 +9,15 @@ from legible.evaluation.endings import EndingShare
 from legible.evaluation.figures import Figure
 from legible.evaluation.ledger import Ledger, LedgerPart
 from legible.explanation import answer_questions, explain_weakness, summarise_deployment
+from legible.features import FeatureSpace
+from legible.play import Experiences
 
 CONFIRMED = study(verdict(WALLS, 1.0))
-GAIN = Ledger(Figure(25.0, 20.0, 30.0), (LedgerPart("because “it crashes” is rarer", 0.5, Figure(20.0, 15.0, 25.0)),))
+PARTS = (
+    LedgerPart("because “it crashes” is rarer", 0.5, Figure(20.0, 15.0, 25.0)),
+    LedgerPart("where the ending stays the same", 0.5, Figure(5.0, 1.0, 9.0)),
+)
+GAIN = Ledger(Figure(25.0, 20.0, 30.0), PARTS)
 
 
 @pytest.mark.parametrize(
@@ -47,3 +54,33 @@ def test_endings_that_are_unknown_or_all_good() -> None:
     assert answer_questions(*arguments)[1].sentences == ("The environment does not say how episodes end.",)
     good = [EndingShare("success", "it lands", Figure(1.0, 0.9, 1.0))]
     assert answer_questions(*arguments, endings=good)[1].sentences == ("It lands in 100 % of the episodes.",)
+
+
+def test_what_happens_before_the_time_limit() -> None:
+    made = improvement(10.0)
+    heights = np.concatenate([np.linspace(1.0, 0.2, 150), np.full(50, 0.2) + 0.01 * np.arange(50) / 50])
+    states = np.stack([heights, np.random.default_rng(0).normal(size=200)], axis=1).astype(np.float32)
+    actions = np.r_[np.zeros(150, np.int64), np.ones(40, np.int64), np.zeros(10, np.int64)]
+    hovers = Experiences(
+        observations=states,
+        actions=actions,
+        scores=np.eye(2, dtype=np.float32)[actions],
+        episode_ids=np.zeros(200, np.int64),
+        returns=np.zeros(1),
+        lengths=np.array([200]),
+        seeds=np.zeros(1, np.int64),
+        success=np.full(1, np.nan),
+        space=FeatureSpace.of(["height", "wind"], ["fall", "hover"]),
+        endings=np.array(["time limit"]),
+    )
+    limit = [EndingShare("time limit", "time runs out", Figure(1.0, 0.9, 1.0))]
+    arguments = (study(), made, references(made, {}), summarise_deployment(made))
+    (sentence,) = answer_questions(*arguments, endings=limit, experiences=hovers)[3].sentences
+    assert sentence == (
+        "In the last 50 steps before the time limit, which ends 100 % of the episodes, it mostly does “hover” (80 %) "
+        "and does “fall” (20 %) while height is above 0.201 and at most 0.209."
+    )
+    hovering_less = [EndingShare("time limit", "time runs out", Figure(0.2, 0.1, 0.3))]
+    assert answer_questions(*arguments, endings=hovering_less, experiences=hovers)[3].sentences == (
+        "It hardly ever fails.",
+    )

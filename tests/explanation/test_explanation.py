@@ -291,6 +291,7 @@ def test_conditions_that_nearly_always_hold_hardly_matter(snapshot) -> None:
     found = verdict((parse_rule("+East <- pacman.x <= 90", PACMAN),), 3.0)
     always = explain_weakness(replace(found, sample=replace(found.sample, fired=0.97)), PACMAN)
     assert always.amounts_to == "always going east"
+    assert always.title == "does not always go east, whatever the situation"
     assert always.in_short == snapshot
     assert explain_weakness(found, PACMAN).amounts_to == ""  # they hold in a quarter of the steps
     walls = verdict(WALLS, 3.0)

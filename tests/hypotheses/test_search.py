@@ -65,6 +65,20 @@ def test_negative_rules_first() -> None:
     assert respond(both, states, negative_first=True).changed.tolist() == [[False]]
 
 
+def test_sampled_choices_have_no_other_words_for_the_same() -> None:
+    """Where a policy draws between three choices, enforcing the first of them is not blocking another."""
+    space = FeatureSpace.of(["gap"], ["Stay", "Left", "Right"])
+    sets = [rule_set(text, space=space) for text in ("+Left <- gap <= 5", "-Stay <- gap <= 5", "-Left <- gap <= 5")]
+    known = np.ones((6, 1), np.float32), np.zeros((6, 3), np.float32), np.array([0, 3])
+    draws = np.array([[0.1], [0.2], [0.4], [0.6], [0.8], [0.9]])  # two of each choice
+    best, sampled = respond(sets, RecordedStates(*known)), respond(sets, RecordedStates(*known, draws))
+    assert best.changed.mean(axis=1).tolist() == [1.0, 1.0, 0.0]  # the policy stays, which is its first choice
+    assert best.digests[0] == best.digests[1]
+    assert sampled.changed[0].tolist() == [True, True, False, False, True, True]
+    assert sampled.changed[2].sum() >= 2
+    assert len(set(sampled.digests.tolist())) == 3
+
+
 def drive(given: SourceInput, steps: int = 10) -> list[RuleSet]:
     """Return the rule sets tried first, if only going left gains, and more so where the goal is left."""
 

@@ -110,7 +110,7 @@ def test_a_check_is_passed_at_the_level_itself(p: float, passed: bool, monkeypat
     monkeypatch.setattr(Judge, "effect", lambda *_: Effect(1.0, 0.5, 0.0, 2.0, p))
     found = check_composition(how, rule_set(0), [rule_set(1)], 40)
     assert (found.check.is_passed, found.check.is_too_rare) == (passed, False)
-    assert drawn.episodes == 256 + (1 + passed) * 200  # the policy alone plays ahead; others play only if it is passed
+    assert drawn.episodes == 208 + (1 + passed) * 200  # the policy alone plays whole units; others only if it is passed
     assert found.environment_steps == LENGTH * drawn.episodes
     rare = EvaluationSettings(confirmation_seeds=199)
     few = check_composition(how._replace(settings=rare), rule_set(0), [], 40).check

@@ -16,7 +16,7 @@ from legible.improvement.check import front_candidates
 from legible.improvement.composed import share_changed
 from legible.improvement.forward import CompositionCandidate, Path
 from legible.improvement.judging import CompositionJudge
-from legible.improvement.trials import FIRST_PART, CompositionTrial, Play, SecondHalf, Trials, differ
+from legible.improvement.trials import REMOVAL_LOOKS, CompositionTrial, Play, SecondHalf, Trials, differ
 from legible.rules import Condition, Rule, RuleSet
 from legible.settings import EvaluationSettings, ImprovementSettings
 from played_blocks import result
@@ -47,7 +47,6 @@ def test_episodes_differ_in_any_column() -> None:
 
 
 def test_trials_that_look_worse_on_a_quarter_of_the_seeds_are_stopped() -> None:
-    assert FIRST_PART == 4
     play, drawn = play_of({rule(0): always(1.0), rule(1): always(-1.0)})
     trials = Trials(play, 40)
     assert drawn.episodes == 40
@@ -56,11 +55,13 @@ def test_trials_that_look_worse_on_a_quarter_of_the_seeds_are_stopped() -> None:
     assert (len(bad.result), bad.is_whole, bad.addition) == (10, False, pytest.approx(-1.0))
     assert drawn.episodes == 40 + 40 + 10
     assert trials.environment_steps == LENGTH * drawn.episodes
-    (whole,) = trials.play_whole([rule_set(1)])
+    (whole,) = trials.play([rule_set(1)], ())
     assert (len(whole.result), whole.is_whole) == (40, True)
     assert drawn.episodes == 40 + 40 + 40  # nothing is played twice
     assert trials.play([rule_set(0)])[0].addition == good.addition
     assert drawn.episodes == 40 + 40 + 40
+    removals = trials.play([rule_set(0), rule_set(1)], REMOVAL_LOOKS, idle_goes_on=True)
+    assert [one.is_whole for one in removals] == [True, False]
 
 
 def test_few_seeds_are_all_played() -> None:
@@ -73,7 +74,7 @@ def test_trials_are_compared_with_the_current_composition() -> None:
     play, _ = play_of({rule(0): always(2.0), rule(1): always(3.0)})
     trials = Trials(play, 12, rule_set(0))
     assert trials.rules == rule_set(0)
-    (both,) = trials.play_whole([rule_set(0) | rule_set(1)])
+    (both,) = trials.play([rule_set(0) | rule_set(1)], ())
     assert both.addition == pytest.approx(3.0)
     assert both.changed == pytest.approx(2 / LENGTH)
     assert trials.idle_rules(RuleSet((rule(0), NEVER, rule(1)))) == (NEVER,)
@@ -100,7 +101,7 @@ def test_a_judge_halves_the_seeds_and_compares_in_standard_errors() -> None:
     even = CompositionJudge(play_of({})[0], ImprovementSettings(episodes=20))
     assert (len(even.unguided_trials.result), len(even.base)) == (10, 20)
     assert judge.environment_steps == LENGTH * drawn.episodes
-    (trial,) = judge.unguided_trials.play_whole([rule_set(0)])
+    (trial,) = judge.unguided_trials.play([rule_set(0)], ())
     both = judge.both(trial.result, rule_set(0))
     assert (both.returns - judge.base.returns).tolist() == pytest.approx([2.0] * 21)
     assert judge.compare(both, both) == 0.0
@@ -221,7 +222,7 @@ def test_a_path_that_falls_behind_is_given_up() -> None:
         made = Path(judge, judge.unguided_trials, [], 5)
         for number in numbers:
             together = made.rules | rule_set(number)
-            (trial,) = made.trials.play_whole([together])
+            (trial,) = made.trials.play([together], ())
             made.join(CompositionCandidate(rule_set(number), 1.0, trial))
         return made
 

@@ -17,13 +17,15 @@ from legible.errors import LegibleError
 from legible.features import cut_choices
 from legible.relations import generalise, parse_relations, resolve_relations
 from legible.relations.check import check_relations
+from legible.relations.check.answers import CheckInputs
 from legible.relations.discovery import discover_relations
 from legible.relations.discovery.candidates import Candidate
-from legible.relations.discovery.discover import propose
+from legible.relations.discovery.choice_search import ChoiceSearch
+from legible.relations.discovery.discover import Prover, propose
 from legible.relations.discovery.sampling import Sample
 from legible.relations.discovery.search import Matcher
 from legible.relations.discovery.signed_map import SignedMap, close
-from legible.relations.discovery.structure import Structure
+from legible.relations.discovery.structure import Structure, find_choices
 from legible.rules import RuleSet, parse_rule
 from legible.study import Study
 from small_studies import SETTINGS
@@ -95,6 +97,51 @@ def test_the_plane_has_the_symmetries_of_the_square():
     assert square <= set(maps)
 
 
+def wide_field(n: int = 6000, seed: int = 0) -> Sample:
+    """Steps north, east, south and west to a goal in a field of 9 by 4 cells, which is thus no square.
+
+    Features: the direction of the goal (north, east, south, west, here), which directions are open, the distance.
+    """
+    rng = np.random.default_rng(seed)
+    steps, size = np.array([[0, 1], [1, 0], [0, -1], [-1, 0]]), np.array([9, 4])
+    places, goals = rng.integers(0, size, (2, n, 2))
+    actions = rng.integers(4, size=n)
+    sideways = rng.random(n) < 0.5
+
+    def show(places):
+        way = goals - places
+        along_x = (way[:, 1] == 0) | (sideways & (way[:, 0] != 0))
+        direction = np.where(along_x, 2 - np.sign(way[:, 0]), 1 - np.sign(way[:, 1]))
+        direction[(way == 0).all(axis=1)] = 4
+        reached = places[:, None] + steps
+        is_open = ((reached >= 0) & (reached < size)).all(axis=2)
+        return np.column_stack([np.eye(5)[direction], is_open, np.abs(way).sum(axis=1)]).astype(float)
+
+    moved = np.clip(places + steps[actions], 0, size - 1)
+    here = (moved == goals).all(axis=1)
+    return Sample(show(places), actions, here.astype(float), show(moved), here, 4, show(places)[:50], n, np.arange(n))
+
+
+def test_choices_turn_in_a_field_that_is_no_square():
+    order, signs = np.array([7, 2, 9, 0, 4, 5, 1, 8, 3, 6]), np.array([1, -1, 1, 1, -1, 1, 1, -1, 1, 1.0])
+    sample = wide_field().relabelled(order, signs)
+    (choice,) = find_choices(sample)
+    assert set(order[choice].tolist()) == {0, 1, 2, 3, 4}
+    search = ChoiceSearch(Structure.of_support(sample), [choice])
+    proposals = search.search(np.random.default_rng(0))
+    turn = np.array([1, 2, 3, 0, 4, 6, 7, 8, 5, 9])
+    # In the scrambled sample, feature k is the original feature order[k], with its sign.
+    places, signs = np.argsort(order), signs[order]
+    images = tuple(places[turn[order]].tolist())
+    turned = SignedMap(images, tuple((signs * signs[list(images)]).astype(int).tolist()), (1, 2, 3, 0), (1, 1, 1, 1))
+    assert turned in close([proposal.map for proposal in proposals[:3]])
+    swapped = list(images)
+    swapped[0], swapped[7] = images[7], images[0]
+    wrong = SignedMap(tuple(swapped), tuple((signs * signs[swapped]).astype(int).tolist()), (1, 2, 3, 0), (1, 1, 1, 1))
+    tried = {(i, wrong.images[i], wrong.signs[i]) for i in (0, 7)}
+    assert search.correct(wrong, frozenset({0, 7}), tried) == turned
+
+
 def test_relabelling_relabels_the_mismatch():
     sample = drawn_sample()
     turned = SignedMap((1, 0, 2), (1, -1, 1), (1, 2, 3, 0), (1, 1, 1, 1))
@@ -108,6 +155,19 @@ def test_relabelling_relabels_the_mismatch():
     # Features are now (meter, x, -y): the turn takes x to -(-y) and -y to x.
     again = matcher.mismatch(np.array([1, 2, 3, 0]), np.array([0, 2, 1]), np.array([1.0, -1.0, 1.0]))
     assert again == pytest.approx(good, abs=1e-6)
+
+
+def test_exchanging_equal_features_is_no_relation():
+    sample = drawn_sample(200)
+    sample = replace(sample, observations=sample.observations[:, [0, 0, 2]], after=sample.after[:, [0, 0, 2]])
+    world = PlantedWorld(carts=1, meter=True)
+    inputs = CheckInputs(world, cut_choices(world.feature_space).own, 1, 64, 0)
+    prover = Prover(inputs, sample, 10_000, math.inf)
+    prover._settle = lambda signed: Candidate(signed, (0.0, 0.0, 0.0))
+    actions = tuple(range(len(world.feature_space.actions)))
+    ones = (1,) * len(actions)
+    assert prover.screen(SignedMap((1, 0, 2), (1, 1, 1), actions, ones)) is None
+    assert prover.screen(SignedMap((0, 1, 2), (-1, 1, 1), actions, ones)) is not None
 
 
 @pytest.mark.slow

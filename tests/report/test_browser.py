@@ -236,7 +236,7 @@ def test_every_failure_mode_has_a_replay(open_report, pacman_study) -> None:
     for card, mode in zip(cards.all(), pacman_study.failures.modes, strict=True):
         card.evaluate("card => { card.open = true; }")
         sync_api.expect(card.locator(".player")).to_have_attribute("data-step", str(mode.step))
-        assert card.get_by_text("mode holds").is_visible()
+        assert card.get_by_text("pattern", exact=True).is_visible()
         assert card.locator(".track .m").count() > 0
 
 

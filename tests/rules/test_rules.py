@@ -190,6 +190,10 @@ def test_compiled_rules_match_like_single_ones(many: list[Rule], seed: int) -> N
     np.testing.assert_array_equal(CompiledRules.compile([many]).matches(rows), expected)
 
 
+def test_a_minus_sign_is_read_like_a_hyphen() -> None:
+    assert parse_rule("−Go <- lane = 1", SPACE) == parse_rule("-Go <- lane = 1", SPACE)
+
+
 def test_compiled_rules_keep_sets_apart_and_check_the_width() -> None:
     one, two = parse_rule("+Go <- speed > 1", SPACE), parse_rule("-Go <- lane = 1", SPACE)
     compiled = CompiledRules.compile([RuleSet((one, two)), RuleSet(()), [two]])

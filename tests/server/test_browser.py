@@ -70,6 +70,10 @@ def test_a_rule_is_typed_tried_confirmed_saved_and_is_there_after_a_reload(tab) 
     page = tab.page
     tab.go("bench")
     page.click("#rule")
+    page.keyboard.type("avoid")
+    page.wait_for_selector("#completions li")
+    assert page.locator("#completions b").all_inner_texts() == ["-Left", "-Right", "-Stay"]
+    page.fill("#rule", "")
     page.keyboard.type("+Le")
     page.wait_for_selector("#completions li")
     page.keyboard.press("Tab")

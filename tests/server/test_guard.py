@@ -153,6 +153,25 @@ def test_floods_are_refused_and_pass(inside) -> None:
     assert inside.send("GET", "/").status == 200
 
 
+def test_floods_of_strangers_do_not_lock_the_user_out(inside) -> None:
+    for _ in range(int(BURST) + 1):
+        stranger = asyncio.run(send(inside.guard, "GET", "/"))
+    assert stranger.status == 429
+    assert inside.send("GET", "/").status == 200
+
+
+@pytest.mark.parametrize("other", ['{"a":1}; ', 'x="2|1:0; ', "legible-8123=tossed; ", "bad name=1; "])
+def test_cookies_of_other_servers_do_not_matter(inside, other) -> None:
+    inside.cookie = f"{other}{inside.cookie}"
+    assert inside.send("GET", "/").status == 200
+
+
+@pytest.mark.parametrize("method", ["HEAD", "POST"])
+def test_only_a_visit_uses_the_token(visit, method) -> None:
+    assert visit.send(method, f"/?token={TOKEN}", *JSON).status == 401
+    assert visit.enter().status == 200
+
+
 def test_every_answer_keeps_browsers_strict(inside) -> None:
     for found in (inside.send("GET", "/"), inside.send("GET", "/", host="evil.example"), Visit().enter()):
         policy = found.headers["content-security-policy"]

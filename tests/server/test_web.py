@@ -13,15 +13,19 @@ import pytest
 
 pytest.importorskip("starlette", reason="the workbench is an extra")
 
+from uvicorn.server import ServerState
+
 from legible.engines import InProcess, LocalProcesses
 from legible.errors import LegibleError
+from legible.server import web
 from legible.server.bench import try_on_bench
 from legible.server.desk import Desk
 from legible.server.jobs import MOST_WAITING, BusyError, Job, Player
 from legible.server.overview import overview_of
-from legible.server.web import ANSWERS, ASSETS, STREAMS, Subject, Workbench, allowed_hosts, listen, make_app
+from legible.server.questions import ANSWERS, STREAMS
+from legible.server.web import ASSETS, Subject, Workbench, allowed_hosts, listen, make_app
 from server.programs import Opened
-from server.requests import post, send
+from server.requests import JSON, post, send
 
 RULE = "+Left <- left"
 
@@ -147,6 +151,45 @@ def test_the_overview_is_sent_again_when_a_folder_changes(study_copy) -> None:
     (study_copy / "figures.npz").unlink()
     again = post(app, "studies", {"version": first["version"]}).data
     assert "summarised" in again["subjects"][0]["left"]
+
+
+def test_connections_that_send_nothing_are_closed(app, monkeypatch) -> None:
+    monkeypatch.setattr(web, "HEAD_SECONDS", 0.05)
+    config = web.uvicorn.Config(app, http=web._Protocol, ws="none", lifespan="off")
+    config.load()
+
+    async def wait() -> tuple[bytes, bytes]:
+        def connection() -> asyncio.Protocol:
+            return web._Protocol(config, ServerState(), {})
+
+        async with await asyncio.get_running_loop().create_server(connection, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            silent, _ = await asyncio.open_connection("127.0.0.1", port)
+            asking, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n")
+            return await asyncio.wait_for(silent.read(), 5), await asyncio.wait_for(asking.readline(), 5)
+
+    assert asyncio.run(wait()) == (b"", b"HTTP/1.1 200 OK\r\n")
+
+
+def test_few_questions_are_answered_at_the_same_time(app, monkeypatch) -> None:
+    running, most = [], []
+
+    def slow(_, __):
+        running.append(1)
+        most.append(len(running))
+        time.sleep(0.02)
+        running.pop()
+        return {}
+
+    monkeypatch.setitem(ANSWERS, "claims", slow)
+
+    async def flood() -> None:
+        asked = [send(app, "POST", "/api/claims", JSON, b"{}") for _ in range(20)]
+        assert {found.status for found in await asyncio.gather(*asked)} == {200}
+
+    asyncio.run(flood())
+    assert 1 < max(most) <= web.MOST_AT_ONCE
 
 
 @pytest.mark.subprocess

@@ -52,7 +52,7 @@ def test_raced_episodes_are_counted_by_hand() -> None:
     planned = planned_episodes(settings, Known(rule_sets=9, candidates=3, explained_rules=2))
     assert "screening" not in planned
     assert planned["racing"] == 100 + 6 * 40 + 3 * 40  # the unguided policy, six that are dropped, three that pass
-    assert planned["racing confirmation"] == 300 + 6 * 200  # half of the seeds, three sets, the mined rule of each
+    assert planned["racing confirmation"] == 300 + 3 * 200  # half of the seeds, three sets
     assert planned["explanation"] == 460  # never more than the race
     assert planned_episodes(settings, Known(rule_sets=9, candidates=0))["racing confirmation"] == 0
 

@@ -118,5 +118,6 @@ def test_the_report_shows_the_two_episodes_that_differ_most(tmp_path, policy_fil
     assert data[0]["names"] == ["<old>", "new"]
     assert len(data[0]["sides"]) == 2
     assert "&lt;old&gt;" in text
+    assert "\nexport " not in text  # a plain script with exports would not run, and show no episode
     assert "<old>" not in text.partition("<body>")[2].partition("<script")[0]
     assert "<PolicyComparison: new beats" in repr(found)

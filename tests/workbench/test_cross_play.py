@@ -14,6 +14,7 @@ from legible.errors import LegibleError
 from legible.play import PolicyChooser, make_slots, play_episodes, stage_seeds
 from legible.policies import NetworkPolicy, Plain, save_policy
 from legible.policies.network import Layer
+from legible.report.comparison import write_cross_play
 from legible.workbench import CrossPlay, play_against
 from legible.workbench.cross_play import Cell, against
 from legible.workbench.looks import interval_of_mean
@@ -53,6 +54,13 @@ def test_every_policy_plays_every_opponent_on_the_same_seeds(found: CrossPlay) -
     slots.close()
     assert played.returns.tolist() == found.results[0][0].returns.tolist()
     assert [d.mean for d in found.differences[0]][1:] == [-20.0, 10.0]
+
+
+def test_the_report_has_the_matrix_and_marks_the_worst_opponents(found: CrossPlay, tmp_path: Path) -> None:
+    text = write_cross_play(found, tmp_path / "out" / "cross.html").read_text()
+    assert found.headline() in text
+    assert [text.count(f">{word}</span>") for word in ("worst", "may be the worst")] == [2, 0]
+    assert text.count('class="dot"') == 6
 
 
 def test_the_worst_opponent_is_named(found: CrossPlay, snapshot: Any) -> None:

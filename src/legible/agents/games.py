@@ -52,7 +52,12 @@ def _find_factory(name: str) -> Any:
     except ModuleNotFoundError as error:
         missing = error.name or ""
         if module_name != missing and not module_name.startswith(f"{missing}."):
-            raise  # the module is there, and something that it imports is not
+            if not module_name.startswith("pettingzoo."):
+                raise  # the module is there, and something that it imports is not
+            family = module_name.split(".")[1]
+            raise UnfitEnvironmentError(
+                f"environment 'pettingzoo:{name}' needs {missing!r}: pip install 'pettingzoo[{family}]'."
+            ) from None
         if missing in {"pettingzoo", "mpe2"}:
             raise
         hint = " Games of mpe2 are named mpe2.simple_tag_v3." if "simple" in name else ""

@@ -1,6 +1,7 @@
-"""Names of features and actions in games of several agents.
+"""Names of features and actions in games of several agents, and of their results.
 
 - `names_of_seats`: the names that a game has for some seats: its own, or those of known games of PettingZoo.
+- `result_of_seat`: that a seat wins, loses or draws, in known games of PettingZoo.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
-from legible.features import Feature, FeatureSpace
+from legible.features import Action, Feature, FeatureSpace
 
 _MOVES = ("stay", "left", "right", "down", "up")
 _AXES = ("x", "y")
@@ -31,35 +32,60 @@ def names_of_seats(game: Any, seats: Sequence[str]) -> FeatureSpace | None:
     return None if known is None else known(bare, seats)
 
 
-def _board(rows: int, columns: int, actions: Sequence[str]) -> FeatureSpace:
-    names = [f"{who}.{row}.{column}" for row, column, who in product(range(rows), range(columns), ("mine", "theirs"))]
-    return FeatureSpace.of(names, actions, "categorical")
+def result_of_seat(game: Any, reward: float) -> str | None:
+    """Return how a game ends for a seat by its last reward, as the text of an ending; None where that is unknown."""
+    if not any(part in type(game.unwrapped).__module__ for part in _WON_OR_LOST):
+        return None
+    if reward:
+        return "success: it wins" if reward > 0.0 else "failure: it loses"
+    return "other: the game ends in a draw"
+
+
+def _board(squares: Sequence[str], actions: Sequence[str]) -> FeatureSpace:
+    features = tuple(
+        Feature(
+            f"{who}.{square}",
+            "categorical",
+            values={0.0: f"square {square} is not {who}", 1.0: f"square {square} is {who}"},
+        )
+        for square, who in product(squares, ("mine", "theirs"))
+    )
+    choices = tuple(Action(action, f"play {action.replace('.', ' ', 1)}") for action in actions)
+    return FeatureSpace(tuple(features), choices)
 
 
 def _names_of_tictactoe(_: Any, __: Sequence[str]) -> FeatureSpace:
-    return _board(3, 3, [f"square.{row}.{column}" for row, column in product(range(3), repeat=2)])
+    squares = [f"{row}.{column}" for column, row in product(range(3), repeat=2)]  # column by column
+    return _board(squares, [f"square.{square}" for square in squares])
 
 
 def _names_of_connect_four(_: Any, __: Sequence[str]) -> FeatureSpace:
-    return _board(6, 7, [f"column.{column}" for column in range(7)])
+    squares = [f"{row}.{column}" for row, column in product(range(6), range(7))]
+    return _board(squares, [f"column.{column}" for column in range(7)])
 
 
 def _names_of_throws(bare: Any, seats: Sequence[str]) -> FeatureSpace | None:
     if int(bare.action_space(seats[0]).n) != 3:
         return None
-    return FeatureSpace.of(["their_last"], ["Rock", "Paper", "Scissors"], "categorical")
+    throws = ("Rock", "Paper", "Scissors")
+    words = {float(i): f"they threw {throw} last" for i, throw in enumerate(throws)} | {3.0: "they have not thrown yet"}
+    feature = Feature("their_last", "categorical", values=words)
+    return FeatureSpace((feature,), tuple(Action(throw, f"throw {throw}") for throw in throws))
 
 
 def _names_of_particles(bare: Any, seats: Sequence[str]) -> FeatureSpace | None:
     """Return the names of the observations of simple_tag and simple_spread."""
     scenario, world = type(bare.scenario).__module__, bare.world
-    others = [agent for agent in world.agents if agent.name != seats[0]]
-    # Seats that share a policy have different others.
-    called = [agent.name if len(seats) == 1 else f"other_{i}" for i, agent in enumerate(others)]
+    others = [[agent for agent in world.agents if agent.name != seat] for seat in seats]
+    # Seats that share a policy see different others in some places of their observation.
+    called = [
+        agents[0].name if all(agent is agents[0] for agent in agents) else f"other_{i}"
+        for i, agents in enumerate(zip(*others, strict=True))
+    ]
     landmarks = [mark for mark in world.landmarks if not getattr(mark, "boundary", False)]
     things = ["velocity", "position", *(f"landmark_{i}" for i in range(len(landmarks))), *called]
     if "simple_tag" in scenario:
-        runners = [name for agent, name in zip(others, called, strict=True) if not agent.adversary]
+        runners = [name for agent, name in zip(others[0], called, strict=True) if not agent.adversary]
         things += [f"{name}.velocity" for name in runners]
     elif "simple_spread" in scenario:
         things += [f"{name}.message" for name in called]
@@ -72,6 +98,7 @@ def _names_of_particles(bare: Any, seats: Sequence[str]) -> FeatureSpace | None:
     return FeatureSpace(tuple(Feature(name) for name in names), FeatureSpace.of([], _MOVES).actions)
 
 
+_WON_OR_LOST = ("classic.tictactoe", "classic.connect_four", "classic.chess", "classic.go")
 _KNOWN = {
     "classic.tictactoe": _names_of_tictactoe,
     "classic.connect_four": _names_of_connect_four,

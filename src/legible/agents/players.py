@@ -143,7 +143,7 @@ class PolicyPlayer:
         self._deterministic = deterministic
         self._view = _SeatView(observation_space, action_space)
         self._rows: Env | None = None
-        features = getattr(policy, "features", None) if getattr(policy, "reads_rows", False) else None
+        features = getattr(policy, "features", None)
         if features is not None:  # rules that see masks or further features read rows of them
             self._rows = FeatureEnv(self._view, features)
         else:

@@ -1,6 +1,8 @@
 """One seat of a game, or several that share a policy, as a Gymnasium environment.
 
 - `SeatEnv`: the environment; `make_seat_env`: makes one from a name and arguments.
+- `describe_seats`: who plays which seat, and whose rewards count; `matching_seats`, `players_of`: seats and players by
+  pattern.
 
 A step is one turn of a seat that is studied; the other seats are played by fixed players until the next such turn. The
 observation is that of the seat to move, without its action mask, which is the method ``action_masks``.
@@ -11,6 +13,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -18,10 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from legible.agents.games import Game, make_game, possible_seats
-from legible.agents.names import names_of_seats
-from legible.agents.players import Player, PolicyPlayer, make_player, shown_space, split_mask
-from legible.environments import UnfitEnvironmentError, choice_sizes
+from legible.agents.names import names_of_seats, result_of_seat
+from legible.agents.players import RANDOM, Player, PolicyPlayer, make_player, shown_space, split_mask
+from legible.environments import EnvironmentSpec, UnfitEnvironmentError, choice_sizes
 from legible.errors import did_you_mean
+from legible.formatting import join_words
 from legible.streams import GOLDEN, key_of_seed, mix
 
 ALL, ANY = "all", "any"
@@ -138,6 +142,9 @@ class SeatEnv(gymnasium.Env[Any, Any]):
                 if not over:
                     return earned
                 self._ended.append(bool(terminated))
+                result = result_of_seat(game, float(reward)) if terminated and len(self._active) == 1 else None
+                if result is not None:
+                    self._info["ending"] = result
             game.step(
                 None if over or player is None else player.act(*split_mask(self._spaces[seat], observation, info))
             )
@@ -257,17 +264,11 @@ def _check_same_spaces(game: Game, seats: Sequence[str]) -> None:
 def _make_players(
     game: Game, seats: Sequence[str], others: Any, listed: str, *, deterministic: bool
 ) -> dict[str, Player]:
-    given = dict(others) if isinstance(others, Mapping) else {"*": others}
-    for pattern in given:
+    for pattern in others if isinstance(others, Mapping) else ():
         if pattern != "*":
             matching_seats(pattern, possible_seats(game), listed, "--others")
     players = {}
-    for seat in seats:
-        # An exact name counts before a pattern, and a pattern before "*".
-        fitting = sorted(
-            (pattern for pattern in given if fnmatchcase(seat, pattern)), key=lambda p: (p != seat, p == "*")
-        )
-        source = given[fitting[0]] if fitting else None
+    for seat, source in players_of(others, seats).items():
         if source is None:
             raise UnfitEnvironmentError(
                 f"say who plays {seat}: --others random, --others POLICY or --others {seat}=POLICY. {listed}."
@@ -276,3 +277,53 @@ def _make_players(
             source, seat, game.observation_space(seat), game.action_space(seat), deterministic=deterministic
         )
     return players
+
+
+def players_of(others: Any, seats: Sequence[str]) -> dict[str, Any]:
+    """Return the player of each seat in the argument `others` of a game; None where it names none.
+
+    >>> players_of({"good_*": "fast.zip", "good_1": "slow.zip", "*": "random"}, ["good_0", "good_1", "bad_0"])
+    {'good_0': 'fast.zip', 'good_1': 'slow.zip', 'bad_0': 'random'}
+    """
+    given = dict(others) if isinstance(others, Mapping) else {"*": others}
+    # An exact name counts before a pattern, and a pattern before "*".
+    return {
+        seat: next((given[p] for p in sorted(given, key=lambda p: (p != seat, p == "*")) if fnmatchcase(seat, p)), None)
+        for seat in seats
+    }
+
+
+def describe_seats(environment: EnvironmentSpec) -> str:
+    """Return who plays which seat, and whose rewards count; "" for an environment of one agent."""
+    if not environment.name.startswith("pettingzoo:"):
+        return ""
+    env = environment.make()
+    game, arguments = env.unwrapped, environment.arguments
+    env.close()
+    assert isinstance(game, SeatEnv)
+    order, seats, reward = possible_seats(game.game), game.seats, str(arguments.get("reward", SUM))
+    drawn = arguments["seat"] == ANY
+    seats_of: dict[str, list[str]] = {}
+    for seat, source in players_of(arguments.get("others"), [s for s in order if s in game.players]).items():
+        seats_of.setdefault(_player_words(source), []).append(seat)
+    if drawn:
+        sentence = f"In each episode, the policy plays one of the seats {join_words(order, 'or')}, which is drawn"
+    else:
+        sentence = f"The policy plays {join_words(seats)}"
+        sentence += " (each step is the turn of one of them)" if len(seats) > 1 else ""
+    for player, played in seats_of.items():
+        sentence += f"; {player} plays {'the others' if drawn and len(seats_of) == 1 else join_words(played)}"
+    if reward.startswith("-"):
+        whose = f"Returns are minus the rewards of {join_words(matching_seats(reward[1:], order, '', 'reward'))}"
+    elif drawn or len(seats) == 1:
+        whose = f"Returns are the rewards of {'that seat' if drawn else seats[0]}"
+    else:
+        whose = f"Returns are the {reward} of their rewards"
+    return f"{sentence}. {whose}."
+
+
+def _player_words(source: Any) -> str:
+    if source == RANDOM:
+        return "random play"
+    where = source.get("policy") if isinstance(source, Mapping) else source
+    return Path(where).name if isinstance(where, str | Path) else "a policy"

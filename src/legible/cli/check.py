@@ -157,10 +157,6 @@ def _describe(source: str, options: dict[str, str], *, trust: bool, as_json: boo
     ----------
     source, options
         Path or address of the policy, and the facts that its file may lack, such as the activation function.
-    trust
-        Whether the file may be a program.
-    as_json
-        Whether to print JSON instead of lines.
     """
     from legible.guidance import GuidedPolicy  # noqa: PLC0415
     from legible.play import explain_not_studied  # noqa: PLC0415
@@ -176,37 +172,39 @@ def _describe(source: str, options: dict[str, str], *, trust: bool, as_json: boo
     if as_json:
         print_json({**description.as_dict(), "rules": rules, "fit": problem is None})
         return
-    lines = _lines(description)
+    facts = _facts(description)
     if rules:
-        lines.append(("rules", f"{rules}, which guide it"))
+        facts.append(("rules", f"{rules}, which guide it"))
     # Rules need features: numbers with names, which pictures and dictionaries do not have of their own.
     condition = "" if explain_not_flat(policy) is None else ", if --features or named entries give features for rules"
-    lines.append(("fit for a study", f"yes{condition}" if problem is None else f"no, {problem}"))
+    facts.append(("fit for a study", f"yes{condition}" if problem is None else f"no, {problem}"))
     console = out()
-    for name, text in lines:
+    for name, text in facts:
         console.print(f"[bold]{name}[/]: {escape(' '.join(text.split()))}", soft_wrap=True)
 
 
-def _lines(found: PolicyDescription) -> list[tuple[str, str]]:
+def _facts(description: PolicyDescription) -> list[tuple[str, str]]:
     """Return the facts in a description of a policy, each with its name, in the order in which they are printed.
 
     Facts that the policy's file does not hold are left out.
     """
-    traits = ["remembers earlier observations" if found.recurrent else "remembers nothing"]
-    traits.append("actions can be sampled" if found.stochastic else "always the same action in a state")
-    version = f", Stable-Baselines3 {found.library_version}" if found.library_version else ""
-    facts = {
-        "file": f"{found.source}, read as {found.format}",
-        "algorithm": found.algorithm and found.algorithm + version,
-        "observations": found.observation_space or "unknown",
-        "actions": found.action_space,
-        "scores": "none" if found.kind == "none" else f"{found.kind} of {found.n_actions} actions",
+    traits = ["remembers earlier observations" if description.recurrent else "remembers nothing"]
+    traits.append("actions can be sampled" if description.stochastic else "always the same action in a state")
+    algorithm = description.algorithm
+    if algorithm and description.library_version:
+        algorithm = f"{algorithm}, Stable-Baselines3 {description.library_version}"
+    facts: dict[str, str | None] = {
+        "file": f"{description.source}, read as {description.format}",
+        "algorithm": algorithm,
+        "observations": description.observation_space or "unknown",
+        "actions": description.action_space,
+        "scores": "none" if description.kind == "none" else f"{description.kind} of {description.n_actions} actions",
         "behaviour": ", ".join(traits),
-        "normalisation": found.normalisation,
-        "environment": _environment(found),
+        "normalisation": description.normalisation,
+        "environment": _environment(description),
     }
     # Wrappers, arguments and frame stacking of the training, where the file or one next to it has them.
-    training = found.training
+    training = description.training
     if training is not None:
         facts["wrappers"] = ", ".join(map(str, training.wrappers))
         facts["arguments"] = ", ".join(f"{name}={value!r}" for name, value in training.env_arguments.items())

@@ -13,7 +13,7 @@ from __future__ import annotations
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -106,7 +106,7 @@ class StudyChoice:
 
     def arguments(self, policy: str) -> dict[str, Any]:
         """Return the arguments of `legible.Study`, except for the folder and the policy."""
-        spec = environment_spec(self.target, self.arg, self.wrap)
+        spec = with_player_outputs(environment_spec(self.target, self.arg, self.wrap), self.policy_output)
         for named in (policy, *self.rules_from):
             look_here_for_policy(named)
         if self.features is not None and ":" in self.features:
@@ -187,7 +187,7 @@ class PlayChoice:
         """Return an environment with the arguments and wrappers given."""
         if self.features is not None and ":" in self.features:
             look_here_for_modules()
-        return environment_spec(env, self.arg, self.wrap)
+        return with_player_outputs(environment_spec(env, self.arg, self.wrap), self.policy_output)
 
     def refuse_environment_options(self, folder: str, **more: Any) -> None:
         """Raise if options for another environment than that of a study were given, `more` of them by name."""
@@ -316,6 +316,22 @@ def environment_spec(env: str, arguments: Sequence[str] = (), wrappers: Sequence
             raise LegibleError(f"--arg {argument!r}: write it as NAME=VALUE.")
         values[name] = _toml_value(value)
     return EnvironmentSpec(env, values, tuple(wrappers))
+
+
+def with_player_outputs(spec: EnvironmentSpec, output: str | None) -> EnvironmentSpec:
+    """Return a game in which players of other seats that are code have the output of ``--policy-output``."""
+    others = spec.arguments.get("others")
+    players = dict(others) if isinstance(others, Mapping) else {"*": others}
+    with_outputs = {seat: player_source(player, output) for seat, player in players.items()}
+    if with_outputs == players:
+        return spec
+    return replace(spec, arguments={**spec.arguments, "others": with_outputs})
+
+
+def player_source(player: Any, output: str | None) -> Any:
+    """Return a player of another seat as games take it: code with its output."""
+    is_code = isinstance(player, str) and names_code(player)
+    return {"policy": player, "output": output} if is_code and output is not None else player
 
 
 def default_folder(env: str, policy: str) -> Path:

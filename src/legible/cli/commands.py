@@ -24,7 +24,6 @@ from legible.cli.check import check
 from legible.cli.comparing import compare
 from legible.cli.distil import distil
 from legible.cli.drawing import complain, say
-from legible.cli.exploiting import exploit
 from legible.cli.open import open_command
 from legible.cli.options import add_help_all
 from legible.cli.play import play
@@ -50,8 +49,7 @@ PANELS: dict[str, tuple[click.Command, ...]] = {
 @click.group(
     panels=[click.RichCommandPanel(title, [str(c.name) for c in commands]) for title, commands in PANELS.items()],
     context_settings={"help_option_names": ["--help", "-h"]},
-    epilog="Games of several agents: see also 'legible exploit --help'. "
-    "Tab completes commands, options, environments, relations, studies and zoo:NAME after "
+    epilog="Tab completes commands, options, environments, relations, studies and zoo:NAME after "
     "'eval \"$(_LEGIBLE_COMPLETE=bash_source legible)\"' (or zsh_source, fish_source) in your shell's start-up file.",
 )
 @click.version_option(__version__, message="legible %(version)s", help="Print the version.")
@@ -59,7 +57,7 @@ def app() -> None:
     """Find out where a reinforcement-learning policy is weak, why, and fix it with rules."""
 
 
-for _commands in (*PANELS.values(), (exploit,)):  # exploit: for games of several agents
+for _commands in PANELS.values():
     for _command in _commands:
         app.add_command(_command)
         for _inner in _command.commands.values() if isinstance(_command, click.Group) else (_command,):

@@ -17,6 +17,7 @@ from legible.cli.choice import (
     names_code,
     open_study,
     options_of_policy,
+    player_source,
 )
 from legible.cli.completion import complete_env_or_folder
 from legible.cli.drawing import Bars, out, print_json, say, table, tell
@@ -55,7 +56,12 @@ if TYPE_CHECKING:
     multiple=True,
     help="Opponent in the other seats of a game of several agents; repeatable. Each policy plays against each.",
 )
-@click.option("--html", metavar="FILE", type=PATH, help="Also write a report with the two most different episodes.")
+@click.option(
+    "--html",
+    metavar="FILE",
+    type=PATH,
+    help="Also write a report: with the two most different episodes, or the matrix of --against.",
+)
 @click.option("--no-habits", is_flag=True, help="Do not look for habits that only one of two policies has.")
 @playing_options("Sample the policies' actions instead of taking the best one.")
 def compare(
@@ -82,11 +88,9 @@ def compare(
             where = choice.environment(env)
         if len(policies) < (1 if against else 2):
             raise LegibleError("give ENV and at least two policies: legible compare CartPole-v1 old.zip new.zip.")
-        if against and html is not None:
-            raise LegibleError("--html: there is no report of --against; leave one of the two out.")
         # In a game of several agents with --against, every policy plays every opponent; otherwise compare in pairs.
-        against = tuple(_named_from_here(opponent) for opponent in against)
-        chosen = _load_policies(where, policies, against, choice)
+        opponents = [player_source(_named_from_here(opponent), choice.policy_output) for opponent in against]
+        chosen = _load_policies(where, policies, opponents, choice)
         shared: dict[str, Any] = {
             "names": name or policies,
             "episodes": episodes,
@@ -99,20 +103,24 @@ def compare(
             "progress": bars,
         }
         if against:
-            cross_play = play_against(where, chosen, against, **shared)
+            cross_play = play_against(where, chosen, opponents, opponent_names=against, **shared)
         else:
             comparison = compare_policies(where, *chosen, habits=not no_habits, **shared)
-    if against:
-        _print_cross_play(cross_play, as_json=choice.as_json)
-        return
     if html is not None:
-        from legible.report.comparison import write_comparison  # noqa: PLC0415
+        from legible.report.comparison import write_comparison, write_cross_play  # noqa: PLC0415
 
-        write_comparison(comparison, html)
+        if against:
+            write_cross_play(cross_play, html)
+        else:
+            write_comparison(comparison, html)
     if choice.as_json:
-        print_json({**comparison.to_dict(), **({} if html is None else {"report": html})})
+        result = cross_play if against else comparison
+        print_json({**result.to_dict(), **({} if html is None else {"report": html})})
         return
-    print_comparison(comparison)
+    if against:
+        _print_cross_play(cross_play)
+    else:
+        print_comparison(comparison)
     if html is not None:
         say(f"Report: {html}")
 
@@ -126,21 +134,17 @@ def _named_from_here(opponent: str) -> str:
 def _load_policies(
     where: EnvironmentSpec,
     words: Sequence[str],
-    against: Sequence[str],
+    against: Sequence[Any],
     choice: PlayChoice,
 ) -> list[Any]:
     """Return the policies to compare, in their order; a folder of a study gives the study.
 
     Parameters
     ----------
-    where
-        The environment.
     words
         The policies as the user wrote them: files, addresses, code, or folders of studies.
     against
         Opponents in the other seats of a game; with them, a study gives its policy alone.
-    choice
-        The options of the command.
     """
     from legible.workbench.cross_play import against as playing_against  # noqa: PLC0415
 
@@ -159,11 +163,8 @@ def _load_policies(
     return policies
 
 
-def _print_cross_play(found: CrossPlay, *, as_json: bool) -> None:
+def _print_cross_play(found: CrossPlay) -> None:
     """Print the matrix of policies and opponents, with the worst opponents."""
-    if as_json:
-        print_json(found.to_dict())
-        return
     tell(f"[bold]{escape(found.headline())}[/]", markup=True)
     columns = ("Mean return", *(f"against {name}" for name in found.opponents), "worst")
     out().print(table(columns, found.rows()))
@@ -172,42 +173,42 @@ def _print_cross_play(found: CrossPlay, *, as_json: bool) -> None:
     tell(found.level_sentence())
 
 
-def print_comparison(found: PolicyComparison) -> None:
+def print_comparison(comparison: PolicyComparison) -> None:
     """Print a comparison of policies: which is better, by how much, how episodes end, where they differ, and habits.
 
     Situations (states from which one policy does better) and habits are only known for two policies.
     """
     console = out()
-    tell(f"[bold]{escape(found.headline())}[/]", markup=True)
-    if found.is_same:
+    tell(f"[bold]{escape(comparison.headline())}[/]", markup=True)
+    if comparison.is_same:
         return
     # The figures: a ranking of several policies, or all objectives of two. Ranks may be a range where it is uncertain.
-    if len(found.policies) > 2:
+    if len(comparison.policies) > 2:
         rows = []
-        for i, (best_rank, worst_rank) in found.ranking:
-            figure = found.policies[i].figures["mean"]
+        for i, (best_rank, worst_rank) in comparison.ranking:
+            figure = comparison.policies[i].figures["mean"]
             rank = str(best_rank) if best_rank == worst_rank else f"{best_rank} to {worst_rank}"
             mean_return = f"{number(figure.value)} ({number(figure.low)} to {number(figure.high)})"
-            rows.append((rank, found.names[i], mean_return))
+            rows.append((rank, comparison.names[i], mean_return))
         console.print(table(("Rank", "Policy", "Mean return (95 % CI each)"), rows))
     else:
-        columns = ("", found.names[0], found.names[1], f"{found.names[1]} − {found.names[0]}")
-        cells = [difference.cells() for difference in found.differences]
+        columns = ("", comparison.names[0], comparison.names[1], f"{comparison.names[1]} − {comparison.names[0]}")
+        cells = [difference.cells() for difference in comparison.differences]
         console.print(table(columns, [(capitalise(row[0]), *row[1:]) for row in cells]))
     # How episodes end, with the share of episodes of every policy.
-    endings = list(dict.fromkeys(ending for policy in found.policies for ending in policy.endings))
+    endings = list(dict.fromkeys(ending for policy in comparison.policies for ending in policy.endings))
     if endings:
         ending_rows = []
         for ending in endings:
-            shares = [percent(policy.endings.get(ending, 0.0)) for policy in found.policies]
+            shares = [percent(policy.endings.get(ending, 0.0)) for policy in comparison.policies]
             ending_rows.append((capitalise(ending), *shares))
-        console.print(table(("How episodes end", *found.names), ending_rows, right=found.names))
+        console.print(table(("How episodes end", *comparison.names), ending_rows, right=comparison.names))
     # The ledger splits the difference by ending, reward term and time.
-    if found.ledger is not None and found.ledger.sentence():
-        tell(f"Where the difference comes from: {found.ledger.sentence()}")
-    tell(found.level_sentence())
-    if len(found.policies) == 2:
-        _print_situations_and_habits(found)
+    if comparison.ledger is not None and comparison.ledger.sentence():
+        tell(f"Where the difference comes from: {comparison.ledger.sentence()}")
+    tell(comparison.level_sentence())
+    if len(comparison.policies) == 2:
+        _print_situations_and_habits(comparison)
 
 
 def _print_situations_and_habits(found: PolicyComparison) -> None:

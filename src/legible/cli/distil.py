@@ -78,12 +78,8 @@ def _distil_once(choice: StudyChoice, learning: DistillationSettings | None, env
     ----------
     choice
         The options of the command; its target is the folder of a study, or the file of a guided policy.
-    learning
-        Settings of learning; None: the defaults.
     env
         Environment of a guided policy; None: the one that its file or the study names.
-    force
-        Whether to overwrite an existing file.
     """
     from legible.engines import make_engine  # noqa: PLC0415
     from legible.study.distilling import distil as distil_source  # noqa: PLC0415
@@ -123,34 +119,26 @@ def _say_round(check: RoundCheck) -> None:
     )
 
 
-def _print_distillation(found: Distillation, path: Path) -> None:
-    """Print what distillation has kept of the guided policy's gain, and the rules that the network still breaks.
-
-    Parameters
-    ----------
-    found
-        The network and its figures on held-out seeds, next to the unguided and the guided policy.
-    path
-        The file that the network was written to.
-    """
+def _print_distillation(distillation: Distillation, path: Path) -> None:
+    """Print what distillation has kept of the guided policy's gain, and the rules that the network still breaks."""
     from legible.evaluation.figures import figure_table  # noqa: PLC0415
 
     console = out()
-    # The table of figures has a row per objective; here objectives are columns and policies are rows.
-    columns, rows = figure_table(found.comparison.figure_rows())
+    # `figure_table` has a row per objective; here objectives are columns and policies are rows.
+    columns, rows = figure_table(distillation.comparison.figure_rows())
     header, *lines = zip(columns, *rows, strict=True)
-    console.print(f"[bold]{found.verdict()}[/]", soft_wrap=True)
+    console.print(f"[bold]{distillation.verdict()}[/]", soft_wrap=True)
     console.print(table(header, lines))
-    differences = found.comparison.effects()
+    differences = distillation.comparison.effects()
     for name, words in _DIFFERENCES.items():
         effect = differences[name]["mean"]
         interval = f"{signed(effect.mean)} (95 % CI {signed(effect.low)} to {signed(effect.high)})"
         console.print(f"{words}, same seeds: {interval}", markup=False)
-    console.print(found.rules_sentence(), soft_wrap=True)
-    for rule in found.still_broken[:MOST_BROKEN_RULES]:
+    console.print(distillation.rules_sentence(), soft_wrap=True)
+    for rule in distillation.still_broken[:MOST_BROKEN_RULES]:
         console.print(
-            f"  • {rule.rule.text(found.space)}: {percent(rule.broken)} of {number(rule.states)} states (before: "
-            f"{percent(rule.broken_before)})",
+            f"  • {rule.rule.text(distillation.space)}: {percent(rule.broken)} of {number(rule.states)} states "
+            f"(before: {percent(rule.broken_before)})",
             soft_wrap=True,
             markup=False,
         )
@@ -171,8 +159,6 @@ def _distil_in_rounds(
         The options of the command, which are those of a study.
     rounds
         Maximum number of rounds; None: the default, or that of the rounds that are continued.
-    learning
-        Settings of learning; None: the defaults.
     reports
         Whether to write a report of every round's study, and one of all rounds.
     """
@@ -255,18 +241,12 @@ def _print_mending(mending: Mending) -> None:
     rows = [("the policy", "", "", mean_return(0), "", "")]
     player = 0
     for mended_round in mending.rounds:
-        has_network = mended_round.distilled is not None
-        player += has_network
-        rows.append(
-            (
-                f"round {mended_round.number}",
-                f"{len(mended_round.confirmed)} of {mended_round.tested}",
-                str(len(mended_round.came_back)),
-                mean_return(player) if has_network else "no network",
-                difference(player, player - 1) if has_network else "",
-                difference(player, 0) if has_network else "",
-            )
-        )
+        results = ("no network", "", "")
+        if mended_round.distilled is not None:
+            player += 1
+            results = (mean_return(player), difference(player, player - 1), difference(player, 0))
+        confirmed = f"{len(mended_round.confirmed)} of {mended_round.tested}"
+        rows.append((f"round {mended_round.number}", confirmed, str(len(mended_round.came_back)), *results))
     console.print(f"[bold]{mending.verdict()}[/]", soft_wrap=True)
     # "Again" counts weaknesses that an earlier round had confirmed, too.
     columns = ("", "Confirmed", "Again", "Mean return", "Against the last", "Against the policy")

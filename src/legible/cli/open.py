@@ -110,9 +110,11 @@ def open_command(
         subjects = [Subject(f"{words[1]} in {words[0]}", partial(_open_policy, spec, words[1], options))]
     bench, listening_socket, token = Workbench(subjects, LocalProcesses(workers)), listen(host, port), make_token()
     # The address to open: with the port that was chosen, IPv6 in brackets, and a token without which pages are refused.
-    shown_host = host if host not in ("0.0.0.0", "::") else "localhost"
-    in_brackets = f"[{shown_host}]" if ":" in shown_host else shown_host
-    address = f"http://{in_brackets}:{listening_socket.getsockname()[1]}/?token={token}"
+    chosen_port = listening_socket.getsockname()[1]
+    shown_host = "localhost" if host in ("0.0.0.0", "::") else host
+    if ":" in shown_host:
+        shown_host = f"[{shown_host}]"
+    address = f"http://{shown_host}:{chosen_port}/?token={token}"
     if host not in LOCAL:
         say(
             f"[bold yellow]Warning:[/] {escape(host)} can be reached by other machines, and what is sent is not "

@@ -152,14 +152,14 @@ def check(
                 spec, relations, space, episodes=episodes, states=states, seed=seed, on_progress=report
             )
     if as_json:
-        rows = [{"file": source, **one.to_dict()} for source, checks in checks_by_file.items() for one in checks]
+        rows = [{"file": source, **result.to_dict()} for source, checks in checks_by_file.items() for result in checks]
         settings = {"environment": env, "arguments": spec.arguments, "episodes": episodes, "states": states}
         click.echo(json.dumps({**settings, "seed": seed, "checks": rows}, default=str, indent=2))
     else:
         for source, checks in checks_by_file.items():
-            for relation in dict.fromkeys(one.relation for one in checks):
-                _print_checks(console, source, [one for one in checks if one.relation == relation])
-    if any(one.verdict == "does not hold" for checks in checks_by_file.values() for one in checks):
+            for name in dict.fromkeys(result.relation for result in checks):
+                _print_checks(console, source, [result for result in checks if result.relation == name])
+    if any(result.verdict == "does not hold" for checks in checks_by_file.values() for result in checks):
         raise Exit(1)
 
 
@@ -360,15 +360,6 @@ def _show_group(console: Console, title: str, group: Sequence[MetamorphicRelatio
     """Print relations of a group in tables: how each maps features, and which actions it maps to which.
 
     A relation is for one action; those of a group that map features in the same way share a table.
-
-    Parameters
-    ----------
-    console, title
-        Where to print, and the title of every table.
-    group
-        The relations.
-    space
-        Names of features and actions.
     """
     # By the rows of the table: feature, feature that its value goes to, and how.
     same_features: dict[tuple[tuple[str, str, str], ...], list[MetamorphicRelation]] = {}
@@ -397,10 +388,6 @@ def _print_checks(console: Console, source: str, checks: Sequence[RelationCheck]
 
     Parameters
     ----------
-    console
-        Where to print.
-    source
-        The file of the relation.
     checks
         The results of this relation, one for every action and the action that the relation maps it to.
     """
@@ -429,10 +416,10 @@ def _print_checks(console: Console, source: str, checks: Sequence[RelationCheck]
         if note:
             console.print(f"{', '.join(actions)}: {escape(note)}.", highlight=False)
     # One counterexample: of a pair for which the relation does not hold, if there is any, with the lowest agreement.
-    examples = [check for check in checks if check.counterexample is not None]
-    for check in sorted(examples, key=lambda check: (check.verdict != "does not hold", check.agreement))[:1]:
-        if check.counterexample is not None:
-            console.print(f"Counterexample: {escape(check.counterexample.text)}", highlight=False)
+    worst_first = sorted(checks, key=lambda check: (check.verdict != "does not hold", check.agreement))
+    counterexample = next((check.counterexample for check in worst_first if check.counterexample is not None), None)
+    if counterexample is not None:
+        console.print(f"Counterexample: {escape(counterexample.text)}", highlight=False)
     console.print()
 
 

@@ -12,13 +12,16 @@ from rich.markup import escape
 
 from legible.cli.choice import StudyChoice
 from legible.cli.drawing import Bars, now, print_json, say
+from legible.cli.exploiting import find_exploit
 from legible.cli.options import (
+    advanced,
     other_option,
     others,
     preset_option,
     study_options,
 )
 from legible.cli.show import SECTIONS, identify, print_section
+from legible.errors import LegibleError
 from legible.formatting import counted, duration, number, percent
 from legible.settings import PRESETS, StudySettings
 
@@ -46,6 +49,7 @@ def working(choice: StudyChoice) -> Iterator[Study]:
     with Bars(quiet=choice.as_json) as bars:
         discovering = ", and discovering relations (2 to 10 minutes at most)" if "discover" in choice.relations else ""
         bars.now(f"loading the policy and the environment{discovering}")
+        from legible.agents import describe_seats  # noqa: PLC0415
         from legible.policies.protocol import traits_of  # noqa: PLC0415
 
         study = choice.study(bars)
@@ -55,6 +59,9 @@ def working(choice: StudyChoice) -> Iterator[Study]:
             say(f"Not used: {escape(left_out)}.")
         if study.observations_outside is not None and not choice.is_folder:
             say(f"Warning: {escape(study.observations_outside)}.")
+        seats = "" if choice.is_folder else describe_seats(study.environment)
+        if seats:
+            say(escape(seats))
         statistics = getattr(traits_of(study.policy).normalisation, "source", None)
         if statistics and not choice.is_folder and not choice.normalisation:
             say(f"Observations are normalised with {escape(str(statistics))} (--normalisation none switches it off).")
@@ -79,14 +86,31 @@ def working(choice: StudyChoice) -> Iterator[Study]:
     help="Time for the whole run; budgets are chosen from the measured speed and kept in the study.",
 )
 @other_option
-def run(choice: StudyChoice, until: str | None, minutes: float | None, other: tuple[str, ...]) -> None:
+@advanced(
+    "--exploit",
+    metavar="SEATS|all",
+    help="In a game of several agents: instead search for a rule of these other seats that beats the policy, and for "
+    "the rule that repairs it.",
+)
+def run(
+    choice: StudyChoice, until: str | None, minutes: float | None, other: tuple[str, ...], exploit: str | None
+) -> None:
     """Study a policy: mine rules, find weaknesses, compose rules that help, and write a report.
 
     A run that was stopped continues with the same command, or with 'legible run STUDY'. 'legible run STUDY --minutes N'
     tests the undecided rule sets of a finished study on new seeds.
+
+    In a game of several agents, --seat and --others say who plays, and --exploit finds how to beat the policy (see
+    --help-all).
     """
     # `choice` has the inputs and settings of the study, `until` the last step to do, and `other` further policies to
-    # compare with. With `minutes`, budgets are fitted to the time that is left, without that for the report.
+    # compare with. With `minutes`, budgets are fitted to the time that is left, without that for the report. `exploit`
+    # names the seats that search for rules against the policy.
+    if exploit is not None:
+        if until or minutes or other:
+            raise LegibleError("--exploit cannot be used with --until, --minutes or --other.")
+        find_exploit(choice, exploit)
+        return
     started = time.monotonic()
     with working(choice) as study:
         from legible.study.budget import fit_composition, fit_continuation  # noqa: PLC0415
@@ -163,8 +187,6 @@ def _play_and_plan(
     ----------
     study
         The study. If its rule sets have been tested already, budgets stay as they are.
-    choice
-        The options of the command.
     started, seconds
         When the command started (a value of `time.monotonic`), and the time for the whole run; None: no limit.
     steps_left_out

@@ -26,6 +26,7 @@ from legible.formatting import capitalise, confidence_interval, counted, number,
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from legible.evaluation import Evaluation, Verdict
     from legible.evaluation.ledger import Ledger
     from legible.study import Study
 
@@ -273,7 +274,7 @@ def _print_weaknesses(study: Study) -> None:
     # Confirmed ones first, then the others by p-value.
     suspected = sorted((verdict for verdict in evaluation.weaknesses if not verdict.is_confirmed), key=lambda v: v.p)
     rows, shown_advice = [], set()
-    n_actions = len(study.space.actions) if study.space.is_discrete else 0
+    n_actions = len(study.space.actions) if study.space.is_discrete else 0  # 0: actions have several parts
     for verdict in (*evaluation.confirmed, *suspected):
         advice_key = verdict.rule_set.advice_key(n_actions)
         if advice_key in shown_advice:  # rule sets that give the same advice are listed once
@@ -288,10 +289,7 @@ def _print_weaknesses(study: Study) -> None:
             low, high = signed(confirmed_effect.low), signed(confirmed_effect.high)
             effect = f"{signed(confirmed_effect.mean)}\n({low} to {high})"
             tests = f"{p_value(verdict.p, 'p')}\n{p_value(confirmation.q, 'q')}"
-        is_rare = confirmation is not None and confirmation.is_too_rare
-        rejection = "negligible" if evaluation.relevance(verdict) == "negligible" else "no"
-        confirmed = "yes" if verdict.is_confirmed else "too few changed episodes" if is_rare else rejection
-        rows.append((_advice(study, verdict.rule_set), effect, tests, confirmed))
+        rows.append((_advice(study, verdict.rule_set), effect, tests, _confirmed_word(evaluation, verdict)))
     if rows:
         columns = ("Guided by", "Effect (95 % CI)", "Tests", "Confirmed")
         console.print(table(columns, rows, right=columns[1:-1]))
@@ -299,10 +297,10 @@ def _print_weaknesses(study: Study) -> None:
         console.print("No rule set looked like a weakness.")
     # Explanations in numbered paragraphs; the first line is the weakness itself.
     if study.has("explanations"):
-        for place, explanation in enumerate(study.explanations, start=1):
+        for position, explanation in enumerate(study.explanations, start=1):
             first_line, *more_lines = explanation.text().splitlines()
             grid = Table.grid(padding=(0, 1))
-            grid.add_row(f" {place}.", f"[bold]{escape(first_line)}[/]")
+            grid.add_row(f" {position}.", f"[bold]{escape(first_line)}[/]")
             for line in more_lines:
                 grid.add_row("", escape(line.strip()))
             if relations := study.discovered_behind(explanation.verdict.rule_set):
@@ -313,6 +311,15 @@ def _print_weaknesses(study: Study) -> None:
     for note in evaluation.notes:
         tell(note)
     _remark_on_rules(study)
+
+
+def _confirmed_word(evaluation: Evaluation, verdict: Verdict) -> str:
+    """Return the entry of the column "Confirmed": yes, or why not."""
+    if verdict.is_confirmed:
+        return "yes"
+    if verdict.confirmation is not None and verdict.confirmation.is_too_rare:
+        return "too few changed episodes"
+    return "negligible" if evaluation.relevance(verdict) == "negligible" else "no"
 
 
 def _print_sources(study: Study) -> None:
@@ -379,11 +386,11 @@ def _print_rules(study: Study) -> None:
     # conditions hold.
     columns = ["The policy …", "Agrees", "Covers", *(["Related forms"] if forms else [])]
     rows = []
-    for place, (figures, mined) in enumerate(zip(mining.to_rows(), mining.rules, strict=True)):
+    for i, (figures, mined) in enumerate(zip(mining.to_rows(), mining.rules, strict=True)):
         words = capitalise(describe_rule(mined.rule, study.space))
         cells = [words, percent(figures["agreement"]), percent(figures["coverage"])]
         if forms:
-            cells.append(number(forms[place]))
+            cells.append(number(forms[i]))
         rows.append(cells)
     console.print(table(columns, rows, right=columns[1:]))
     dropped = ", ".join(f"{count} {reason}" for reason, count in mining.dropped.items() if count)
@@ -429,16 +436,14 @@ def _print_composition(study: Study) -> None:
     """Print the composition, the rules to deploy together: how it was selected, its figures, and alternatives."""
     console, improvement = out(), study.improvement
     # Rule sets in the order in which they were tried.
-    steps = [
-        (
-            _advice(study, step.rule_set),
-            with_error(step.mean, step.error),
-            "removed" if step.is_removal else "yes" if step.accepted else "no",
-        )
-        for step in improvement.steps
-    ]
-    if steps:
-        console.print(table(("Tried", "Mean return with it", "Kept"), steps, right=("Mean return with it",)))
+    rows = []
+    for step in improvement.steps:
+        kept = "yes" if step.accepted else "no"
+        if step.is_removal:
+            kept = "removed"
+        rows.append((_advice(study, step.rule_set), with_error(step.mean, step.error), kept))
+    if rows:
+        console.print(table(("Tried", "Mean return with it", "Kept"), rows, right=("Mean return with it",)))
     # The Pareto front: compositions that no other one beats in both gain and share of changed actions.
     front = [
         (
@@ -467,9 +472,9 @@ def _print_composition(study: Study) -> None:
     if study.has("references"):
         console.print(_figures(study, compact=False))
     for constraint in improvement.constraints():
-        kept = "is kept" if constraint.is_kept else "is not shown to be kept"
+        outcome = "is kept" if constraint.is_kept else "is not shown to be kept"
         interval = confidence_interval(constraint.effect.mean, constraint.effect.low, constraint.effect.high)
-        tell(f"The constraint {constraint.constraint!r} {kept}: {interval}.")
+        tell(f"The constraint {constraint.constraint!r} {outcome}: {interval}.")
     if len(improvement.composition):
         console.print(f"Rules of the guided policy: {study.folder / 'composition.json'}", soft_wrap=True, markup=False)
     else:

@@ -147,7 +147,9 @@ def train(
     algo, is_continuous = choose_algorithm(spec, start_policy.algorithm if start_policy is not None else algo)
     settings = _exploring(preset(spec.name, algo, continuous=is_continuous).settings, exploration)
     # The files of the trained policy, without suffix.
-    ending = "-rules" if rules is not None else "-extended" if start is not None else ""
+    ending = "" if start is None else "-extended"
+    if rules is not None:
+        ending = "-rules"
     plain_name = spec.name.rsplit("/", maxsplit=1)[-1].replace(":", "-")
     target = out or Path("policies") / f"{plain_name}-{algo}-{seed}{ending}"
     with _TrainingProgress(f"{algo} on {spec.name}") as progress:

@@ -108,15 +108,16 @@ def watch(
     log_file
         A file to which the interventions of rules (steps in which they trigger) are appended as JSON lines.
     """
-    # Slots step several environments together; here is one, with number 0.
-    slots, slot = SpaceSlots([env]), np.zeros(1, np.int64)
+    # Slots step several environments together; here is one, with number 0, and its episode has the number 0, too.
+    slots, zero = SpaceSlots([env]), np.zeros(1, np.int64)
     choose = RandomChooser(slots, seed) if player is None else ActingChooser(player, slots, [seed])
     log = None if log_file is None else AuditLog(log_file)
-    slots.start(slot, [seed])
-    total_return, steps, triggered, changed, has_ended = 0.0, 0, 0, 0, False
+    slots.start(zero, [seed])
+    total_return, has_ended = 0.0, False
+    steps = triggered = changed = 0
     outside_bounds: str | None = None  # which values of an observation lay outside of their declared range
     while not has_ended:
-        actions, _ = choose(slots.observations, slot, slot + steps)
+        actions, _ = choose(slots.observations, zero, np.array([steps]))
         # A guided policy also says what its rules did in this step.
         intervention = _explain(player, slots, actions[0]) if isinstance(player, GuidedPolicy) else None
         if intervention is not None:
@@ -141,7 +142,9 @@ def watch(
     if not console.is_terminal and env.render_mode == "ansi":
         console.print(env.render(), markup=False)
     success = slots.success[0]
-    outcome = "over" if np.isnan(success) else "won" if success else "not won"
+    outcome = "over"
+    if not np.isnan(success):
+        outcome = "won" if success else "not won"
     console.print(f"The episode is {outcome}; return {total_return:g} in {steps} steps.")
     if outside_bounds is not None:
         say(f"Warning: {escape(outside_bounds)}.")

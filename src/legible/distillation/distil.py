@@ -133,8 +133,10 @@ def distil_policy(
         Settings of learning.
     play
         Settings of episodes. How rules act (their precedence and enforcement) is taken from the guided policy.
-    engine, time_limit
-        Where episodes run, this process by default, and the seconds after which a batch of episodes is abandoned.
+    engine
+        Where episodes run, by default in this process.
+    time_limit
+        Seconds after which a batch of episodes is abandoned.
     checkpoint
         A folder from which a stopped distillation resumes; the caller removes it.
     force
@@ -155,18 +157,18 @@ def distil_policy(
         chosen = best_round(rounds)
         learner.student.load(rounds[chosen].weights)
         network = learner.student.policy()
-        # Play the unguided policy, the guided one (None) and the network on held-out seeds. A stopped distillation
-        # has some of these results in its checkpoint.
+        # Play the unguided policy, the guided one (for which None stands) and the network on held-out seeds. A stopped
+        # distillation has some of these results in its checkpoint.
         seeds = stage_seeds(seed, "distilled", 0, settings.final_episodes)
         results: dict[str, UnitResult] = {}
-        players: dict[str, Policy | None] = {"base": teacher.network, "guided": None, "distilled": network}
-        for name, policy in players.items():
+        policies: dict[str, Policy | None] = {"base": teacher.network, "guided": None, "distilled": network}
+        for name, policy in policies.items():
             result = saved.result(name)
             if result is None:
                 result = player.returns(policy, seeds)
                 saved.save_result(name, result)
             results[name] = result
-            progress("distilled", len(results) * len(seeds), len(players) * len(seeds))
+            progress("distilled", len(results) * len(seeds), len(policies) * len(seeds))
         comparison = DistillationComparison(**results)
         # How often the network does not follow each rule in the states that it visits.
         broken = broken_rules(teacher, player.record(network, seeds[:_RULE_EPISODES]))

@@ -66,13 +66,14 @@ def values_loss(
         unguided, outputs = (torch.where(masked, -torch.inf, values) for values in (unguided, outputs))
     else:
         drift = ((outputs - unguided) / margin).square().mean(dim=1) * ~changed
-    # The wanted lead of the choice over every other action, and how much of it is missing.
+    # The wanted lead of the guided policy's choice over every other action, and how much of it is missing.
     chosen = choices[:, None]
     best_other = unguided.scatter(1, chosen, -torch.inf).max(dim=1).values
     unguided_lead = unguided.gather(1, chosen)[:, 0] - best_other
     wanted_lead = torch.where(changed, margin, unguided_lead.clamp(0.0, margin))
     lead_over_others = wanted_lead[:, None].expand_as(outputs).scatter(1, chosen, 0.0)  # 0 for the choice itself
-    missing_lead = (outputs + lead_over_others).max(dim=1).values - outputs.gather(1, chosen)[:, 0]
+    needed_value = (outputs + lead_over_others).max(dim=1).values
+    missing_lead = needed_value - outputs.gather(1, chosen)[:, 0]
     return (_KEEP_WEIGHT * drift + missing_lead / margin).mean()
 
 

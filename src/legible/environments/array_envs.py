@@ -319,7 +319,8 @@ class ArrayVectorEnv(Drawing, VectorEnv[NDArray[np.float32], NDArray[np.int64], 
         if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != (self.num_envs,):
             raise self.error(f"reset_mask must be a boolean array of shape ({self.num_envs},), got {mask!r}.")
         if not mask.any():
-            raise self.error(f"reset_mask marks no {self.an_episode.split()[-1]}.")
+            noun = self.an_episode.split()[-1]  # without its article
+            raise self.error(f"reset_mask marks no {noun}.")
 
         # A seed for every episode, also for those that are not started.
         seeds: Sequence[int | None]

@@ -93,10 +93,10 @@ def fit_choices(named: FeatureSpace, space: spaces.Space[Any], source: str) -> F
     sizes = choice_sizes(space)
     n_parts = len(sizes) or int(np.prod(space.shape or (1,)))
     if named.is_discrete:
+        parts = f"each of its {n_parts} parts" if n_parts > 1 else "its part"
         raise UnfitEnvironmentError(
             f"{source} names {len(named.actions)} actions, but the action space is {space}. Name the choices of "
-            f"{f'each of its {n_parts} parts' if n_parts > 1 else 'its part'} in a table [groups], or leave actions "
-            "out."
+            f"{parts} in a table [groups], or leave actions out."
         )
     if len(named.groups) != n_parts:
         raise UnfitEnvironmentError(

@@ -142,13 +142,13 @@ def map_features(
     # error. In a feature space, the first `n_own` features are read from the environment; derived ones follow.
     user_names, source = read_names(names)
     user_space = FeatureSpace(()) if user_names is None else user_names
-    renamed = {feature.name: feature for feature in user_space.features[: user_space.n_own]}
+    by_user = {feature.name: feature for feature in user_space.features[: user_space.n_own]}
     readable = [feature.name for feature in reader.features]
-    for name in renamed:
+    for name in by_user:
         if name not in readable:
             hint = did_you_mean(name, readable) or f" The features are {', '.join(readable[:20])}."
             raise UnfitEnvironmentError(f"{source}: there is no feature {name!r}.{hint}")
-    own_features = [renamed.get(feature.name, feature) for feature in reader.features]
+    own_features = [by_user.get(feature.name, feature) for feature in reader.features]
     derived = user_space.features[user_space.n_own :]
     space = FeatureSpace((*own_features, *derived), user_space.actions, user_space.groups if user_space.actions else ())
     space = fit_actions(space, env, source).with_derived_words()

@@ -129,7 +129,7 @@ def resolve_names(env: Env, names: str | Path | FeatureSpace | None = None) -> N
     if shipped_space is not None:
         return NamedSpace(shipped_space, SHIPPED)
     kind: Kind = "categorical" if encoder.categorical else "numeric"
-    features = tuple(Feature(f.name, kind) for f in FeatureSpace.unnamed(encoder.width, 0).features)
+    features = tuple(Feature(name, kind) for name in FeatureSpace.unnamed(encoder.width, 0).names)
     return NamedSpace(FeatureSpace(features, **_own_choices(env)), UNNAMED)
 
 

@@ -45,6 +45,7 @@ _PACKAGES = (
 )
 # BipedalWalker keeps one Box2D world for all episodes, and earlier ones leave traces in it; LunarLander makes new ones.
 _KEEPING_WORLDS = {"gymnasium.envs.box2d.bipedal_walker:BipedalWalker"}
+_SEAT_ARGUMENTS = {"seat", "others"}
 # Makers of environments that are no Gymnasium environments themselves, by what stands before the colon of their names.
 _MAKERS = {"pettingzoo": "legible.agents.seats:make_seat_env"}
 # Their packages that are known: files may name them, as they may name Gymnasium's ids.
@@ -87,7 +88,8 @@ class EnvironmentSpec:
         something importable: some environments, such as highway-env's, take classes by name. A specification that comes
         from a file needs the user's trust for such code.
         """
-        names = [self.name] if ":" in self.name and not re.fullmatch(_KNOWN_GAMES, self.name) else []
+        is_known_game = re.fullmatch(_KNOWN_GAMES, self.name) is not None  # its module is a package of games
+        names = [self.name] if ":" in self.name and not is_known_game else []
         wrappers = [parse_wrapper(text) for text in self.wrappers]
         names += [name for name, _ in wrappers if ":" in name]
         # Search all arguments, also nested ones, for texts such as "package.module.Class" whose package is installed.
@@ -142,9 +144,8 @@ class EnvironmentSpec:
                 show_warnings_once(None if registered is None else registered.entry_point)
                 env = make_or_reuse(self.name, {"disable_env_checker": True, **arguments})
         # BipedalWalker's physics carries traces of earlier episodes: make a new world for every episode.
-        if any(
-            f"{class_.__module__}:{class_.__qualname__}" in _KEEPING_WORLDS for class_ in type(env.unwrapped).__mro__
-        ):
+        class_names = {f"{class_.__module__}:{class_.__qualname__}" for class_ in type(env.unwrapped).__mro__}
+        if class_names & _KEEPING_WORLDS:
             env = _FreshWorld(env)
 
         # The user's wrappers, innermost first.
@@ -202,6 +203,12 @@ class EnvironmentSpec:
             if backend and any("OpenGL" in file or "mujoco" in file for file in files):
                 hint = f" MUJOCO_GL={backend} does not work on this machine; try without it."
             if isinstance(error, TypeError) and "argument" in str(error):
+                is_seat = any(f"argument '{name}'" in str(error) for name in _SEAT_ARGUMENTS)
+                if is_seat and not self.name.startswith("pettingzoo:"):
+                    raise UnfitEnvironmentError(
+                        f"environment {self.name!r} has no seats: --seat, --others and --against are for games of "
+                        "several agents, which are named pettingzoo:MODULE."
+                    ) from error
                 hint = " Arguments are given with --arg NAME=VALUE."
             raise UnfitEnvironmentError(
                 f"environment {self.name!r} cannot be made: {describe_error(error)}.{hint}"
@@ -247,7 +254,7 @@ class EnvironmentSpec:
 
 def _hint_at_games(name: str) -> str:
     """Return how to write the name of a PettingZoo environment, if an unknown name looks like one."""
-    if not re.fullmatch(r"pettingzoo\..+|\w+_v\d+", name):
+    if not re.fullmatch(r"(pettingzoo|mpe2)\..+|\w+_v\d+", name):
         return ""
     return " PettingZoo environments are named pettingzoo:MODULE, such as pettingzoo:pettingzoo.classic.tictactoe_v3."
 

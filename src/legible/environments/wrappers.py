@@ -117,10 +117,6 @@ class FrameStack(_Wrapper):
 
         Parameters
         ----------
-        env
-            The environment; its observations are a Box, or a Dict of Box spaces.
-        n_stack
-            The number of observations.
         channels_order
             The axis of pictures along which they are stacked, ``"first"`` or ``"last"``; None to detect it.
         padding
@@ -132,7 +128,7 @@ class FrameStack(_Wrapper):
         # By entry of the observation; an observation without entries has the key "".
         inner = env.observation_space
         self._parts = inner.spaces if isinstance(inner, spaces.Dict) else {"": inner}
-        paddings = padding if isinstance(padding, Mapping) else {} if padding is None else {"": padding}
+        paddings = padding if isinstance(padding, Mapping) else {"": padding}
 
         # By entry: the axis to stack along, the frame before the first step, and the last frames (set by `reset`).
         self._axes: dict[str, int] = {}

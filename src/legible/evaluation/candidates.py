@@ -43,7 +43,7 @@ class Contender:
 
 
 def choose_contenders(contenders: Sequence[Contender], most: int, *, limits_mined: bool = False) -> list[int]:
-    """Return the places of the contenders that are confirmed, in their order.
+    """Return the indices of the contenders that are confirmed, in their order.
 
     The user's are, and the mined ones unless `limits_mined`. Of every other source at most `most` (0: any number) are,
     by their worth, without duplicates of those already chosen.

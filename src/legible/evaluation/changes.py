@@ -84,11 +84,11 @@ def first_changes(
         chooser.first_changes(
             recorded.observations, recorded.scores, keys, steps, unguided_choices, recorded_choices, starts, changes
         )
-    else:  # other guidance: one treatment after the other; its row in each of the three arrays is filled in place
-        for treatment, results_of_treatment in enumerate(zip(*changes, strict=True)):
+    else:  # other guidance: one treatment after the other
+        for treatment, rows_to_fill in enumerate(zip(*changes, strict=True)):  # its row in each of the three arrays
             choices, fired, changed = choose(treatment)
             differs = (choices != recorded_choices).any(axis=1)
-            _first_and_counts(differs, fired, changed, starts, *results_of_treatment)
+            _first_and_counts(differs, fired, changed, starts, *rows_to_fill)
     changes.first[:, recorded.failed] = 0
     return changes
 

@@ -236,7 +236,8 @@ def changes_to_confirm(expected: Expectation, settings: EvaluationSettings) -> i
         return max(usual, min(expected.excluding, int(changes / OVERSAMPLING)))
     if changes >= OVERSAMPLING * usual:
         if 0 < POWER_SAFETY_FACTOR * expected.changes < usual:
-            return max(FEWEST_CHANGES, POWER_SAFETY_FACTOR * expected.changes)
+            fewest = min(math.ceil(expected.sample_factor * FEWEST_CHANGES), usual)
+            return max(fewest, POWER_SAFETY_FACTOR * expected.changes)
         return max(usual, min(expected.changes, MOST_CHANGES_FACTOR * usual, int(changes / OVERSAMPLING)))
     return FEWEST_CHANGES if changes >= OVERSAMPLING * FEWEST_CHANGES else 0
 

@@ -76,7 +76,7 @@ def continue_evaluation(
         worst_loss=evaluation.worst_loss,
     )
     # Update the verdicts of the tested rule sets.
-    verdicts, confirmed = list(evaluation.verdicts), 0
+    verdicts, n_confirmed = list(evaluation.verdicts), 0
     for i, confirmation, steps in zip(chosen, played.confirmations, played.steps, strict=True):
         # q is multiplied by the inverse of the share of alpha, so that it compares with alpha like all others.
         new_confirmation = replace(confirmation, q=min(1.0, 2**round_number * confirmation.q))
@@ -92,18 +92,18 @@ def continue_evaluation(
             is_set_aside=old_verdict.is_set_aside and not is_confirmed,
             steps=old_verdict.steps + steps,
         )
-        confirmed += is_confirmed
+        n_confirmed += is_confirmed
     return replace(
         evaluation,
         verdicts=tuple(verdicts),
         confirmation_blocks=evaluation.confirmation_blocks or played.blocks,
         unguided_steps=evaluation.unguided_steps + int(played.blocks.base.lengths.sum()),
-        continuations=(*evaluation.continuations, Continuation(len(chosen), seeds, level, confirmed)),
+        continuations=(*evaluation.continuations, Continuation(len(chosen), seeds, level, n_confirmed)),
     )
 
 
 def choose_undecided(evaluation: Evaluation, episodes: int) -> tuple[list[int], int]:
-    """Return the places of the undecided rule sets that are tested next, and the number of seeds that each plays.
+    """Return the indices of the undecided rule sets that are tested next, and the number of seeds that each plays.
 
     Undecided means not confirmed, though better than the unguided policy so far, and not known to be negligible. The
     most promising come first. One more is added as long as every rule set gets the changed episodes that a test needs.
@@ -111,7 +111,7 @@ def choose_undecided(evaluation: Evaluation, episodes: int) -> tuple[list[int], 
     Parameters
     ----------
     evaluation
-        The verdicts so far; the places are those of its `verdicts`.
+        The verdicts so far; the indices are those of its `verdicts`.
     episodes
         Maximum number of episodes, guided and unguided ones, of all these rule sets together.
     """
@@ -141,7 +141,8 @@ def choose_undecided(evaluation: Evaluation, episodes: int) -> tuple[list[int], 
         new_smallest = min(smallest_share, share)
         new_guided = guided_per_seed + 2.0 * share  # the rule set, and the mined rule behind it
         new_seeds = episodes / (1.0 + new_guided)
-        # The rarest rule set must still be expected to change enough episodes, with a margin for both estimates.
+        # The rarest rule set must still be expected to change enough episodes, with a margin for both estimates: its
+        # share, and the number of seeds.
         if new_smallest * new_seeds >= OVERSAMPLING**2 * FEWEST_CHANGES:
             chosen.append(i)
             smallest_share, guided_per_seed, seeds = new_smallest, new_guided, new_seeds

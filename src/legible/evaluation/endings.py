@@ -29,6 +29,7 @@ UNUSUAL_SHARE = 0.005
 """A value is unusual if at most this share of the recorded states has a lower, or a higher one."""
 MIN_CLAUSE_SHARE = 0.01
 _REST = Ending("other", "another ending").text
+_UNKNOWN = Ending.parse("other")
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,8 @@ def share_endings(
 ) -> tuple[EndingShare, ...]:
     """Return the shares of all endings, the most frequent first; nothing where endings are unknown.
 
+    At most `MOST_ENDINGS` are told apart; rarer ones are summed up as another ending, which comes last.
+
     Parameters
     ----------
     base, guided
@@ -82,14 +85,15 @@ def share_endings(
     results = [result[played] for result in (base, guided) if result is not None]
     if not played.any() or any((result.endings == "").any() for result in results):
         return ()
-    named = name_endings(results, states, space)
-    frequent = Counter(np.concatenate(named).tolist()).most_common()
-    kept = {text for text, _ in frequent[: MOST_ENDINGS - 1 if len(frequent) > MOST_ENDINGS else None]}
-    named = [np.where(np.isin(texts, list(kept)), texts, _REST) for texts in named]
+    endings = name_endings(results, states, space)  # of each result, one text per episode
+    by_frequency = [text for text, _ in Counter(np.concatenate(endings).tolist()).most_common()]
+    if len(by_frequency) > MOST_ENDINGS:
+        frequent = by_frequency[: MOST_ENDINGS - 1]
+        endings = [np.where(np.isin(texts, frequent), texts, _REST) for texts in endings]
     shares = []
-    for text in sorted({*np.concatenate(named).tolist()}):
+    for text in sorted({*np.concatenate(endings).tolist()}):
         kind, words = Ending.parse(text)
-        has_ending = [texts == text for texts in named]
+        has_ending = [texts == text for texts in endings]
         figures = [share_figure(int(mask.sum()), len(mask)) for mask in has_ending]
         if guided is None:
             shares.append(EndingShare(kind, words, figures[0]))
@@ -103,27 +107,31 @@ def share_endings(
 def name_endings(
     results: Sequence[UnitResult], states: NDArray[np.float32] | None = None, space: FeatureSpace | None = None
 ) -> list[NDArray[np.str_]]:
-    """Return the texts of the endings of each result.
+    """Return the texts of the endings of each result, one per episode.
 
-    Unknown terminations are grouped by a feature that is unusually low or high in the last state: first by the one that
-    is unusual in most of them, and so on.
+    Unknown terminations are grouped by a feature that is unusually low or high in the last state, compared with the
+    recorded `states`: first by the one that is unusual in most of them, and so on.
     """
     named = [result.endings.astype(object) for result in results]
-    unknown = [np.array([Ending.parse(text).kind == "other" for text in texts], np.bool_) for texts in named]
+    unknown = [np.array([Ending.parse(text) == _UNKNOWN for text in texts], np.bool_) for texts in named]
     widths = {result.last.shape[1] for result in results}
     if states is None or space is None or widths != {states.shape[1]} or not len(states):
         return [texts.astype(np.str_) for texts in named]
     low, high = np.quantile(states, [UNUSUAL_SHARE, 1.0 - UNUSUAL_SHARE], axis=0)
-    unusual = [np.stack([result.last < low, result.last > high]) for result in results]
+    unusual = [np.stack([result.last < low, result.last > high]) for result in results]  # [side, episode, feature]
     for _ in range(MOST_UNKNOWN_GROUPS):
-        counts = sum(flags[:, mask].sum(axis=1) for flags, mask in zip(unusual, unknown, strict=True))
-        side, feature = np.unravel_index(int(np.argmax(counts)), np.shape(counts))
-        if not np.any(counts):
+        # How many unknown endings each group would have, ``[side, feature]``; side 0 is low, side 1 is high.
+        counts = np.sum([flags[:, mask].sum(axis=1) for flags, mask in zip(unusual, unknown, strict=True)], axis=0)
+        if not counts.any():
             break
-        odd = space[int(feature)]
-        words = odd.values[float(side)] if odd.is_flag else f"{odd.label} is unusually {('low', 'high')[int(side)]}"
+        side, number = (int(index) for index in np.unravel_index(counts.argmax(), counts.shape))
+        feature = space[number]
+        if feature.is_flag:
+            words = feature.values[float(side)]  # a flag is 0 or 1
+        else:
+            words = f"{feature.label} is unusually {'high' if side else 'low'}"
         for i, texts in enumerate(named):
-            matches = unknown[i] & unusual[i][side, :, feature]
+            matches = unknown[i] & unusual[i][side, :, number]
             texts[matches] = [f"{text} while {words}" for text in texts[matches]]
             unknown[i] &= ~matches
     return [texts.astype(np.str_) for texts in named]
@@ -135,9 +143,11 @@ def describe_endings(shares: Sequence[EndingShare]) -> str:
     >>> fails = EndingShare("failure", "it crashes", Figure(0.75, 0.7, 0.8), Figure(0.1, 0.05, 0.2))
     >>> describe_endings([fails, EndingShare("success", "it lands", Figure(0.25, 0.2, 0.3), Figure(0.9, 0.8, 1.0))])
     'unguided, it crashes in 75 % of the episodes (guided: 10 %)'
+    >>> describe_endings([EndingShare("other", "the episode terminates", Figure(1.0, 0.9, 1.0))])
+    ''
     """
     bad = [share for share in shares if share.kind != "success" and share.base.value >= MIN_CLAUSE_SHARE]
-    if not bad or (len(shares) == 1 and bad[0].kind == "time limit"):
+    if not bad or (len(shares) == 1 and bad[0].kind != "failure"):
         return ""
     worst = max(bad, key=lambda share: share.base.value)
     failures = [share for share in shares if share.kind == "failure"]

@@ -118,7 +118,10 @@ def split_gain(
     *,
     is_exact: bool = False,
 ) -> Ledger | None:
-    """Split the difference of mean returns; None where an episode failed, or where there are fewer than two seeds.
+    """Return the difference of mean returns split by ending, by reward term and by time.
+
+    None if an episode failed, or if there are fewer than two seeds. Seeds on which both episodes end differently count
+    for the worse of both endings, which the gain avoids or causes.
 
     Parameters
     ----------
@@ -134,29 +137,33 @@ def split_gain(
     if len(base) < (1 if is_exact else 2) or (base.failed | guided.failed).any():
         return None
     gains = guided.returns - base.returns
-    changed: dict[str, NDArray[np.bool_]] = {}
-    after_change: dict[str, float] = {}
+    # By the words of a part: the seeds that belong to it, and the median number of steps from the first change to the
+    # ending.
+    seeds_of: dict[str, NDArray[np.bool_]] = {}
+    steps_of: dict[str, float] = {}
     if not any((result.endings == "").any() for result in (base, guided)):
         before, after = name_endings([base, guided], states, space)
-        same = before == after
+        is_same = before == after
         pairs = zip(before.tolist(), after.tolist(), strict=True)
         worse = np.array([max(pair, key=lambda text: _BADNESS.index(Ending.parse(text).kind)) for pair in pairs])
-        changed["where the ending stays the same"] = same
-        for text in sorted(set(worse[~same].tolist())):
-            more = int((after == text).sum()) - int((before == text).sum())
-            how = "is more frequent" if more > 0 else "is rarer" if more < 0 else "happens on other seeds"
-            part = f"because “{Ending.parse(text).words}” {how}"
-            changed[part] = ~same & (worse == text)
-            if guided.course.size or guided.first_changed.any():
-                ends = np.where(before == text, base.lengths, guided.lengths)
-                after_change[part] = float(np.median((ends - guided.first_changed)[changed[part]]))
+        seeds_of["where the ending stays the same"] = is_same
+        for ending in sorted(set(worse[~is_same].tolist())):
+            increase = int((after == ending).sum()) - int((before == ending).sum())
+            how = "happens on other seeds"
+            if increase:
+                how = "is more frequent" if increase > 0 else "is rarer"
+            part = f"because “{Ending.parse(ending).words}” {how}"
+            seeds_of[part] = ~is_same & (worse == ending)
+            if guided.course.size or guided.first_changed.any():  # the first changes are known
+                ends = np.where(before == ending, base.lengths, guided.lengths)
+                steps_of[part] = float(np.median((ends - guided.first_changed)[seeds_of[part]]))
+    gains_by_ending = {part: np.where(seeds, gains, 0.0) for part, seeds in seeds_of.items()}
     names = find_reward_terms(base, guided)
+    gains_by_term = {readable_term(name): guided.terms[name] - base.terms[name] for name in names}
     return Ledger(
         total=_figure(gains),
-        endings=_parts(
-            {words: np.where(mask, gains, 0.0) for words, mask in changed.items()}, changed, "elsewhere", after_change
-        ),
-        terms=_parts({readable_term(name): guided.terms[name] - base.terms[name] for name in names}, {}, "the rest"),
+        endings=_parts(gains_by_ending, seeds_of, "elsewhere", steps_of),
+        terms=_parts(gains_by_term, {}, "the rest"),
         times=split_times(rewards) if len(rewards) == len(base) else (),
     )
 
@@ -167,21 +174,26 @@ def find_reward_terms(*results: UnitResult) -> tuple[str, ...]:
     Terms whose names speak of rewards or costs are tried first, then the smallest set.
     """
     returns = np.concatenate([result.returns for result in results])
-    known = set.intersection(*(set(result.terms.dtype.names or ()) for result in results))
-    names = [name for name in results[0].terms.dtype.names or () if name in known]
-    totals = {name: np.concatenate([result.terms[name] for result in results]) for name in names}
-    names = [name for name in names if np.isfinite(totals[name]).all() and totals[name].any()]
     if len(returns) < MIN_TERM_EPISODES:
         return ()
+    # Terms that all results have, with finite totals per episode that are not all zero.
+    common = set.intersection(*(set(result.terms.dtype.names or ()) for result in results))
+    names = [name for name in results[0].terms.dtype.names or () if name in common]
+    totals = {name: np.concatenate([result.terms[name] for result in results]) for name in names}
+    names = [name for name in names if np.isfinite(totals[name]).all() and totals[name].any()]
 
-    def is_sum(chosen: Sequence[str]) -> bool:
+    def adds_up(chosen: Sequence[str]) -> bool:
         size = 1.0 + sum(np.abs(totals[name]) for name in chosen)
-        return len(chosen) > 1 and bool((np.abs(sum(totals[n] for n in chosen) - returns) <= _TOLERANCE * size).all())
+        error = np.abs(sum(totals[name] for name in chosen) - returns)
+        return len(chosen) > 1 and bool((error <= _TOLERANCE * size).all())
 
-    named = [name for name in names if any(word in name.lower() for word in _TERM_NAMES)]
-    few = (named if len(named) > 1 else names)[:_MOST_SEARCHED]
-    subsets = (list(chosen) for size in range(2, len(few) + 1) for chosen in combinations(few, size))
-    return tuple(next((chosen for chosen in (named, names, *subsets) if is_sum(chosen)), ()))
+    like_rewards = [name for name in names if any(word in name.lower() for word in _TERM_NAMES)]
+    searched = (like_rewards if len(like_rewards) > 1 else names)[:_MOST_SEARCHED]
+    subsets = (list(chosen) for size in range(2, len(searched) + 1) for chosen in combinations(searched, size))
+    for chosen in (like_rewards, names, *subsets):
+        if adds_up(chosen):
+            return tuple(chosen)
+    return ()
 
 
 def _figure(values: NDArray[np.float64]) -> Figure:

@@ -276,10 +276,9 @@ def _parse_constraint(text: str) -> Constraint:
         objective = find_objective(match["name"])
     except LegibleError as error:
         raise SettingsError(f"constraint {text!r}: {error}") from error
-    # For a cost, worse is higher; for all other objectives it is lower.
-    worse = "higher" if objective.less_is_better else "lower"
-    if match["worse"] != worse:
-        raise SettingsError(f'constraint {text!r}: for {objective.name} write "no {worse} than by".')
+    direction = "higher" if objective.less_is_better else "lower"  # in which it becomes worse
+    if match["worse"] != direction:
+        raise SettingsError(f'constraint {text!r}: for {objective.name} write "no {direction} than by".')
     try:
         margin = float(match["margin"])
     except ValueError:

@@ -54,6 +54,8 @@ class _Play:
     """Episodes of one treatment, with one entry for every seed that has been examined."""
 
     def __init__(self) -> None:
+        # For every seed the first step that the treatment changes (`NEVER`: none), and the numbers of steps before it
+        # in which it triggers, and in which it changes the policy's action.
         self.first = self.fired = self.altered = np.empty(0, np.int64)
         self.steps = 0
         self.rows: dict[int, int] = {}
@@ -70,16 +72,16 @@ class _Play:
         """Mask of the seeds whose episode is changed."""
         return self.first != NEVER
 
-    def keep(self, places: Sequence[int], result: UnitResult) -> None:
-        """Add the results of the episodes in some places."""
-        self.rows |= {place: row for row, place in enumerate(places, start=len(self.rows))}
+    def keep(self, indices: Sequence[int], result: UnitResult) -> None:
+        """Add the results of the episodes with some of the seeds, given by their indices."""
+        self.rows |= {index: row for row, index in enumerate(indices, start=len(self.rows))}
         self.results.append(result)
 
-    def played(self, places: Sequence[int]) -> UnitResult:
-        """Return the results of the episodes in some places."""
+    def played(self, indices: Sequence[int]) -> UnitResult:
+        """Return the results of the episodes with some of the seeds, given by their indices."""
         if len(self.results) > 1:
             self.results = [UnitResult.concatenate(self.results)]
-        return self.results[0][[self.rows[place] for place in places]]
+        return self.results[0][[self.rows[index] for index in indices]]
 
 
 class PairedPlay:
@@ -178,10 +180,10 @@ class PairedPlay:
             if len(self._plays[number].changed) < seeds:
                 self._look([number], seeds)
         episodes = [
-            (number, place)
+            (number, index)
             for number, seeds in wanted.items()
-            for place in np.flatnonzero(self._plays[number].changed[:seeds]).tolist()
-            if place not in self._plays[number].rows
+            for index in np.flatnonzero(self._plays[number].changed[:seeds]).tolist()
+            if index not in self._plays[number].rows
         ]
         if episodes:
             # Episodes of similar length leave few slots idle; the longest come first.
@@ -213,7 +215,7 @@ class PairedPlay:
         Parameters
         ----------
         episodes
-            For each episode the number of its treatment (a rule set or other guidance), and the place of its seed among
+            For each episode the number of its treatment (a rule set or other guidance), and the index of its seed among
             the seeds of the stage.
         """
         # The treatments that are played, renumbered from 0, so that the keys of stored results do not depend on others.
@@ -225,17 +227,17 @@ class PairedPlay:
         # their known first steps are compared with the recording.
         starts = known_part = None
         if self._skips:
-            places = np.array([place for _, place in episodes], np.int64)
+            indices = np.array([index for _, index in episodes], np.int64)
             first_changes, fired_before, altered_before = (
-                np.array([getattr(self._plays[number], name)[place] for number, place in episodes], np.int64)
+                np.array([getattr(self._plays[number], name)[index] for number, index in episodes], np.int64)
                 for name in ("first", "fired", "altered")
             )
-            starts = self._record.starts_at(places, first_changes, fired_before, altered_before)
-            known_part = self._record.known_part(places, first_changes) if starts is None else None
+            starts = self._record.starts_at(indices, first_changes, fired_before, altered_before)
+            known_part = self._record.known_part(indices, first_changes) if starts is None else None
         # Cut the episodes into units, the pieces of work of one worker: enough of them for all workers, none too small.
         min_size = FULL_UNIT if self._full_units else SMALL_UNIT
         unit_size = min(self._setup.play.unit_episodes, max(min_size, math.ceil(len(episodes) / MANY_UNITS)))
-        seeds = [int(self._record.seeds[place]) for _, place in episodes]
+        seeds = [int(self._record.seeds[index]) for _, index in episodes]
         treatments = [renumbered[number] for number, _ in episodes]
         units = cut_into_units(treatments, seeds, unit_size, starts, known_part)
         result = self._run(used_setup, units, stage=self._record.stage, on_episodes=self._on_episodes)
@@ -277,15 +279,15 @@ class PairedPlay:
     def seeds_for(self, number: int, changes: int) -> int:
         """Return how many seeds hold a number of changed episodes; all examined ones if they hold fewer."""
         changed = self._plays[number].changed
-        places = np.flatnonzero(changed)
-        return int(places[changes - 1]) + 1 if len(places) >= changes else len(changed)
+        indices = np.flatnonzero(changed)
+        return int(indices[changes - 1]) + 1 if len(indices) >= changes else len(changed)
 
     def pairs(self, number: int, seeds: int) -> Pairs:
         """Return the episodes of a treatment on the first seeds, which must have been played."""
         play, base = self._plays[number], self._record.result[:seeds]
         changed = play.changed[:seeds]
-        places = np.flatnonzero(changed)
+        indices = np.flatnonzero(changed)
         guided = replace(base, fired=play.fired[:seeds].copy())
-        if places.size:
-            guided = guided.with_episodes(places, play.played(places.tolist()))
+        if indices.size:
+            guided = guided.with_episodes(indices, play.played(indices.tolist()))
         return Pairs(guided, base, changed)

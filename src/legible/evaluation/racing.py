@@ -29,7 +29,7 @@ from scipy.special import ndtr, ndtri
 from legible.evaluation.blocks import Runner
 from legible.evaluation.candidates import Contender, choose_contenders
 from legible.evaluation.changed import largest_loss
-from legible.evaluation.confirmation import OVERSAMPLING, Expectation, confirm
+from legible.evaluation.confirmation import OVERSAMPLING, POWER_SAFETY_FACTOR, Expectation, confirm
 from legible.evaluation.failures import WorstCase
 from legible.evaluation.objectives import find_objective
 from legible.evaluation.pairs import PairedPlay, Pairs
@@ -452,7 +452,8 @@ def _expectations(
         changed, error = int(finished.pairs(entry).changed.sum()), finished.standing(entry).error
         needed = changes_for_power(changed, evidence.difference - smallest, error, len(candidates), settings.alpha)
         excluding = finished.changes_to_exclude(entry, worst, len(candidates)) if settings.until_excluded else 0
-        factor = sample_factor(evidence.difference - evidence.error, smallest)
+        # Planned for an effect half as large as in the race, as `POWER_SAFETY_FACTOR` does.
+        factor = sample_factor(evidence.difference / math.sqrt(POWER_SAFETY_FACTOR), smallest)
         expected.append(Expectation(finished.share(entry), needed, excluding, factor))
     return expected
 

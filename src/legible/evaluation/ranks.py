@@ -103,12 +103,15 @@ def rank_test(
     error = float(differences.std(ddof=1))
     # The smallest detectable effect: the distance to the limit at `alpha`, plus that for the usual power.
     to_significance = mean - min(_quantile(differences, alpha), mean)
+    p = 1.0
+    if mean > relevant:  # the sample counts as a resample without the effect, so that p is never 0
+        p = (1 + int(np.count_nonzero(differences <= relevant))) / (1 + resamples)
     return Effect(
         mean=mean,
         error=error,
         low=min(_quantile(differences, tail), mean),
         high=max(-_quantile(exchanged, tail), mean),
-        p=(1 + int(np.count_nonzero(differences <= relevant))) / (1 + resamples) if mean > relevant else 1.0,
+        p=p,
         detectable=relevant + to_significance + float(ndtri(POWER)) * error,
         changed=changes,
         seeds=n,

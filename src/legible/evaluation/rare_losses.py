@@ -99,8 +99,8 @@ def judge_rare_losses(changed: ArrayLike, worst_loss: float = 0.0, *, is_known: 
     is_known
         Whether `worst_loss` is known to be the worst one possible.
 
-    >>> found = judge_rare_losses([1.0] * 300, 1000.0)
-    >>> round(1 / found.break_even), round(1 / found.excluded), found.is_excluded, found.episodes_needed
+    >>> losses = judge_rare_losses([1.0] * 300, 1000.0)
+    >>> round(1 / losses.break_even), round(1 / losses.excluded), losses.is_excluded, losses.episodes_needed
     (1001, 101, False, 2998)
     """
     sample = np.asarray(changed, np.float64)

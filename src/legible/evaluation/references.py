@@ -437,24 +437,24 @@ def compare_references(
     blocks = _ReferenceBlocks(replace(setup, treatments=tuple(references)), most_failed, run, on_episodes)
     selection_results = blocks.play_selection(seed, settings)
     base = selection_results.pop(UNGUIDED)
-    by = find_objective(objective)
+    measure = find_objective(objective)
     # Failed episodes count as the worst case.
-    worst = WorstCase((base, *selection_results.values()), by.value)
-    effects = [_compare(by, worst, result, base) for result in selection_results.values()]
+    worst = WorstCase((base, *selection_results.values()), measure.value)
+    effects = [_compare(measure, worst, result, base) for result in selection_results.values()]
     corrected = holm([effect.p for effect in effects]).tolist()
     results = {
         number: ReferenceResult(references[number], Sample.of(selection_results[number]), effect, p)
         for number, effect, p in zip(selection_results, effects, corrected, strict=True)
     }
     # Final seeds: random play, other policies, and only the best of the constant actions.
-    ranked = sorted(selection_results, key=lambda number: -by.value(selection_results[number].played))
+    ranked = sorted(selection_results, key=lambda number: -measure.value(selection_results[number].played))
     worse_constants = [number for number in ranked if references[number].kind == "constant"][settings.quoted :]
     played = blocks.play([number for number in ranked if number not in worse_constants], final.seeds)
-    worst = WorstCase((*final.results, *played.values()), by.value)
+    worst = WorstCase((*final.results, *played.values()), measure.value)
     quoted = []
     for number, result in played.items():
-        over_policy = _compare(by, worst, result, final.base)
-        over_guided = _compare(by, worst, result, final.results[-1])
+        over_policy = _compare(measure, worst, result, final.base)
+        over_guided = _compare(measure, worst, result, final.results[-1])  # the last results are the guided ones
         # A claim needs both: significance on the selection seeds, and an interval above zero on the final ones.
         beats_policy = results[number].p_holm < alpha and over_policy.low > 0.0
         quoted.append(

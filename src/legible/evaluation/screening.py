@@ -140,8 +140,6 @@ def _make_verdicts(
         The treatments, and the episodes guided by each.
     base
         The unguided episodes, on other seeds.
-    alpha
-        Significance level.
     """
     # Failed episodes count as the worst case for the claim that is tested: first that guidance helps (guided,
     # unguided), then that it harms (unguided, guided).
@@ -184,14 +182,10 @@ def _confirm(
 
     Parameters
     ----------
-    setup
-        Policy, environment and settings of play.
-    seed, settings
-        Seed and settings of the study.
     verdicts
         The verdicts on all rule sets; those of the candidates get a confirmation.
     candidates
-        Places of the candidates among the verdicts.
+        Indices of the candidates among the verdicts.
     run, on_episodes
         A function that plays lists of episodes, and one that is called with the number of episodes that have finished.
     """
@@ -202,8 +196,7 @@ def _confirm(
     seeds = stage_seeds(seed, "confirmation", 0, settings.confirmation_episodes)
     blocks = play_on_same_seeds(replace(setup, treatments=(*treatments, *alone)), seeds, run, on_episodes)
     base, guided = blocks.base, [blocks.guided(number) for number in range(len(treatments))]
-    # The results are those of the unguided policy, of the candidates, and then of the mined rules.
-    mined_results = iter(blocks.results[len(treatments) + 1 :])
+    mined_results = (blocks.guided(number) for number in range(len(treatments), len(treatments) + len(alone)))
     objective = find_objective(settings.objective)
     worst = WorstCase(blocks.results, objective.value)
 

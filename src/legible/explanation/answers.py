@@ -9,16 +9,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+
+from legible.environments import Ending
 from legible.evaluation import Evaluation, References
 from legible.evaluation.endings import EndingShare, describe_endings
 from legible.evaluation.figures import figure_of
 from legible.evaluation.ledger import Ledger, find_reward_terms, readable_term
 from legible.explanation.deployment import Deployment
 from legible.explanation.objective_words import ObjectiveWords
-from legible.explanation.verdict import is_repair
+from legible.explanation.verdict import HOW_TO_PLAY, MIN_FAILING_SHARE, is_repair, suits_better
 from legible.explanation.weakness import WeaknessExplanation
 from legible.formatting import capitalise, in_words, join_words, number, percent, signed
 from legible.improvement import Improvement
+from legible.play import Experiences
+from legible.rules import Condition, third_person
+from legible.rules.wording import describe_conditions
+
+MIN_TIME_LIMIT_SHARE, LAST_STEPS = 0.5, 50
+"""Share of the episodes that the time limit must end, and steps before it, for a sentence about what happens then."""
+MOST_SPREAD = 0.5
+"""Spread of a feature in these steps, relative to its spread in all states, from which on it is not named."""
 
 
 class Answer(NamedTuple):
@@ -38,6 +49,7 @@ def answer_questions(
     confirmed: int = 0,
     costly: str = "",
     endings: Sequence[EndingShare] = (),
+    experiences: Experiences | None = None,
     reasons: Sequence[str] = (),
     ledger: Ledger | None = None,
     next_steps: Sequence[str] = (),
@@ -57,6 +69,8 @@ def answer_questions(
         How many single decisions are costly, in a sentence.
     endings
         How episodes end.
+    experiences
+        Recorded steps of the unguided policy.
     reasons
         Why the policy fails, a sentence each.
     ledger
@@ -70,14 +84,18 @@ def answer_questions(
     if not how_it_ends:
         usual = f"{endings[0].words} in {percent(endings[0].base.value)} of the episodes" if endings else ""
         how_it_ends = usual or "the environment does not say how episodes end"
-    why = (*reasons[:1], *_habits(explanations), *reasons[1:])
+    if stalls := _describe_last_steps(endings, experiences):
+        reasons = (stalls, *reasons)
+    elif endings and sum(one.base.value for one in endings if one.kind == "failure") < MIN_FAILING_SHARE:
+        reasons = ("It hardly ever fails.", *reasons)
+    why = (*reasons, *_habits(explanations))
     return (
         Answer("How good is it?", _score(improvement, references, solved)),
         Answer("How do its episodes end?", (f"{capitalise(how_it_ends)}.",)),
         Answer("Where is it weak?", (*_weaknesses(evaluation, explanations, confirmed), *([costly] if costly else []))),
         Answer("Why does it fail?", why or ("Nothing that explains it was found.",)),
         Answer("What do the rules change?", _guidance(improvement, references, deployment, ledger)),
-        Answer("What next?", tuple(next_steps[:2])),
+        Answer("What next?", (*_play_otherwise(improvement, references), *next_steps)[:2]),
     )
 
 
@@ -126,6 +144,43 @@ def _habits(explanations: Sequence[WeaknessExplanation]) -> tuple[str, ...]:
         f"its weakness {rules}" if len(explained) == 1 else f"{count} of its {len(explained)} main weaknesses {rules}"
     )
     return (f"It does not generalise: {which} that it follows, but not in related situations.",)
+
+
+def _describe_last_steps(endings: Sequence[EndingShare], experiences: Experiences | None) -> str:
+    """Say what happens in the last steps of episodes that the time limit ends; "" if it ends few of them."""
+    share = max((one.base.value for one in endings if one.kind == "time limit"), default=0.0)
+    if experiences is None or share < MIN_TIME_LIMIT_SHARE:
+        return ""
+    space, ids = experiences.space, experiences.episode_ids
+    truncated = np.array([Ending.parse(str(text)).kind == "time limit" for text in experiences.endings], np.bool_)
+    left = np.cumsum(experiences.lengths)[ids] - np.arange(len(ids))
+    last = truncated[ids] & (left <= LAST_STEPS)
+    if not last.any():
+        return ""
+    found = []
+    if space.is_discrete:
+        shares = np.bincount(experiences.actions[last], minlength=len(space.actions)) / last.sum()
+        most = [choice for choice in np.argsort(-shares, kind="stable")[:2].tolist() if shares[choice] >= 0.1]
+        actions = [f"{third_person(space.actions[choice].label)} ({percent(float(shares[choice]))})" for choice in most]
+        found.append(f"it mostly {join_words(actions)}")
+    ends = np.quantile(experiences.observations[last], [0.1, 0.9], axis=0)
+    low, high = np.quantile(experiences.observations, [0.1, 0.9], axis=0)
+    numeric = np.array([feature.kind == "numeric" and not feature.is_flag for feature in space.features])
+    spread = np.where(numeric & (high > low), (ends[1] - ends[0]) / np.maximum(high - low, 1e-12), np.inf)
+    steady = [i for i in np.argsort(spread, kind="stable")[:2].tolist() if 0.0 < spread[i] <= MOST_SPREAD]
+    if steady:
+        found.append(describe_conditions([Condition(i, *map(float, ends[:, i])) for i in steady], space))
+    when = f"In the last {LAST_STEPS} steps before the time limit, which ends {percent(share)} of the episodes, "
+    return f"{when}{' while '.join(found)}." if found else ""
+
+
+def _play_otherwise(improvement: Improvement, references: References) -> tuple[str, ...]:
+    """Say how to play the policy, if another way of playing suits it better."""
+    way = suits_better(improvement, references)
+    if way is None:
+        return ()
+    what, option = HOW_TO_PLAY[way.reference.way]
+    return (f"Study it with {what[0].lower()}{what[1:]}, which suit it better: {option}.",)
 
 
 def _guidance(

@@ -11,7 +11,7 @@ or how often the policy fails.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -118,11 +118,15 @@ def conclude(
         sentences += [*gain, _outcome_sentence(deployment), _count_sentence(evaluation, groups)]
     else:
         sentences += [hidden] if hidden and not is_bad else []
-        sentences.append(_findings_sentence(evaluation, groups, improvement, endings, is_bad=is_bad, solved=solved))
+        findings = _findings_sentence(
+            evaluation, groups, improvement, references, endings, is_bad=is_bad, solved=solved
+        )
+        sentences.append(findings)
         is_composed = improvement is not None and len(improvement.composition)
         if improvement is not None and deployment is not None and (is_composed or not _is_untouched(evaluation)):
             sentences += _improvement_sentences(improvement, references, deployment)
-    if improvement is not None and references is not None and not is_outdone:
+    is_compared = is_outdone or any("the best simple baseline" in sentence for sentence in sentences)
+    if improvement is not None and references is not None and not is_compared:
         sentences += _baseline_comparison(improvement, references, says_score=not has_gain or is_bad)
     sentences += _caveats(evaluation, improvement)
     remarks = [remark for remark in remarks if remark not in sentences]
@@ -230,21 +234,27 @@ def _caveats(evaluation: Evaluation, improvement: Improvement | None) -> list[st
 # --- Comparison with baselines ---------------------------------------------------------------------------------------
 
 
-_HOW_TO_PLAY = {
+HOW_TO_PLAY = {
     "sampled": ("Sampled actions", "add --stochastic"),
     "greedy": ("Greedy actions", "leave out --stochastic and play.epsilon"),
     "exploring": ("A few random actions (5 %)", "add --set play.epsilon=0.05"),
 }
 
 
-def _other_way(improvement: Improvement | None, references: References | None) -> list[str]:
-    """Say that the same policy is clearly better when it is played the other way, and how to do that."""
+def suits_better(improvement: Improvement | None, references: References | None) -> QuotedReference | None:
+    """Return the policy played the other way (sampled instead of greedy, for instance), if that is clearly better."""
     way = references.other_way if references is not None else None
     if improvement is None or way is None or not way.beats_policy:
+        return None
+    return way if way.over_policy.mean > improvement.evaluation_settings.smallest_effect else None
+
+
+def _other_way(improvement: Improvement | None, references: References | None) -> list[str]:
+    """Say that the same policy is clearly better when it is played the other way, and how to do that."""
+    way = suits_better(improvement, references)
+    if improvement is None or way is None:
         return []
-    if way.over_policy.mean <= improvement.evaluation_settings.smallest_effect:
-        return []
-    words, (what, option) = _words_of(improvement), _HOW_TO_PLAY[way.reference.way]
+    words, (what, option) = _words_of(improvement), HOW_TO_PLAY[way.reference.way]
     own_figure, other_figure = words.of(improvement.final_blocks.base), words.of(way.result)
     gain = f"{other_figure} instead of {own_figure} ({words.interval(way.over_policy)})"
     return [f"{what} suit this policy better: it {words.has} {gain}. To study it like that, {option}."]
@@ -348,10 +358,37 @@ def _count_sentence(evaluation: Evaluation, groups: Sequence[WeaknessGroup]) -> 
     return f"{count} ({confirmed} of {counted(tested, 'rule set')} confirmed on held-out seeds{merged})."
 
 
+def describe_suspected(evaluation: Evaluation) -> Iterator[str]:
+    """Yield a sentence about the rule sets that looked promising in the race, if held-out seeds confirm none."""
+    if evaluation.weaknesses and not evaluation.confirmed:
+        yield f"{capitalise(_suspected(evaluation))}."
+
+
+def _suspected(evaluation: Evaluation) -> str:
+    """Return how many rule sets looked promising, and why none is confirmed."""
+    suspected, the_sets = evaluation.weaknesses, _tested_sets(evaluation)
+    confirmations = [v.confirmation for v in suspected if v.confirmation is not None]
+    doubt = "none held up on held-out seeds" if len(suspected) > 1 else "did not hold up on held-out seeds"
+    if evaluation.confirmation_blocks is None:
+        doubt = "held-out seeds have not been played"
+    elif confirmations and all(confirmation.is_too_rare for confirmation in confirmations):
+        doubt = "too few episodes change on held-out seeds to decide"
+    elif evaluation.unless_rare_losses:
+        doubt = "rare losses could cancel what they gain"
+    promising = f"{len(suspected)} of {the_sets}" if len(evaluation.verdicts) > 1 else the_sets
+    return f"{promising} looked promising, but {doubt}"
+
+
+def _tested_sets(evaluation: Evaluation) -> str:
+    tested = len(evaluation.verdicts)
+    return f"the {tested} rule sets tested" if tested > 1 else "the only rule set tested"
+
+
 def _findings_sentence(
     evaluation: Evaluation,
     groups: Sequence[WeaknessGroup],
     improvement: Improvement | None,
+    references: References | None,
     endings: Sequence[EndingShare],
     *,
     is_bad: bool,
@@ -363,19 +400,9 @@ def _findings_sentence(
         return "No rules were mined, so nothing could be tested."
     if evaluation.confirmed:
         return _count_sentence(evaluation, groups)
-    the_sets = f"the {tested} rule sets tested" if tested > 1 else "the only rule set tested"
+    the_sets = _tested_sets(evaluation)
     if suspected:
-        lead = "no weakness is confirmed"
-        confirmations = [v.confirmation for v in suspected if v.confirmation is not None]
-        doubt = "none held up on held-out seeds" if len(suspected) > 1 else "did not hold up on held-out seeds"
-        if evaluation.confirmation_blocks is None:
-            doubt = "held-out seeds have not been played"
-        elif confirmations and all(confirmation.is_too_rare for confirmation in confirmations):
-            doubt = "too few episodes change on held-out seeds to decide"
-        elif evaluation.unless_rare_losses:
-            doubt = "rare losses could cancel what they gain"
-        promising = f"{len(suspected)} of {the_sets}" if tested > 1 else the_sets
-        found = f"{promising} looked promising, but {doubt}"
+        lead, found = "no weakness is confirmed", _suspected(evaluation)
     else:
         lead = "no weakness was found"
         words = ObjectiveWords(evaluation.settings.objective)
@@ -389,7 +416,7 @@ def _findings_sentence(
         return f"{capitalise(found)}."
     if max((share.base.low for share in endings if share.kind == "failure"), default=0.0) >= MIN_FAILING_SHARE:
         return f"{capitalise(describe_endings(endings))}, and no rule was found that helps: {found}."
-    return f"{capitalise(_with_absolute_score(lead, improvement, solved))}: {found}."
+    return f"{capitalise(_with_absolute_score(lead, improvement, references, solved))}: {found}."
 
 
 def _is_untouched(evaluation: Evaluation) -> bool:
@@ -397,8 +424,10 @@ def _is_untouched(evaluation: Evaluation) -> bool:
     return bool(evaluation.verdicts) and all(verdict.difference == 0.0 for verdict in evaluation.verdicts)
 
 
-def _with_absolute_score(finding: str, improvement: Improvement | None, solved: float | None) -> str:
-    """Put the score of the policy before a finding, if the score is constant or solves the environment.
+def _with_absolute_score(
+    finding: str, improvement: Improvement | None, references: References | None, solved: float | None
+) -> str:
+    """Put the score of the policy before a finding: whether it solves the environment, or else the best baseline.
 
     A policy with the same return in every episode often has the best possible one.
     """
@@ -411,7 +440,11 @@ def _with_absolute_score(finding: str, improvement: Improvement | None, solved: 
         return f"the policy scores {mean} in every episode{threshold}, and {finding}"
     if is_solved:
         return f"the policy solves the environment (mean return {mean}, solved is {number(solved)}), and {finding}"
-    return finding
+    best, words = references.best_plain if references is not None else None, _words_of(improvement)
+    if best is None:
+        return finding
+    figures = words.of(improvement.final_blocks.base), words.of(best.result)
+    return f"the policy {words.has} {figures[0]} (the best simple baseline, {best.words}: {figures[1]}), and {finding}"
 
 
 def _improvement_sentences(

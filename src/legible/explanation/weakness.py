@@ -164,20 +164,26 @@ class WeaknessExplanation(Displayed):
     def title(self) -> str:
         """Return the weakness with its first rule in full, which need not be a rule that the policy follows."""
         rule = representative_rule(self.rule_set)
+        if self.amounts_to:
+            states = sum(k.triggered for k in self.knowledge)
+            followed = sum(k.kept * k.triggered for k in self.knowledge if k.triggered)
+            rarely = states > 0 and followed / states < RARE_SHARE
+            return f"{self._breaks(Rule(rule.polarity, rule.action, ()), rarely)}, whatever the situation"
         # A mined rule is a habit unless the policy was seen to break it, another rule only if it was seen to follow it.
         seen = next((k for k in self.knowledge if k.rule == rule), None)
         status = "unseen" if seen is None else seen.status
         if status == "unknown" or not (self._is_mined or status == "known"):
-            rarely = seen is not None and status == "unknown" and seen.kept < RARE_SHARE
-            does = Rule("+", rule.action, rule.conditions)
-            if rule.polarity == "-":
-                return f"{'usually' if rarely else 'sometimes'} {describe_rule(does, self.space)}"
-            if rarely:
-                return f"rarely {describe_rule(does, self.space)}"
-            return f"does not always {describe_rule(does, self.space, 'advice')}"
+            return self._breaks(rule, seen is not None and status == "unknown" and seen.kept < RARE_SHARE)
         if not self.verdict.is_confirmed:
             return self.habit
         return f"{self.habit}, but not {'in related situations' if self.cause == 'generalisation' else 'always'}"
+
+    def _breaks(self, rule: Rule, rarely: bool) -> str:
+        """Say that the policy does not follow a rule, or only rarely: "sometimes goes west when west is a wall"."""
+        does = describe_rule(Rule("+", rule.action, rule.conditions), self.space).removeprefix("always ")
+        if rule.polarity == "-":
+            return f"{'usually' if rarely else 'sometimes'} {does}"
+        return f"rarely {does}" if rarely else f"does not always {describe_rule(rule, self.space, 'advice')}"
 
     @property
     def _is_mined(self) -> bool:

@@ -78,6 +78,13 @@ class Avoidable:
             f"policy's own {_share(self.as_played)}."
         )
 
+    def summary(self) -> str:
+        """Return the result in a sentence without intervals; "" where no choice is shown to avoid failures."""
+        if not self.found or self.avoided.low <= self.as_played.value:
+            return ""
+        survive = f"{percent(self.avoided.value)} of fresh rollouts survive instead of {percent(self.as_played.value)}"
+        return f"Other choices up to {number(self.steps.value)} steps before the end help: {survive}."
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, for JSON."""
         figures = {name: getattr(self, name)._asdict() for name in ("steps", "avoided", "as_played")}

@@ -130,8 +130,11 @@ class Failures(Displayed):
         return share if self.modes else f"{share} No rule predicts which."
 
     def reasons(self, space: FeatureSpace) -> list[str]:
-        """Return the first failure mode, and the first known cause or why none is known."""
-        lines = [*([self.share()] if self.failed is None else []), *self.summary(space)]
+        """Return the first failure mode, until when it can be avoided, and the first known cause or why none is."""
+        lines = self.summary(space)
+        avoidable = self.modes[0].avoidable if self.modes else None
+        if avoidable is not None and avoidable.summary():
+            lines.insert(1, avoidable.summary())
         if self.diagnoses and all(one.cause.kind == "cannot tell" for one in self.diagnoses):
             lines.append(self.diagnoses[0].sentence(space))
         return [*lines, *([self.problem] if self.problem else [])]

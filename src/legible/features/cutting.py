@@ -93,12 +93,13 @@ def cut_choices(
         regions, kept = _cut_family(family, values)
         # Mirrored groups get the mirror image, in which the order of the regions is reversed.
         for i, sign in family.signs.items():
-            cut_groups[i] = regions, kept
-            if sign < 0:
-                cuts = tuple(_mirror_cut(cut, twice_centre) for cut in reversed(regions.cuts or ()))
-                typical = tuple(twice_centre - value + 0.0 for value in reversed(regions.typical))
-                kept_here = [family.count - 1 - position for position in reversed(kept)]
-                cut_groups[i] = replace(regions, cuts=cuts, typical=typical), kept_here
+            if sign > 0:
+                cut_groups[i] = regions, kept
+                continue
+            cuts = tuple(_mirror_cut(cut, twice_centre) for cut in reversed(regions.cuts or ()))
+            typical = tuple(twice_centre - value + 0.0 for value in reversed(regions.typical))  # adding 0: no -0.0
+            mirrored_kept = [family.count - 1 - position for position in reversed(kept)]
+            cut_groups[i] = replace(regions, cuts=cuts, typical=typical), mirrored_kept
 
     # All choices in their order, without the dropped ones.
     kept_actions = [
@@ -136,8 +137,6 @@ def _families(
 
     Parameters
     ----------
-    groups
-        All groups: the parts of an action.
     uncut
         By the number of a group, the bounds of the groups that are still to be cut.
     links
@@ -219,8 +218,10 @@ def _cut_family(family: _Family, values: Values) -> tuple[Regions, list[int]]:
 
     # The spread of the actions (root mean square distance from their centre) is the unit in which scores are given. If
     # they do not vary, it is the width of a region.
-    centre = family.twice_centre / 2 if family.symmetric else values.mean(dtype=np.float64) if values.size else 0.0
-    spread = float(np.sqrt(np.mean((values.astype(np.float64) - centre) ** 2))) if values.size else 0.0
+    spread = 0.0
+    if values.size:
+        centre = family.twice_centre / 2 if family.symmetric else values.mean(dtype=np.float64)
+        spread = float(np.sqrt(np.mean((values.astype(np.float64) - centre) ** 2)))
     if not spread > 0:  # also if it is NaN
         width = family.bounds.high - family.bounds.low
         spread = width / family.count if np.isfinite(width) else 1.0

@@ -95,7 +95,8 @@ class DerivedFeatures:
 
         # The memory of an episode begins with the parts of the last action; then each expression has columns for the
         # earlier values that `previous`, `change` and `since` need.
-        n_columns, dependencies, expressions = len(start_values), {}, []
+        n_columns = len(start_values)
+        dependencies, expressions = {}, []
         for name, text in derived.items():
             expression = parse_expression(text, f"derived feature {name!r}", constants=constants, first=n_columns)
             for used in expression.names:

@@ -128,7 +128,8 @@ def parse_expression(
         raise FeatureError(f"{where}: {text!r} cannot be read: {error.msg}.") from error
     except (_WrongExpressionError, RecursionError, MemoryError, ValueError) as error:
         problem = str(error) or "is nested too deeply"
-        raise FeatureError(f"{where}: {text!r}: {problem}{'' if problem.endswith('?') else '.'}") from error
+        end = "" if problem.endswith("?") else "."  # some problems end with a suggestion: "Did you mean …?"
+        raise FeatureError(f"{where}: {text!r}: {problem}{end}") from error
 
     # Whether the value is yes or no, and whether it is a feature itself: look into ``previous(…)``, which returns an
     # earlier value unchanged.
@@ -227,15 +228,7 @@ class _Reader:
         raise _WrongExpressionError(f"{ast.unparse(tree)!r} is not supported")
 
     def _binary(self, left: ast.expr, op: ast.operator, right: ast.expr) -> Evaluate:
-        """Return a function that applies an arithmetic operator to the values of two expressions.
-
-        Parameters
-        ----------
-        left, right
-            The expressions before and after the operator.
-        op
-            The operator: ``+ - * / % **``.
-        """
+        """Return a function that applies an arithmetic operator to the values of two expressions."""
         first, second = self.read(left), self.read(right)
         if type(op) in _ARITHMETIC:
             function = _ARITHMETIC[type(op)]

@@ -262,10 +262,9 @@ def read_groups(data: Any, where: str) -> tuple[tuple[ActionGroup, tuple[str, ..
                 raise FeatureError(
                     f"expected a list of names, or a table from names to [low, high], got {description!r}."
                 )
-            is_written_form = isinstance(table.get("choices"), list) and set(table) <= set(_KEYS)
             # A list of names, or the output of `write_groups`, in which the regions of continuous parts may be missing;
             # otherwise a table from names to regions.
-            if is_written_form:
+            if isinstance(table.get("choices"), list) and set(table) <= set(_KEYS):
                 regions, choices = _read_written_regions(table), tuple(str(choice) for choice in table["choices"])
             else:
                 regions, choices = _read_regions(table)

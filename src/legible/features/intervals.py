@@ -105,9 +105,11 @@ def deciles(space: FeatureSpace, observations: ArrayLike) -> Intervals:
     for feature, column in zip(space.features, space.check(observations).T, strict=True):
         # One interval per value that occurs or has a name: from the float32 number just below it to the value.
         if feature.kind == "categorical":
-            values = np.concatenate([column[np.isfinite(column)], np.array(list(feature.values), np.float32)])
-            highs.append(np.unique(values + np.float32(0.0)))  # adding 0 turns -0.0 into 0.0
-            lows.append(below(highs[-1]))
+            named_values = np.array(list(feature.values), np.float32)
+            values = np.concatenate([column[np.isfinite(column)], named_values])
+            distinct = np.unique(values + np.float32(0.0))  # adding 0 turns -0.0 into 0.0
+            highs.append(distinct)
+            lows.append(below(distinct))
             continue
         # Cuts at the 10th, 20th, ... 90th percentile of the measured values, and around each sentinel.
         sentinels = np.asarray(feature.sentinels, np.float32)
@@ -115,7 +117,8 @@ def deciles(space: FeatureSpace, observations: ArrayLike) -> Intervals:
         measured = column[np.isfinite(column) & ~np.isin(column, sentinels)]
         if feature.cuts is None and measured.size:
             cuts = np.percentile(measured, np.arange(10, 100, 10))
-        intervals = Intervals.from_cuts([np.concatenate([np.asarray(cuts, np.float32), sentinels, below(sentinels)])])
-        lows.append(intervals.lows[0])
-        highs.append(intervals.highs[0])
+        all_cuts = np.concatenate([np.asarray(cuts, np.float32), sentinels, below(sentinels)])
+        of_feature = Intervals.from_cuts([all_cuts])
+        lows.append(of_feature.lows[0])
+        highs.append(of_feature.highs[0])
     return Intervals(tuple(lows), tuple(highs))

@@ -359,12 +359,8 @@ def _read_entry(record_class: type[Any], entry: Any, where: str) -> Any:
 
     Parameters
     ----------
-    record_class
-        `Feature` or `Action`.
     entry
         A name alone, or a table with ``name`` and other fields of the class.
-    where
-        The place of the entry, for error messages.
     """
     if isinstance(entry, str):
         entry = {"name": entry}

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from legible.guidance.kernel import guide_groups, mark_by_bits
 from legible.imports import njit
 from legible.play import Experiences, Scores
+from legible.play.choosing import draw_choice
 from legible.rules import CompiledRules, RuleSet
 from legible.rules.condition_bits import ConditionBits, holds_in, trigger_bits
 from legible.streams import GOLDEN, mix
@@ -22,18 +23,24 @@ from legible.streams import GOLDEN, mix
 
 @dataclass(frozen=True)
 class RecordedStates:
-    """States, the policy's scores of the choices in them, and where the choices of each group begin."""
+    """States, the policy's scores of the choices in them, and where the choices of each group begin.
+
+    A policy that samples its choices has a random number for each state and group, ``draws``; others have none.
+    """
 
     observations: NDArray[np.float32]
     scores: NDArray[np.float32]
     starts: NDArray[np.int64]
+    draws: NDArray[np.float64] | None = None
 
     @classmethod
-    def drawn(cls, experiences: Experiences, count: int, rng: np.random.Generator) -> RecordedStates:
+    def drawn(
+        cls, experiences: Experiences, count: int, rng: np.random.Generator, *, sample: bool = False
+    ) -> RecordedStates:
         """Draw states from experiences, each at most once.
 
         A state that an episode visits several times counts once: a policy that is stuck is in few states most of the
-        time, and a rule that frees it leaves them.
+        time, and a rule that frees it leaves them. With `sample`, the policy draws its choices from its scores.
         """
         # Rows that their episode visits for the first time, by hashes of the observations (without negative zeros).
         bits = (np.ascontiguousarray(experiences.observations) + np.float32(0.0)).view(np.uint32)
@@ -44,7 +51,9 @@ class RecordedStates:
         rows = np.sort(np.unique(digests, return_index=True)[1])
         if len(rows) > count:
             rows = np.sort(rng.choice(rows, count, replace=False))
-        return cls(experiences.observations[rows], experiences.scores[rows], experiences.space.group_starts)
+        starts = experiences.space.group_starts
+        draws = rng.random((len(rows), len(starts) - 1)) if sample else None
+        return cls(experiences.observations[rows], experiences.scores[rows], starts, draws)
 
     def __len__(self) -> int:
         return len(self.observations)
@@ -76,7 +85,8 @@ def respond(rule_sets: Sequence[RuleSet], states: RecordedStates, *, negative_fi
     rules = CompiledRules.compile(rule_sets)
     scores = np.ascontiguousarray(states.scores)
     known = ConditionBits.of(rules, states.observations)
-    _respond(rules, known, scores, states.starts, negative_first, changed, digests, losses)
+    draws = np.empty((0, 0)) if states.draws is None else states.draws
+    _respond(rules, known, scores, states.starts, draws, negative_first, changed, digests, losses)
     return Responses(changed, digests, losses)
 
 
@@ -86,6 +96,7 @@ def _respond(
     known: ConditionBits,
     scores: Scores,
     starts: NDArray[np.int64],
+    draws: NDArray[np.float64],
     negative_first: bool,
     changed: NDArray[np.bool_],
     digests: NDArray[np.uint64],
@@ -95,8 +106,6 @@ def _respond(
 
     Parameters
     ----------
-    rules
-        The compiled rule sets.
     known
         For every condition of the rules a bit per state: whether it holds there.
     scores
@@ -104,6 +113,8 @@ def _respond(
     starts
         First choice of every group of choices, and the number of choices. A discrete action has one group; an action of
         several parts has one per part.
+    draws
+        Random numbers of a policy that samples its choices, ``float64[states, groups]``; no rows if it takes the best.
     negative_first
         Whether rules that block a choice take precedence over rules that enforce it.
     changed
@@ -129,14 +140,18 @@ def _respond(
             guided_scores[:] = scores[state]
             mark_by_bits(rules, rule_set, rule_bits, state, marks)
             guide_groups(marks, negative_first, guided_scores, starts)
-            # Compare the best choice of every group with and without the rules.
+            # Compare the choice of every group with and without the rules.
             for group in range(starts.size - 1):
                 first, last = starts[group], starts[group + 1]
-                wanted = first + np.argmax(scores[state, first:last])
-                chosen = first + np.argmax(guided_scores[first:last])
+                wanted, chosen = int(np.argmax(scores[state, first:last])), int(np.argmax(guided_scores[first:last]))
+                if draws.size:
+                    wanted = draw_choice(scores[state, first:last], wanted, draws[state, group])
+                    chosen = draw_choice(guided_scores[first:last], chosen, draws[state, group])
+                wanted, chosen = first + wanted, first + chosen
                 # If everything is blocked, any choice may be made; this counts as a change.
                 if chosen != wanted or guided_scores[chosen] == -np.inf:
                     changed[rule_set, state] = True
+                    # One number for both, as there are fewer than 65,536 choices.
                     state_and_choice = np.uint64(state) * np.uint64(65536) + np.uint64(chosen)
                     digest = mix(digest ^ mix(state_and_choice))
                     loss += np.float64(scores[state, wanted]) - np.float64(scores[state, chosen])

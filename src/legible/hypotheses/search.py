@@ -58,7 +58,7 @@ class Search:
         self._most_changed = min(known.search.most_changed, known.most_changed)
         self._rng = np.random.default_rng([known.seed, 18])
         self._vocabulary = Vocabulary(known.experiences.space, known.mining.intervals)
-        self._states = RecordedStates.drawn(known.experiences, self._settings.states, self._rng)
+        self._states = RecordedStates.drawn(known.experiences, self._settings.states, self._rng, sample=known.samples)
         self._inside = known.mining.intervals.encode(self._states.observations)
         self._seen: set[int] = set()
         self._changed = SeenStates(EQUAL_STATES_SHARE)
@@ -226,7 +226,7 @@ def searched(known: SourceInput) -> Hypotheses:
     # has a share, so that no rung uses up the steps of the next.
     rounds = BUDGET_AFTER_ROUND[: known.search.most_conditions]
     share_before = 0.0
-    for share_after in (share / rounds[-1] for share in rounds):
+    for share_after in (share / rounds[-1] for share in rounds):  # the last of them spends the whole budget
         budget_after_rung = [
             known.budget * (share_before + share * (share_after - share_before)) for share in BUDGET_AFTER_RUNG
         ]

@@ -143,6 +143,8 @@ class SourceInput:
         Whether negative rules win conflicts.
     most_changed
         Maximum override rate of a composition; a search need not find rules that change more.
+    samples
+        Whether the policy draws its choices from its scores instead of taking the best one.
     """
 
     policy: Policy
@@ -157,6 +159,7 @@ class SourceInput:
     budget: int = 0
     negative_first: bool = False
     most_changed: float = 1.0
+    samples: bool = False
 
     @property
     def polarities(self) -> tuple[Polarity, ...]:

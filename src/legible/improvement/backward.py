@@ -13,6 +13,7 @@ from legible.evaluation.units import UnitResult
 from legible.improvement.composed import CompositionStep, share_changed
 from legible.improvement.forward import Path
 from legible.improvement.judging import CompositionJudge
+from legible.improvement.trials import REMOVAL_LOOKS, CompositionTrial
 from legible.rules import RuleSet
 
 MOST_SINGLE_RULES = 48
@@ -73,11 +74,15 @@ def _without_some(
     judge: CompositionJudge, path: Path, selected: Selected, parts: Sequence[RuleSet], without: Without
 ) -> Selected:
     """Remove parts one after the other, beginning with the one whose removal alone costs least."""
-    alone = path.trials.play_whole([union(without(selected.rule_sets, part)) for part in parts])
+
+    def play(removals: Sequence[RuleSet]) -> list[CompositionTrial]:
+        return path.trials.play(removals, REMOVAL_LOOKS, idle_goes_on=True)
+
+    alone = play([union(without(selected.rule_sets, part)) for part in parts])
     for place in sorted(range(len(parts)), key=lambda place: -alone[place].addition):
         fewer = without(selected.rule_sets, parts[place])
         # A removal that costs return on the first half is not played on the second.
-        trial = path.trials.play_whole([union(fewer)])[0] if fewer and alone[place].addition >= 0.0 else None
+        trial = play([union(fewer)])[0] if fewer and alone[place].addition >= 0.0 else None
         if trial is None or trial.addition < 0.0:
             continue
         result = judge.both(trial.result, trial.rules)

@@ -26,8 +26,10 @@ from legible.improvement.composed import share_changed
 from legible.rules import CompiledRules, Rule, RuleSet
 from legible.settings import EvaluationSettings
 
-FIRST_PART = 4
-"""A trial that looks worse on the first quarter of the seeds is stopped."""
+ADDITION_LOOKS = ((4, 0.0), (2, 0.5))
+"""A trial of an addition is stopped if its z is no higher on the first quarter of the seeds, and on the first half."""
+REMOVAL_LOOKS = ((4, -1.0),)
+"""The same for a removal; one that has changed nothing goes on."""
 
 
 class Play(NamedTuple):
@@ -129,18 +131,27 @@ class Trials:
         """Number of environment steps played."""
         return int(self.result.lengths.sum()) + sum(self._play.steps(n) for n in self._numbers.values())
 
-    def play(self, compositions: Sequence[RuleSet]) -> list[CompositionTrial]:
-        """Try compositions, and stop a composition that looks worse than the current one on the first seeds."""
-        first = max(self._seeds // FIRST_PART, min(self._objective.rung_episodes, self._seeds), 2)
-        trials = self._on_seeds(compositions, first)
-        good = [i for i, trial in enumerate(trials) if trial.standing.z > 0.0 or first == self._seeds]
-        for i, trial in zip(good, self._on_seeds([compositions[i] for i in good], self._seeds), strict=True):
-            trials[i] = trial
-        return trials
+    def play(
+        self,
+        compositions: Sequence[RuleSet],
+        looks: Sequence[tuple[int, float]] = ADDITION_LOOKS,
+        *,
+        idle_goes_on: bool = False,
+    ) -> list[CompositionTrial]:
+        """Try compositions, and stop those that look worse than the current one on the first seeds.
 
-    def play_whole(self, compositions: Sequence[RuleSet]) -> list[CompositionTrial]:
-        """Try compositions on all seeds."""
-        return self._on_seeds(compositions, self._seeds)
+        Each look is a part of the seeds, such as 4 for a quarter, and the z above which a composition plays on. With
+        `idle_goes_on`, so does one that has changed nothing.
+        """
+        trials: dict[int, CompositionTrial] = {}
+        playing = list(range(len(compositions)))
+        for part, least in looks:
+            seeds = max(self._seeds // part, min(self._objective.rung_episodes, self._seeds), 2)
+            trials |= zip(playing, self._on_seeds([compositions[i] for i in playing], seeds), strict=True)
+            idle = {i for i in playing if idle_goes_on and not trials[i].pairs.changed.any()}
+            playing = [i for i in playing if trials[i].standing.z > least or i in idle or seeds == self._seeds]
+        trials |= zip(playing, self._on_seeds([compositions[i] for i in playing], self._seeds), strict=True)
+        return [trials[i] for i in range(len(compositions))]
 
     def _on_seeds(self, compositions: Sequence[RuleSet], seeds: int) -> list[CompositionTrial]:
         keys = [frozenset(rules.rules) for rules in compositions]

@@ -138,25 +138,10 @@ def _lime(
     settings: MiningSettings,
     rng: np.random.Generator,
 ) -> Importance:
-    """Return how important each feature is for each action, by LIME in randomly chosen states.
+    """Return how important each feature is for each action, by LIME in randomly chosen states (an `ImportanceMethod`).
 
     LIME asks the policy about other values of the features. Where that is impossible, a surrogate model of the policy
     is used instead.
-
-    Parameters
-    ----------
-    policy
-        The policy.
-    experiences
-        Its recorded steps.
-    rows
-        The numbers of the steps to use.
-    intervals
-        The intervals into which the values of each feature are divided.
-    settings
-        The settings of mining, among them numbers of states and samples.
-    rng
-        The only source of randomness.
     """
     from legible.mining.lime import lime_importance  # noqa: PLC0415 (it needs numba and SciPy)
 
@@ -196,18 +181,12 @@ def _with_derived(
     ----------
     lime
         The importances of the features of the observation.
-    experiences
-        The recorded steps of the policy.
-    rows
-        The numbers of the steps to use.
-    rng
-        The only source of randomness.
     """
     n_own, n_features = experiences.space.n_own, len(experiences.space)
     of_own = surrogate_importance(experiences, rows, rng, range(n_own))
     of_derived = surrogate_importance(experiences, rows, rng, range(n_own, n_features))
     derived_weights = []
-    # Importances in favour of actions and against them, ``float64[actions, features]`` each.
+    # Importances in favour of actions and against them (whose weights are negative), ``float64[actions, features]``.
     for lime_part, own_part, derived_part, sign in (
         (lime.positive, of_own.positive, of_derived.positive, 1.0),
         (lime.negative, of_own.negative, of_derived.negative, -1.0),
@@ -233,25 +212,7 @@ def _ripper(
     settings: MiningSettings,
     seed: int,
 ) -> Bodies:
-    """Return the conditions of rules that hold in positive rows and in few others, learned by RIPPER.
-
-    The conditions of a rule are pairs (number of the feature, number of its interval).
-
-    Parameters
-    ----------
-    codes
-        ``uint16[rows, features]``: the number of the interval in which each value lies.
-    positive
-        ``bool[rows]``: the rows in which the rules should hold.
-    n_values
-        ``int64[features]``: the number of intervals of each feature.
-    importances
-        ``float64[features]``: weights of the features in growing rules; None if all are equal.
-    settings
-        The settings of mining, among them those of RIPPER.
-    seed
-        The only source of randomness.
-    """
+    """Return the conditions of rules that RIPPER learns (a `RuleLearner`)."""
     from legible.mining.ripper import learn_rules  # noqa: PLC0415 (it needs numba)
 
     return learn_rules(

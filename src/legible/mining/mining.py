@@ -315,22 +315,14 @@ def _learn(
     ----------
     rule_learner
         Function that learns the conditions of rules from interval numbers and a mark of the positive rows.
-    experiences
-        The recorded steps.
     codes
         ``uint16[steps, features]``: the number of the interval in which each value lies.
-    learning
-        The numbers of the steps to learn from.
-    intervals
-        The intervals of each feature.
     importance
         The importance of the features; None if all are equal.
     presence
         For a feature of an object that may be absent: the number of the feature that says whether it is present.
     seed
         The source of a seed for each action and polarity.
-    report
-        Called as ``report("rules", done, of)``.
     """
     n_actions = len(experiences.space.actions)
     actions_and_polarities = [(action, polarity) for action in range(n_actions) for polarity in POLARITIES]
@@ -425,7 +417,7 @@ def _filter(judged: list[MinedRule], settings: MiningSettings) -> tuple[list[Min
         accuracy = mined.agreement if settings.criterion == "agreement" else mined.purity
         if mined.triggered == 0:
             dropped["never triggered"] += 1
-        elif not accuracy >= settings.min_accuracy:
+        elif not accuracy >= settings.min_accuracy:  # also if it is NaN
             dropped["inaccurate"] += 1
         elif mined.coverage < settings.min_coverage:
             dropped["rarely triggered"] += 1
@@ -434,10 +426,8 @@ def _filter(judged: list[MinedRule], settings: MiningSettings) -> tuple[list[Min
     kept = []
     for i, mined in enumerate(good):
         # Drop a rule if a more general one, or an equal one before it, exists.
-        other_rules = [(j, other.rule) for j, other in enumerate(good) if j != i]
-        if not any(
-            other.contains(mined.rule) and (j < i or not mined.rule.contains(other)) for j, other in other_rules
-        ):
+        containing = [j for j, other in enumerate(good) if j != i and other.rule.contains(mined.rule)]
+        if not any(j < i or not mined.rule.contains(good[j].rule) for j in containing):
             kept.append(mined)
     dropped["contained in another"] = len(good) - len(kept)
     return kept, dropped

@@ -336,7 +336,8 @@ def find_mistakes(
     """
     # If nothing seems random, one rollout per choice shows the gain, and a second one verifies that. `returns` has the
     # shape [decisions, choices, rollouts].
-    all_decisions, is_exact = np.arange(len(search.decisions)), False
+    all_decisions = np.arange(len(search.decisions))
+    is_exact = False
     if branching.futures == "nothing random" and greedy:
         returns = measure(all_decisions, search.choices, 0, EXACT_ROLLOUTS)
         # The last bit of a network's output may depend on its row in the batch, so that continuous actions, and with
@@ -401,8 +402,6 @@ def _estimate_figures(
 
     Parameters
     ----------
-    search
-        All examined decisions.
     proven
         ``int[mistakes]``: the numbers of the decisions that are proven mistakes.
     gains
@@ -412,8 +411,6 @@ def _estimate_figures(
         NaN if its rollouts failed.
     alpha
         One minus the level of the confidence intervals.
-    seed
-        Seed of the resampling.
 
     Returns
     -------
@@ -451,12 +448,6 @@ def _find_proven(
         returns ``[decisions, choices, futures]``.
     futures
         Function that returns the seeds of the futures of a decision.
-    settings
-        Numbers of rollouts.
-    alpha
-        Significance level.
-    seed
-        Seed of the resampling.
     """
     decision_numbers = np.arange(len(search.decisions)) if search.numbers is None else search.numbers
 
@@ -475,8 +466,8 @@ def _find_proven(
 
     def drop_repeated(positions: NDArray[np.intp]) -> NDArray[np.intp]:
         # Of several mistakes that lead to the same loss, keep the earliest.
-        better = positions[means[positions] > 0]
-        return better[_drop_repeated(search, race.numbers[better], means[better])]
+        gaining = positions[means[positions] > 0]
+        return gaining[_drop_repeated(search, race.numbers[gaining], means[gaining])]
 
     # Which gains are significant, corrected for the number of tests, and the level of intervals that stays valid for
     # the selected ones.
@@ -487,7 +478,8 @@ def _find_proven(
     # The largest gains are the largest also by luck: measure them again in futures that were not used for the ranking.
     ranked = listed[np.argsort(-means[listed], kind="stable")]
     largest, largest_numbers = ranked[:MEASURED_AGAIN], race.numbers[ranked[:MEASURED_AGAIN]]
-    taken_and_better = np.stack([search.choices[largest_numbers, 0], race.better[largest]], axis=1)
+    taken = search.choices[largest_numbers, 0]  # the first column stands for the choice that was taken
+    taken_and_better = np.stack([taken, race.better[largest]], axis=1)
     measured_again = measure_searched(largest_numbers, taken_and_better, SHOWN_FUTURES, settings.final_rollouts)
 
     # FINAL_FUTURES and SHOWN_FUTURES are the numbers of the first future of the last round and of this measurement.
@@ -496,7 +488,7 @@ def _find_proven(
         decision, differences = int(race.numbers[position]), race.differences[position]
         first_future, interval_level = FINAL_FUTURES, level
         if rank < len(measured_again) and not np.isnan(measured_again[rank]).any():
-            differences = measured_again[rank, 1] - measured_again[rank, 0]
+            differences = measured_again[rank, 1] - measured_again[rank, 0]  # the better choice minus the one taken
             first_future, interval_level = SHOWN_FUTURES, 1 - alpha  # no selection among these futures
         # For the replay, the future in which the difference is closest to the mean.
         gain = gain_of(differences)

@@ -164,7 +164,13 @@ def play_in_detail(setup: RolloutSetup, unit: RolloutUnit) -> UnitResult:
         course[episodes, steps - starts[episodes]] = step_rewards
     no_interventions = np.zeros(len(unit), np.int64)
     result = UnitResult(
-        *(played.returns, lengths, played.truncated, played.success, played.costs, no_interventions, no_interventions),
+        returns=played.returns,
+        lengths=lengths,
+        truncated=played.truncated,
+        success=played.success,
+        costs=played.costs,
+        fired=no_interventions,
+        changed=no_interventions,
         endings=played.endings,
         last=played.last,
         terms=played.terms,
@@ -190,8 +196,6 @@ def _play(
 
     Parameters
     ----------
-    setup
-        Policy, environment and settings of play.
     unit
         The decisions, the choices to make at each, and the seeds of the futures.
     keep

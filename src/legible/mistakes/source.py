@@ -84,7 +84,7 @@ def learn_from_decisions(
     best_worth: dict[frozenset[Rule], tuple[float, RuleSet]] = {}
     for fold in range(FOLDS):
         learning, judging = (
-            DecisionGains(*(column[rows] for column in vars(decisions).values()))
+            DecisionGains(*(column[rows] for column in vars(decisions).values()))  # every field has a row per decision
             for rows in (folds != fold, folds == fold)
         )
         # One choice of those that relations map to each other is enough: the rule sets contain the others.

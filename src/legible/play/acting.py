@@ -30,6 +30,7 @@ from legible.errors import LegibleError
 from legible.play.adapted import features_read
 from legible.play.choosing import (
     MISMATCH,
+    OTHER_OBSERVATIONS,
     Scores,
     check_counts,
     check_is_policy,
@@ -222,14 +223,18 @@ def _check_observations_fit(read: spaces.Space[Any] | None, observation_space: s
         for key, part in read.spaces.items():
             if key not in observation_space.spaces or _width(part) != _width(observation_space[key]):
                 raise LegibleError(
-                    f"the policy reads the entry {key!r}, {part}, which the environment does not show: {MISMATCH}."
+                    f"the policy reads the entry {key!r}, {part}, which the environment does not show: "
+                    f"{OTHER_OBSERVATIONS}."
                 )
     elif _is_dict(read, observation_space):
         reads = "one array of numbers" if read is None else read
-        raise LegibleError(f"the policy reads {reads}, the environment shows {observation_space}: {MISMATCH}.")
+        raise LegibleError(
+            f"the policy reads {reads}, the environment shows {observation_space}: {OTHER_OBSERVATIONS}."
+        )
     elif read is not None and _width(read) != _width(observation_space):
         raise LegibleError(
-            f"the policy reads {_width(read)} features, the environment shows {_width(observation_space)}: {MISMATCH}."
+            f"the policy reads {_width(read)} features, the environment shows {_width(observation_space)}: "
+            f"{OTHER_OBSERVATIONS}."
         )
 
 

@@ -235,8 +235,6 @@ class AdaptedPolicy:
 
         Parameters
         ----------
-        observations
-            ``float32[n, features]``.
         keys, steps
             ``[n]``: the random key of each row's episode, and its step, to sample actions; None for the most likely
             actions.

@@ -59,7 +59,7 @@ def equal_sizes(policy: Hashable, rows: int, method: str) -> tuple[int, ...]:
     # and for usual deviations from the centre.
     rng = np.random.default_rng(0)
     equal_so_far, most = [size for size in _SIZES if size != rows], -(-_SIZES[-1] // rows) * rows
-    distinct = 0.0
+    distinct = 0.0  # largest share of rows with different answers
     with one_thread():
         for scale in _SCALES:
             drawn = rng.standard_normal((most, *space.shape))

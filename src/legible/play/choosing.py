@@ -34,6 +34,7 @@ _EXPLORE, _WHICH, _SAMPLE = np.uint64(0), np.uint64(1), np.uint64(2)
 _IMAGE_DIMENSIONS = 3
 _NAME_FEATURES = "which rules cannot use; name other features (--features MODULE:FUNCTION, info:NAME,… or entries)."
 MISMATCH = "they do not belong together"
+OTHER_OBSERVATIONS = f"{MISMATCH}. If the policy was trained behind wrappers, name them: --wrap MODULE:CLASS"
 
 
 class Chooser(Protocol):
@@ -86,7 +87,7 @@ def choose_row(scores: Scores, key: np.uint64, step: int, epsilon: float, sample
     if epsilon > 0.0 and uniform(key, count + _EXPLORE) < epsilon:
         return _nth_choice(scores, min(int(uniform(key, count + _WHICH) * allowed), allowed - 1), blocked=False)
     if sample:
-        return _sampled(scores, best, uniform(key, count + _SAMPLE))
+        return draw_choice(scores, best, uniform(key, count + _SAMPLE))
     return best
 
 
@@ -102,8 +103,8 @@ def _nth_choice(scores: Scores, n: int, blocked: bool) -> int:
 
 
 @njit_inlined
-def _sampled(scores: Scores, best: int, draw: float) -> int:
-    """Draw an action with probability proportional to exp(score)."""
+def draw_choice(scores: Scores, best: int, draw: float) -> int:
+    """Return the action that a random number draws, with probability proportional to exp(score); `best` is the best."""
     total = 0.0
     for a in range(scores.size):
         total += np.exp(np.float64(scores[a] - scores[best]))
@@ -242,7 +243,8 @@ def check_counts(policy: Policy, n_features: int, n_actions: int) -> None:
     """Raise unless a policy reads this number of features and chooses among this number of actions."""
     if policy.n_features not in (None, n_features):
         raise LegibleError(
-            f"the policy reads {policy.n_features} features, but the environment shows {n_features}: {MISMATCH}."
+            f"the policy reads {policy.n_features} features, but the environment shows {n_features}: "
+            f"{OTHER_OBSERVATIONS}."
         )
     if policy.n_actions != n_actions:
         raise LegibleError(

@@ -337,16 +337,15 @@ def collect_unit(
         if isinstance(setup.environment, EnvironmentSpec):
             slots.close()
 
-    # Actions of several parts are recorded twice: as the environment received them, and as choices, which rules see.
-    steps, numbers = recorder.steps(), {}
-    actions = steps.actions
+    # Actions of several parts are recorded twice: as the environment received them (numbers), and as choices, which
+    # rules see.
+    steps = recorder.steps()
     space = choice_space(setup.policy)
-    if space is not None:
-        numbers, actions = {_NUMBERS: actions}, choices_of(space.groups, actions)
+    numbers: Columns = {} if space is None else {_NUMBERS: steps.actions}
     return {
         **numbers,
         "observations": steps.observations,
-        "actions": actions,
+        "actions": steps.actions if space is None else choices_of(space.groups, steps.actions),
         "scores": np.asarray(steps.scores, np.float32),
         "episode_ids": steps.episodes,
         "returns": results.returns,

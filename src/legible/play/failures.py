@@ -72,7 +72,7 @@ class FailureLimit:
 
         # Advise twice the present share, rounded up to tenths, because more episodes can fail later; at most 0.9.
         share = len(self.found) / max(self.episodes, 1)
-        new_share = min(0.9, math.ceil(20 * share) / 10)
+        new_share = min(0.9, math.ceil(10 * (2 * share)) / 10)
         how_to_continue = (
             f" To continue in this folder instead, allow more failures with --set most_failed={new_share:g}; failed "
             "episodes then count as the worst ones."

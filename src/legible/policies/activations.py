@@ -111,9 +111,9 @@ class Activation:
                 raise PolicyError(
                     f"activation {self.name!r}: {value!r} is no value for {key}; its default is {default!r}"
                 )
+        other_than_default = sorted((key, value) for key, value in checked.items() if value != defaults[key])
         # The dataclass is frozen: this is the way to replace a field.
-        changed = tuple(sorted((key, value) for key, value in checked.items() if value != defaults[key]))
-        object.__setattr__(self, "parameters", changed)
+        object.__setattr__(self, "parameters", tuple(other_than_default))
 
     @classmethod
     def of(cls, given: str | Activation | nn.Module | type[nn.Module]) -> Activation:

@@ -90,13 +90,11 @@ def describe_policy(source: str | os.PathLike[str], policy: Policy | None = None
     **options
         Arguments of `legible.policies.load_policy`.
     """
-    # `located` makes an existing file a Path and leaves addresses as text; the reader is chosen by this.
-    located_source = located(source)
+    located_source = located(source)  # a Path for an existing file, text for an address
     reader = find_reader(located_source)
     loaded = load_policy(source, **options) if policy is None else policy
-    # `acting` gives policies that only have scores a `predict`; `traits_of` reads attributes that only some policies
-    # have. The wrappers that the policy needs are left out of the metadata: `training` has them.
-    acting_policy = acting(loaded)
+    acting_policy = acting(loaded)  # with a `predict`, which policies that only have scores lack
+    # The wrappers that the policy needs are left out of the metadata: `training` has them.
     metadata = {key: value for key, value in traits_of(loaded).metadata.items() if key != ENVIRONMENT_NEEDS}
     path = located_source if isinstance(located_source, Path) else None
     if reader.name == "hub":
@@ -104,17 +102,18 @@ def describe_policy(source: str | os.PathLike[str], policy: Policy | None = None
 
     # The RL Zoo writes args.yml and config.yml next to its policies.
     training = None
-    if path is not None:
-        in_folder = is_zoo_folder(path)
-        training = find_training(policy_in_folder(path) if in_folder else path, anywhere=in_folder)
+    if path is not None and is_zoo_folder(path):
+        training = find_training(policy_in_folder(path), anywhere=True)
+    elif path is not None:
+        training = find_training(path)
 
     # Where the environment's id is found, most reliable first: in the policy file, in args.yml, in the file's name.
     env_id, env_id_from = traits_of(loaded).env_id, "the file"
     if env_id is None and training is not None:
         env_id, env_id_from = training.env_id, "args.yml"
     if env_id is None and path is not None:
-        names = (_ENV_ID_IN_NAME.search(name) for name in (path.stem, path.resolve().parent.name))
-        env_id, env_id_from = next((name[1] for name in names if name is not None), None), "its name"
+        ids = (_ENV_ID_IN_NAME.search(name) for name in (path.stem, path.resolve().parent.name))
+        env_id, env_id_from = next((found[1] for found in ids if found is not None), None), "its name"
     renamed = None if env_id is None else todays_id(env_id)
 
     observation_space = acting_policy.observation_space

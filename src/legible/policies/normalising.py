@@ -106,8 +106,6 @@ def _with_statistics(
 
     Parameters
     ----------
-    policy
-        The policy, without statistics.
     statistics
         Mean and variance of every number of an observation; a mapping from entry to these for Dict observations.
     whose
@@ -124,13 +122,12 @@ def _with_statistics(
     if not isinstance(policy, NetworkPolicy | FunctionPolicy):
         space = policy.observation_space
         parts = space.spaces if isinstance(space, spaces.Dict) else {"observations": space}
-        given = {"observations": statistics} if isinstance(statistics, Normalisation) else statistics
-        for key, values in given.items():
-            if key not in parts or not isinstance(parts[key], spaces.Box):
-                raise PolicyError(f"{whose}: there are normalisation statistics for {key}, which is no numeric input")
-            _check_width(
-                values, int(np.prod(parts[key].shape or ())), f"{whose}: the normalisation statistics of {key}"
-            )
+        by_entry = {"observations": statistics} if isinstance(statistics, Normalisation) else statistics
+        for entry, values in by_entry.items():
+            if entry not in parts or not isinstance(parts[entry], spaces.Box):
+                raise PolicyError(f"{whose}: there are normalisation statistics for {entry}, which is no numeric input")
+            width = int(np.prod(parts[entry].shape or ()))
+            _check_width(values, width, f"{whose}: the normalisation statistics of {entry}")
         return dataclasses.replace(policy, normalisation=statistics)
 
     # Policies of flat observations: only the width can be wrong.
@@ -153,8 +150,6 @@ def _with_goal_entries(
 
     Parameters
     ----------
-    policy
-        The policy, which may read the joined array.
     statistics
         Statistics by entry; both entries of `_GOAL_ENTRIES` must be among them.
     """

@@ -97,7 +97,7 @@ def save_policy(
 
     # The file holds the weights as tensors and everything else, with a checksum, as one JSON text in its header.
     try:
-        tensors, document = _described(complete)
+        tensors, document = _file_contents(complete)
         text = json.dumps({**document, "sha256": _checksum(tensors, document)}, sort_keys=True)
     except (TypeError, ValueError) as error:
         raise PolicyError(f"{file}: the metadata must be plain data that JSON can hold: {error}") from error
@@ -141,7 +141,7 @@ def read_policy_file(path: Path, *, activation: Activation | None = None) -> Net
         ) from error
 
 
-def _described(policy: NetworkPolicy | ActorPolicy) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
+def _file_contents(policy: NetworkPolicy | ActorPolicy) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
     """Return the contents of a policy file: the tensors by name, and everything else as data that JSON can hold."""
     if isinstance(policy, ActorPolicy):
         tensors, actor = describe_actor(policy)
@@ -225,12 +225,10 @@ def _network_of(
 
     Parameters
     ----------
-    path
-        The file, for error messages.
     tensors
         The tensors by name; each is removed when it is used, so that leftover ones are noticed.
     document
-        Everything else in the file, as `_described` made it.
+        Everything else in the file, as `_file_contents` made it.
     given
         The activation that the caller passed, for files that name none; it must not contradict the file.
     """
@@ -246,7 +244,7 @@ def _network_of(
                 f"{path}: it does not name the activation of layer {number}. Give the activation, such as relu",
                 "activation",
             )
-        if given is not None and activation not in (given, Activation("identity")):
+        if given is not None and activation not in (given, Activation("identity")):  # the last layer has none
             raise PolicyError(
                 f"{path}: the activation '{given}' was given, but the file says that layer {number} has {written!r}"
             )

@@ -76,10 +76,12 @@ class ScoredPrediction(ScoringPolicy):
         n_features = self.n_features or (array.shape[-1] if array.ndim else 1)
         if not array.size or array.size % n_features:
             raise PolicyError(f"an observation has {n_features} features, but this array has shape {array.shape}")
-        # An array with as many numbers as one observation is a batch only if it has the shape [1, ...].
-        is_single = array.size == n_features and (array.ndim <= 1 or array.shape[0] != 1)
         if n_features == 1 and array.ndim == 1 and self.observation_space is not None:
-            is_single = self.observation_space.shape != ()  # a flat array is a batch of discrete observations
+            # Observations of a Discrete space are plain numbers, so a flat array of them is a batch.
+            is_single = self.observation_space.shape != ()
+        else:
+            # An array with as many numbers as one observation is a batch only if it has the shape [1, ...].
+            is_single = array.size == n_features and (array.ndim <= 1 or array.shape[0] != 1)
         scores = self.scores(array.reshape(-1, n_features))
         if deterministic or not self.stochastic:
             actions = scores.argmax(axis=1)

@@ -19,31 +19,33 @@ _Choices: TypeAlias = tuple[int, ...]
 _KEYS = ("cycle", "swap", "same", "negate", "map", "pair")
 
 
-def read_actions(given: Any, space: FeatureSpace, place: Place) -> list[tuple[int, int]]:
-    """Return the pairs (action, image) of an ``actions`` statement at a place of a file."""
-    if given == "same":
+def read_actions(statement: Any, space: FeatureSpace, place: Place) -> list[tuple[int, int]]:
+    """Return the pairs (action, image) of an ``actions`` statement; errors name its `place` in the file."""
+    if statement == "same":
         return [(i, i) for i in range(len(space.actions))]
-    if not isinstance(given, dict) or not given:
+    if not isinstance(statement, dict) or not statement:
         raise place.error('\'actions\' must be "same" or a table such as { swap = ["Left", "Right"] }.')
-    names, pairs, images = space.action_names, dict[int, int](), dict[int, int]()
-    for token, firsts, seconds in _Reader(space, place).pairs(given):
-        if len(firsts) != len(seconds):
+    names = space.action_names
+    image_of: dict[int, int] = {}
+    for token, choices, images in _Reader(space, place).pairs(statement):
+        if len(choices) != len(images):
             raise place.error(
-                f"{_named(space, firsts)} has {len(firsts)} choices and {_named(space, seconds)} has {len(seconds)}; "
+                f"{_named(space, choices)} has {len(choices)} choices and {_named(space, images)} has {len(images)}; "
                 "they must have the same number.",
                 token,
             )
-        for first, second in zip(firsts, seconds, strict=True):
-            if first in pairs:
+        for choice, image in zip(choices, images, strict=True):
+            if choice in image_of:
                 raise place.error(
-                    f"action {names[first]!r} is mapped to both {names[pairs[first]]!r} and {names[second]!r}.", token
+                    f"action {names[choice]!r} is mapped to both {names[image_of[choice]]!r} and {names[image]!r}.",
+                    token,
                 )
-            if second in images:
+            if image in image_of.values():
                 raise place.error(
-                    f"two actions are mapped to {names[second]!r}; the map must be one-to-one.", names[second]
+                    f"two actions are mapped to {names[image]!r}; the map must be one-to-one.", names[image]
                 )
-            pairs[first], images[second] = second, first
-    return list(pairs.items())
+            image_of[choice] = image
+    return list(image_of.items())
 
 
 def _named(space: FeatureSpace, choices: _Choices) -> str:
@@ -63,10 +65,13 @@ class _Reader:
         }
         self._choices: dict[str, _Choices] = {name: (i,) for i, name in enumerate(space.action_names)}
 
-    def pairs(self, given: Mapping[str, Any]) -> Iterator[tuple[str, _Choices, _Choices]]:
-        """Yield choices and their images, with the name in the file."""
+    def pairs(self, statement: Mapping[str, Any]) -> Iterator[tuple[str, _Choices, _Choices]]:
+        """Yield (name in the file, choices, their images), one or several for each key of an ``actions`` table.
+
+        A name stands for one choice, or for all choices of a group; `_units` returns these, name by name.
+        """
         place = self._place
-        for key, value in given.items():
+        for key, value in statement.items():
             match key:
                 case "cycle" | "swap":
                     for names in lists(value, key, place):

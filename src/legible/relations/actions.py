@@ -44,9 +44,10 @@ def whole_groups(images: Mapping[int, int], space: FeatureSpace) -> list[GroupLi
 def map_actions(
     together: Sequence[MetamorphicRelation], space: FeatureSpace, actions: NDArray[Any]
 ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Return the images of whole actions ``[n, groups]`` under relations of one name, and a mask of defined ones.
+    """Return the images of whole actions ``[n, groups]`` under relations of one name, and which of them are defined.
 
-    Groups that no relation names do not change.
+    A relation maps one choice to another, so the relations of a name together map the choices of all groups. Groups
+    that no relation names do not change.
 
     Parameters
     ----------
@@ -63,27 +64,29 @@ def map_actions(
         If a part is mapped to several parts, or the regions of a continuous part to another order.
     """
     choices = choices_of(space.groups, actions)
-    images = {relation.action: relation.image_action for relation in together}
+    image_of = {relation.action: relation.image_action for relation in together}
     mapped, defined = np.array(actions), np.ones(len(actions), np.bool_)
     for number, group in enumerate(space.groups):
-        pairs = {c: images[c] for c in range(group.first, group.first + group.count) if c in images}
-        if not pairs:
+        images = {c: image_of[c] for c in range(group.first, group.first + group.count) if c in image_of}
+        if not images:
             continue
-        targets = {space.group_of(image) for image in pairs.values()}
-        if len(targets) > 1:
+        image_groups = {space.group_of(image) for image in images.values()}
+        if len(image_groups) > 1:
             raise RelationError(
                 f"relation {together[0].name!r} cannot map whole actions: it maps choices of {group.name!r} to several "
                 "groups."
             )
-        (target,) = targets
-        image_group = space.groups[target]
-        defined &= np.isin(choices[:, number], list(pairs))
-        inside = {c - group.first: image - image_group.first for c, image in pairs.items()}
+        (image_number,) = image_groups
+        image_group = space.groups[image_number]
+        defined &= np.isin(choices[:, number], list(images))
+        # Choices counted within their groups, from 0.
+        image_inside = {c - group.first: image - image_group.first for c, image in images.items()}
         if group.regions is None:
-            table = np.array([inside.get(place, 0) for place in range(group.count)])
-            mapped[:, target] = table[choices[:, number] - group.first]
+            table = np.array([image_inside.get(value, 0) for value in range(group.count)])  # 0 where it is not defined
+            mapped[:, image_number] = table[choices[:, number] - group.first]
         else:
-            mapped[:, target] = _map_values(together[0].name, group, image_group, inside, actions[:, number])
+            values = actions[:, number]
+            mapped[:, image_number] = _map_values(together[0].name, group, image_group, image_inside, values)
     return mapped, defined
 
 

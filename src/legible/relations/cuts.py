@@ -39,21 +39,23 @@ def share_cuts(
     most_cuts
         Maximum number of cuts of a feature; maps may add new cuts without end.
     """
-    named = [fr for relation in relations for fr in relation.features]
     links = list(
         dict.fromkeys(
-            _Link(fr.feature, fr.image_feature, fr.relation) for fr in named if not isinstance(fr.relation, Anything)
+            _Link(pair.feature, pair.image_feature, pair.relation)
+            for relation in relations
+            for pair in relation.features
+            if not isinstance(pair.relation, Anything)
         )
     )
-    ends = {
-        i: _Ends(space, i, links) for i in sorted({i for link in links for i in (link.feature, link.image_feature)})
-    }
-    waiting: list[tuple[int, float]] = []
+    linked = sorted({i for link in links for i in (link.feature, link.image_feature)})
+    # The ends of intervals by feature: cuts of numeric features, values of categorical ones.
+    ends = {i: _Ends(space, i, links) for i in linked}
+    without_images: list[tuple[int, float]] = []  # ends whose images are still to be added
 
     def add(feature: int, end: float) -> None:
         added = ends[feature].add(end)
         if added is not None:
-            waiting.append((feature, added))
+            without_images.append((feature, added))
             if len(ends[feature].values) > most_cuts:
                 raise RelationError(
                     f"feature {space.names[feature]!r} needs more than {most_cuts} cuts: the relations map its cuts to "
@@ -61,20 +63,21 @@ def share_cuts(
                 )
 
     for i, feature_ends in ends.items():
-        given = [intervals.lows[i], intervals.highs[i]] if feature_ends.numeric else [intervals.highs[i]]
-        for end in np.concatenate(given):
+        # The high end of the interval of a category is its value.
+        bounds = [intervals.lows[i], intervals.highs[i]] if feature_ends.numeric else [intervals.highs[i]]
+        for end in np.concatenate(bounds):
             add(i, float(end))
     for link in links:
         for feature, end in link.own_ends(space):
             add(feature, end)
-    while waiting:
-        feature, end = waiting.pop()
+    while without_images:
+        feature, end = without_images.pop()
         for other, image in ends[feature].images(end):
             add(other, image)
     lows, highs = list(intervals.lows), list(intervals.highs)
-    for i, found in ends.items():
-        values = np.array(sorted(found.values), np.float32)
-        shared = Intervals.from_cuts([values]) if found.numeric else Intervals((below(values),), (values,))
+    for i, feature_ends in ends.items():
+        values = np.array(sorted(feature_ends.values), np.float32)
+        shared = Intervals.from_cuts([values]) if feature_ends.numeric else Intervals((below(values),), (values,))
         lows[i], highs[i] = shared.lows[0], shared.highs[0]
     return Intervals(tuple(lows), tuple(highs))
 

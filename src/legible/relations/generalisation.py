@@ -131,7 +131,10 @@ class _Generaliser:
         self._reaches: dict[int, _Reach] = {}
 
     def __call__(self, rule: Rule) -> Generalisation:
-        """Return a rule with its images under the relations, their images, and so on."""
+        """Return a rule with its images under the relations, their images, and so on.
+
+        Conditions on features that one of the relations ignores are removed first.
+        """
         reach = self._reach(rule.action)
         start = _strip(rule, reach.ignored)
         if not reach.rounding.keys().isdisjoint(start.features):
@@ -141,17 +144,17 @@ class _Generaliser:
         removed = tuple(c for c in rule.conditions if c.feature in reach.ignored)
         if not start.conditions:
             return Generalisation(RuleSet((), rule), removed)
-        found = {start: None}
-        dropped: list[Dropped] = []
-        waiting = [start]
-        for current in waiting:  # new images are appended while it runs
+        related = [start]  # grows while it is walked through, until no rule has a new image
+        known = {start}
+        without_image: list[Dropped] = []
+        for current in related:
             for relation in self.relations.get(current.action, ()):
-                for image in self._images(current, relation, reach, dropped):
-                    if image not in found:
-                        found[image] = None
-                        waiting.append(image)
-                self._refuse_beyond(len(found), rule)
-        return Generalisation(RuleSet(tuple(found), rule), removed, tuple(dropped))
+                for image in self._images(current, relation, reach, without_image):
+                    if image not in known:
+                        known.add(image)
+                        related.append(image)
+                self._refuse_beyond(len(related), rule)
+        return Generalisation(RuleSet(tuple(related), rule), removed, tuple(without_image))
 
     def _images(self, rule: Rule, indexed: _IndexedRelation, reach: _Reach, dropped: list[Dropped]) -> Iterable[Rule]:
         action, choices = indexed.relation.image_action, []

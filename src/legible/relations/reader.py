@@ -105,7 +105,7 @@ def load_relations(path: str | Path, space: FeatureSpace) -> tuple[MetamorphicRe
 
 
 def parse_relations(text: str, space: FeatureSpace, where: str = "relations") -> tuple[MetamorphicRelation, ...]:
-    r"""Return the relations of the text of a file; `where` names the file in errors.
+    r"""Return the relations that the text of a file defines; `where` names the file in errors.
 
     >>> space = FeatureSpace.of(["x", "vx"], ["Left", "Right"])
     >>> toml = '[[relation]]\nname = "mirror"\nactions = { swap = ["Left", "Right"] }\nnegate = "*"'
@@ -115,6 +115,7 @@ def parse_relations(text: str, space: FeatureSpace, where: str = "relations") ->
     try:
         data = parse_toml(text, where, RelationError)
     except RelationError as error:
+        # Python's TOML reader names the line in its message, except at the end of the file.
         message = str(error).removeprefix(f"{where}: ")
         position = re.search(r"\bline (\d+)", message)
         line = int(position[1]) if position else text.count("\n") + 1
@@ -156,7 +157,7 @@ class _RelationReader:
         }
 
     def read(self) -> tuple[MetamorphicRelation, ...]:
-        """Return the relations of a table, one for each pair of actions."""
+        """Return the relations of a table, one for each pair (action, image) of its ``actions`` statement."""
         known = (*_ABOUT_PEOPLE, *self.statements)
         for key in self.data:
             if key not in known:
@@ -174,19 +175,21 @@ class _RelationReader:
         actions = read_actions(self.data["actions"], self.space, self._place("actions"))
         for key, value in self.data.items():
             if key in self.statements:
-                self.statements[key](value, self._place(key))
+                self.statements[key](value, self._place(key))  # adds to `self.pairing`
         unmapped, derived = list(self.pairing.unmapped), self.space.derived
         if derived is not None:
-            # Derived features that the relation does not name, but whose inputs it changes.
+            # Derived features that the relation does not name, but whose inputs it changes, have no known image.
             changed = {self.space.names[i] for i in self.pairing.named} | set(derived.parts)
             for i in derived.order:
                 if not changed.isdisjoint(derived.expressions[i].names):
                     changed.add(derived.names[i])
-            unclear = [self.space.n_own + i for i, one in enumerate(derived.names) if one in changed]
-            unmapped += [i for i in unclear if i not in self.pairing.named]
+            changed_numbers = [self.space.n_own + i for i, feature in enumerate(derived.names) if feature in changed]
+            unmapped += [i for i in changed_numbers if i not in self.pairing.named]
         return tuple(
-            MetamorphicRelation(a, b, self.pairing.relations(a, b), tuple(unmapped), name, words, holds, note)
-            for a, b in actions
+            MetamorphicRelation(
+                action, image, self.pairing.relations(action, image), tuple(unmapped), name, words, holds, note
+            )
+            for action, image in actions
         )
 
     def _place(self, key: str) -> Place:
@@ -282,12 +285,22 @@ class _Pairing:
         self._images: dict[int, int] = {}
 
     def add(self, feature: int, image: int | None, relation: ValueRelation, place: Place, token: str) -> None:
-        """Add a pair, or a feature without an image; raise `RelationFileError` if it contradicts another pair."""
+        """Add a pair, or a feature without an image; raise `RelationFileError` if it contradicts another pair.
+
+        Parameters
+        ----------
+        feature, image
+            The numbers of the features; None if the relation leaves the image open.
+        relation
+            The relation of their values.
+        place, token
+            The statement in the file, and the name in it that an error points to.
+        """
         if feature in self._sources:
-            *before, other_place, its_token = self._sources[feature]
-            if before != [image, relation]:
-                name, line = self._space.names[feature], other_place.line(its_token)
-                wrong = f"{name!r} is already mapped differently by {other_place.key!r} in line {line}."
+            earlier_image, earlier_relation, earlier_place, earlier_token = self._sources[feature]
+            if (earlier_image, earlier_relation) != (image, relation):
+                name, line = self._space.names[feature], earlier_place.line(earlier_token)
+                wrong = f"{name!r} is already mapped differently by {earlier_place.key!r} in line {line}."
                 raise place.error(wrong, token)
             return
         self._sources[feature] = (image, relation, place, token)
@@ -295,20 +308,20 @@ class _Pairing:
             return
         if image in self._images:
             names, other = self._space.names, self._images[image]
-            *_, there, its_token = self._sources[other]
+            _, _, other_place, other_token = self._sources[other]
             raise place.error(
-                f"{names[feature]!r} and {names[other]!r} (line {there.line(its_token)}) would both become "
+                f"{names[feature]!r} and {names[other]!r} (line {other_place.line(other_token)}) would both become "
                 f"{names[image]!r}; the pairing of features must be one-to-one.",
                 token,
             )
         one, two = self._space[feature], self._space[image]
         if one.kind != two.kind and not isinstance(relation, Anything):
             raise place.unfit(f"{one.name!r} is {one.kind} but {two.name!r} is {two.kind}.", token)
-        special = next((f for f in (one, two) if f.sentinels), None)
-        if isinstance(relation, Affine) and special is not None:
-            values = ", ".join(f"{value:g}" for value in special.sentinels)
+        with_sentinels = next((f for f in (one, two) if f.sentinels), None)
+        if isinstance(relation, Affine) and with_sentinels is not None:
+            values = ", ".join(f"{value:g}" for value in with_sentinels.sentinels)
             raise place.error(
-                f"{special.name!r} cannot be {relation.text}: {values} is a special value. "
+                f"{with_sentinels.name!r} cannot be {relation.text}: {values} is a special value. "
                 "Give pairs of values with 'map', or leave the feature out.",
                 token,
             )
@@ -361,15 +374,15 @@ def _table_of_values(value: Any, place: Place) -> ValueTable:
 
 def _relation_of_pair(table: Mapping[str, Any], place: Place) -> ValueRelation:
     """Return the relation between the values of a pair of features; by default they are equal."""
-    ways = [key for key in ("negate", "about", "values", "any") if key in table]
-    if "times" in table or "plus" in table:
-        ways.append("times" if "times" in table else "plus")
-    if len(ways) > 1:
-        raise place.error(f"a pair needs a single relation, got {' and '.join(map(repr, ways))}.", ways[1])
+    kinds = [key for key in ("negate", "about", "values", "any") if key in table]
+    if "times" in table or "plus" in table:  # both belong to one relation
+        kinds.append("times" if "times" in table else "plus")
+    if len(kinds) > 1:
+        raise place.error(f"a pair needs a single relation, got {' and '.join(map(repr, kinds))}.", kinds[1])
     for key in ("negate", "any"):
         if table.get(key, True) is not True:
             raise place.error(f"{key!r} must be true or left out, got {table[key]!r}.", key)
-    match ways:
+    match kinds:
         case ["negate"]:
             return NEGATE
         case ["any"]:

@@ -70,7 +70,7 @@ def resolve_relations(
     relations: RelationsArgument = None,
     discover: Callable[[], str] | None = None,
 ) -> ChosenRelations:
-    """Return the relations to use.
+    """Return the relations to use, as texts of relations files, and the reasons why others are left out.
 
     Parameters
     ----------
@@ -90,59 +90,67 @@ def resolve_relations(
         If a file is missing or does not fit the names. Kinds of features are checked later, because they may be guessed
         from experiences.
     """
-    given = [relations] if isinstance(relations, (str, Path)) else relations
-    if given is not None and DISCOVER in given and discover is not None:
-        others = [entry for entry in given if entry != DISCOVER]
-        found = _chosen(environment, space, others or "none")
+    entries = [relations] if isinstance(relations, (str, Path)) else relations
+    if entries is not None and DISCOVER in entries and discover is not None:
+        others = [entry for entry in entries if entry != DISCOVER]
+        chosen = _chosen(environment, space, others or "none")
         discovered = discover()
         if discovered:
             added = RelationsText(DISCOVERED, discovered, "the discovered relations")
-            found = replace(found, texts=(*found.texts, added))
+            chosen = replace(chosen, texts=(*chosen.texts, added))
         else:
-            found = replace(found, left_out=(*found.left_out, "discovered relations, because none was found"))
+            chosen = replace(chosen, left_out=(*chosen.left_out, "discovered relations, because none was found"))
     else:
-        found = _chosen(environment, space, relations)
-    unclear = []
-    for text in found.texts if space.derived is not None else ():
+        chosen = _chosen(environment, space, relations)
+    if space.derived is None:
+        return chosen
+    # Rules with conditions on derived features that a relation does not map have no related forms.
+    remarks = []
+    for text in chosen.texts:
         try:
             unmapped = {i for relation in text.relations(space) for i in relation.unmapped if i >= space.n_own}
         except KindError:
             continue
-        if unmapped:  # rules with conditions on these have no related forms
+        if unmapped:
             names = ", ".join(space.names[i] for i in sorted(unmapped))
-            unclear.append(f"{text.name}, for rules with derived features that it does not map ({names})")
-    return replace(found, left_out=(*found.left_out, *unclear))
+            remarks.append(f"{text.name}, for rules with derived features that it does not map ({names})")
+    return replace(chosen, left_out=(*chosen.left_out, *remarks))
 
 
 def _chosen(
     environment: str | EnvironmentSpec | Env, space: FeatureSpace, relations: RelationsArgument
 ) -> ChosenRelations:
-    """Return the relations that an argument names, or the defaults of the domain if it is None."""
+    """Return the relations that an argument names, or the defaults of the domain if it is None.
+
+    Defaults that do not fit the names of features are left out; for relations that were asked for, that is an error.
+    """
     if relations is None:
         fitting, left_out = [], []
         for file in shipped_relations(environment):
             if file.default:
                 text = _read(file.path, file.name)
                 try:
-                    with suppress(KindError):
-                        text.relations(space)
+                    _check(text, space)
                     fitting.append(text)
                 except UnknownNameError as error:
-                    reason = error.reason
-                    left_out.append(f"{file.name} does not fit the names of this environment ({reason})")
+                    left_out.append(f"{file.name} does not fit the names of this environment ({error.reason})")
         return ChosenRelations(tuple(fitting), tuple(left_out))
-    given = [relations] if isinstance(relations, (str, Path)) else list(relations)
-    if given == ["none"]:
+    entries = [relations] if isinstance(relations, (str, Path)) else list(relations)
+    if entries == ["none"]:
         return ChosenRelations()
-    objects = [entry for entry in given if isinstance(entry, MetamorphicRelation)]
-    sources = [entry for entry in given if not isinstance(entry, MetamorphicRelation)]
-    texts = [_text_of(entry, environment) for entry in sources]
+    objects = [entry for entry in entries if isinstance(entry, MetamorphicRelation)]
+    texts = [_text_of(entry, environment) for entry in entries if not isinstance(entry, MetamorphicRelation)]
     if objects:
         texts.append(RelationsText("given", dump_relations(objects, space), "the given relations"))
     for text in texts:
-        with suppress(KindError):
-            text.relations(space)
+        _check(text, space)
     return ChosenRelations(tuple(texts))
+
+
+def _check(text: RelationsText, space: FeatureSpace) -> None:
+    """Raise an error if relations do not fit the names; kinds of features may be guessed later, so they may differ."""
+    with suppress(KindError):
+        text.relations(space)
 
 
 def _text_of(source: str | Path, environment: str | EnvironmentSpec | Env) -> RelationsText:

@@ -65,26 +65,29 @@ def read_number(value: Any, key: str, place: Place) -> float:
 def matching_rows(patterns: Sequence[str], known: Sequence[str], what: str, place: Place) -> list[tuple[str, ...]]:
     """Return the names that patterns stand for together, one row for every text that ``*`` can stand for.
 
-    Every pattern must match one of the `known` names; `what` is the kind of thing that they name.
+    ``("left*", "right*")`` gives ``[("left1", "right1"), ("left2", "right2")]``, for example. Every pattern must match
+    one of the `known` names; `what` is the kind of thing that they name.
     """
     if len({pattern.count("*") for pattern in patterns}) > 1:
         raise place.error(f"all of {list(patterns)} must hold the same number of '*'.", patterns[0])
-    origins: dict[tuple[str, ...], tuple[str, str]] = {}
+    # The texts that the stars stand for, each with the first pattern and name that show it.
+    first_matches: dict[tuple[str, ...], tuple[str, str]] = {}
     for pattern in patterns:
-        found = {name: match_pattern(pattern, name) for name in known}
-        matches = {name: stands_for for name, stands_for in found.items() if stands_for is not None}
+        star_texts = {name: match_pattern(pattern, name) for name in known}
+        matches = {name: texts for name, texts in star_texts.items() if texts is not None}
         if not matches:
             missing = f"there is no {what} called {pattern!r}.{suggest_names(pattern, known, f'{what}s')}"
             raise place.unknown(f"{pattern!r} matches no {what}." if "*" in pattern else missing, pattern)
-        for name, stands_for in matches.items():
-            origins.setdefault(stands_for, (pattern, name))
+        for name, texts in matches.items():
+            first_matches.setdefault(texts, (pattern, name))
+    # With these texts, the other patterns must be known names, too.
     rows = []
-    for stands_for, (origin, first) in origins.items():
-        row = tuple(fill_pattern(pattern, stands_for) for pattern in patterns)
+    for texts, (matching_pattern, matched_name) in first_matches.items():
+        row = tuple(fill_pattern(pattern, texts) for pattern in patterns)
         for name, pattern in zip(row, patterns, strict=True):
             if name not in known:
                 raise place.unknown(
-                    f"{origin!r} matches {first!r}, but there is no corresponding {name!r}."
+                    f"{matching_pattern!r} matches {matched_name!r}, but there is no corresponding {name!r}."
                     + did_you_mean(name, known),
                     pattern,
                 )

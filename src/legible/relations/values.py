@@ -213,21 +213,20 @@ def _float32(value: float) -> float:
 
 @lru_cache(maxsize=1 << 16)
 def _pull_cut(affine: Affine, cut: float, *, through_undo: bool) -> float:
-    """Return the cut d for which ``y <= d`` holds exactly if the source of y is low.
+    """Return the cut d for which ``y <= d`` holds exactly if x, from which y comes, is on the right side of `cut`.
 
-    The source of y is ``undo(y)`` with `through_undo`, ``apply(y)`` without. It is low if it is at most `cut` (for a
-    rising map) or above it (for a falling one).
+    x is ``undo(y)`` with `through_undo`, ``apply(y)`` without. The right side is ``x <= cut`` for a rising map, and
+    ``x > cut`` for a falling one.
     """
     rising = affine.scale > 0
     if not math.isfinite(cut):
         return cut if rising else -cut
-    if affine.exact:
-        return cut if rising else float(below(-cut)) + 0.0
-    origin = affine.undo if through_undo else affine.apply
+    if affine.exact:  # y is x or -x
+        return cut if rising else float(below(-cut)) + 0.0  # adding 0 turns -0.0 into 0.0
+    to_x = affine.undo if through_undo else affine.apply
 
     def is_low(y: float) -> bool:
-        source = origin(y)
-        return bool(source <= cut) if rising else bool(source > cut)
+        return bool(to_x(y) <= cut) if rising else bool(to_x(y) > cut)
 
     # Bisect for the largest float32 that is low.
     if not is_low(-_LARGEST):

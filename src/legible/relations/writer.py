@@ -36,22 +36,24 @@ def dump_relations(relations: Iterable[MetamorphicRelation], space: FeatureSpace
 
 
 def _dump_group(group: Sequence[MetamorphicRelation], space: FeatureSpace) -> str:
-    """Return the TOML text of the relations of one name."""
+    """Return the TOML text of the relations of one name, which differ in their actions only."""
     first, names = group[0], space.action_names
     lines = ["[[relation]]", f"name = {_quote(first.name)}"]
     if first.words:
         lines.append(f"words = {_quote(first.words)}")
-    pairs = [(relation.action, relation.image_action) for relation in group]
-    firsts = [action for action, _ in pairs]
+    # The actions: unchanged, groups of choices, each mapped to the next one in a circle, or any other map.
+    actions = [relation.action for relation in group]
+    images = [relation.image_action for relation in group]
+    pairs = list(zip(actions, images, strict=True))
     if pairs == [(i, i) for i in range(len(names))]:
-        actions = '"same"'
+        statement = '"same"'
     elif not space.is_discrete:
-        actions = _dump_choices(pairs, space)
-    elif len(pairs) > 1 and pairs == list(zip(firsts, [*firsts[1:], firsts[0]], strict=True)):
-        actions = f"{{ cycle = [{', '.join(_quote(names[i]) for i in firsts)}] }}"
+        statement = _dump_choices(pairs, space)
+    elif len(pairs) > 1 and images == [*actions[1:], actions[0]]:
+        statement = f"{{ cycle = [{', '.join(_quote(names[i]) for i in actions)}] }}"
     else:
-        actions = f"{{ {_dump_map(pairs, names)} }}"
-    lines.append(f"actions = {actions}")
+        statement = f"{{ {_dump_map(pairs, names)} }}"
+    lines.append(f"actions = {statement}")
     for key, items in _dump_features(first, space.names).items():
         lines += [f"{key} = [", *(f"  {item}," for item in items), "]"]
     if first.holds:
@@ -109,7 +111,7 @@ def _dump_features(relation: MetamorphicRelation, names: Sequence[str]) -> dict[
 
 
 def _dump_pair(fr: FeatureRelation, names: Sequence[str]) -> tuple[str, str]:
-    """Return the statement for one feature relation: its key, and one item of its list."""
+    """Return the statement for one feature relation: its key, and one item of the list that follows the key."""
     name, relation = _quote(names[fr.feature]), fr.relation
     if fr.feature == fr.image_feature:
         if isinstance(relation, Anything):

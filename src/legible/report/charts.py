@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from legible.evaluation.statistics import Effect
+from legible.workbench.looks import Interval
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ def round_step(rough: float) -> float:
     return next(factor * power for factor in (1.0, 2.0, 5.0, 10.0) if factor * power >= rough * (1 - 1e-9))
 
 
-def interval_scale(effects: Sequence[Effect]) -> Scale:
+def interval_scale(effects: Sequence[Effect | Interval]) -> Scale:
     """Return a scale that holds zero and all confidence intervals, with a little room."""
     low, high = min(0.0, *(e.low for e in effects)), max(0.0, *(e.high for e in effects))
     if low == high:

@@ -1,4 +1,8 @@
-"""The report of a comparison of policies: figures, where they differ, and the two episodes that differ most."""
+"""Reports of comparisons, each in one HTML file.
+
+- `write_comparison`: policies on the same seeds: figures, where they differ, and the two episodes that differ most.
+- `write_cross_play`: policies against several opponents: the matrix of mean returns, and the worst opponents.
+"""
 
 from __future__ import annotations
 
@@ -12,25 +16,33 @@ from legible.evaluation.units import UNGUIDED, Unit, record_episode
 from legible.files import write_text
 from legible.formatting import signed
 from legible.report.action_words import ActionWords
-from legible.report.builder import as_script, asset, template_environment
+from legible.report.builder import as_script, asset, plain_script, template_environment
+from legible.report.charts import interval_scale
 from legible.report.replays import MOST_FEATURES, REPLAY_BUDGET, no_window, replay_side
 from legible.report.scenes import scene_of
 from legible.workbench import PolicyComparison
+from legible.workbench.cross_play import CrossPlay
 
 
 def write_comparison(comparison: PolicyComparison, path: str | Path) -> Path:
     """Write the report of a comparison into one HTML file, and return its path."""
     with no_window():
         replays = [shown for shown in (_replay(comparison, episode) for episode in comparison.extremes) if shown]
-    target = Path(path)
-    template = template_environment().get_template("comparison.html.j2")
-    text = template.render(
-        c=comparison,
-        style=asset("report.css"),
-        script=Markup("\n").join(map(asset, ("player.js", "lanes.js", "report.js"))),
-        replays=as_script(replays),
-        count=len(replays),
+    script = Markup("\n").join([plain_script("player.js"), *map(asset, ("lanes.js", "report.js"))])
+    return _write(
+        "comparison.html.j2", path, c=comparison, script=script, replays=as_script(replays), count=len(replays)
     )
+
+
+def write_cross_play(found: CrossPlay, path: str | Path) -> Path:
+    """Write the matrix of a cross-play into one HTML file, and return its path."""
+    means = [cell.mean for cells in found.cells for cell in cells]
+    return _write("cross_play.html.j2", path, c=found, scale=interval_scale(means))
+
+
+def _write(template: str, path: str | Path, **values: Any) -> Path:
+    target = Path(path)
+    text = template_environment().get_template(template).render(style=asset("report.css"), **values)
     target.parent.mkdir(parents=True, exist_ok=True)
     write_text(target, text)
     return target
@@ -58,7 +70,7 @@ def _replay(comparison: PolicyComparison, episode: int) -> dict[str, Any] | None
     gap = float(results[1].returns - results[0].returns)
     return {
         "seed": seed,
-        "why": f"seed {seed}: {signed(gap)} for {comparison.names[1]}",
+        "why": f"{signed(gap)} for {comparison.names[1]}",
         "kind": scene.kind,
         "layout": scene.layout,
         "actions": words.words,

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from legible.agents import describe_seats
 from legible.evaluation import Evaluation, References
 from legible.evaluation.figures import figure_table
 from legible.evaluation.statistics import Effect
@@ -50,6 +51,7 @@ class Findings:
     objective: ObjectiveWords
     next_steps: NextSteps | None
     way_of_playing: str
+    seats: str
     evaluation: Evaluation
     improvement: Improvement
     references: References
@@ -100,7 +102,7 @@ def gather(study: Study, watch: Sequence[int] = ()) -> Findings:
     charts = {
         "effects": effect_chart(_effect_rows(study, cards), ObjectiveWords(study.settings.evaluation.objective).words),
         "seeds": seed_chart(improvement.final_blocks, watched),
-        "states": state_chart(study, cards[0].rule_sets[0] if cards else None),
+        "states": state_chart(study, cards[0].rule_sets[0] if cards and cards[0].is_sure else None),
         "returns": return_chart(returns),
         "gain": ledger_chart(study.ledger),
         **{f"weakness-{place}-gain": ledger_chart(card.ledger) for place, card in enumerate(cards, start=1)},
@@ -125,6 +127,7 @@ def gather(study: Study, watch: Sequence[int] = ()) -> Findings:
         next_steps=study.next_steps,
         objective=ObjectiveWords(study.settings.evaluation.objective),
         way_of_playing=f"{play.words}; in conflicts, negative rules win" if blocks_first else play.words,
+        seats=describe_seats(study.environment),
         evaluation=evaluation,
         improvement=improvement,
         references=references,

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from legible.agents.seats import SeatEnv
 from legible.environments import Ending, Env
 from legible.evaluation import PlayedBlocks
 from legible.evaluation.units import UNGUIDED, Unit, UnitResult, record_unit
@@ -203,10 +204,13 @@ def replay_side(
     """Return one of the two episodes of a replay as plain data; None if it differs from the recording."""
     scene.begin(len(recording.actions), [mark.step for mark in marks])
     rewards = []
+    game, seats = env.unwrapped, list[str]()
     # `replay` yields the state after the reset first, with a reward of 0.
     for step, (observation, reward) in enumerate(replay(env, recording)):
         scene.see(env, observation, step)
         rewards.append(reward)
+        if isinstance(game, SeatEnv) and len(game.seats) > 1:
+            seats.append(game.seat)
     if len(rewards) != len(recording.rewards) + 1 or not np.allclose(rewards[1:], recording.rewards):
         return None
     if result.success == 1.0:
@@ -236,6 +240,7 @@ def replay_side(
             for mark in marks
         ],
         "frames": scene.frames(),
+        **({"seats": seats} if seats else {}),  # the seat to move at each step
     }
 
 

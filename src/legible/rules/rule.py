@@ -202,7 +202,7 @@ class Rule:
 
 _NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|inf)"
 _WORD = r"[A-Za-z_][\w.\-:\[\]']*"
-_HEAD = re.compile(rf"\s*(?P<polarity>[+-])\s*(?P<action>{_WORD})\s*(?:<-|←)(?P<body>.*)", re.DOTALL)
+_HEAD = re.compile(rf"\s*(?P<polarity>[-+−])\s*(?P<action>{_WORD})\s*(?:<-|←)(?P<body>.*)", re.DOTALL)
 _FLAG = re.compile(rf"(?P<no>not\s+)?(?P<name>{_WORD})")
 _COMPARE = re.compile(rf"(?P<name>{_WORD})\s*(?P<sign><=|>=|<|>|==|=)\s*(?P<number>{_NUMBER})")
 _BETWEEN = re.compile(
@@ -286,9 +286,7 @@ def find_thresholds(text: str, space: FeatureSpace) -> list[Threshold]:
     # Conditions are separated by "&" or ",". Positions count from the start of the whole text.
     for condition_text in re.finditer(r"[^&,]+", text[rule_parts.start("body") :]):
         condition = condition_text[0].strip()
-        offset = (
-            rule_parts.start("body") + condition_text.start() + condition_text[0].index(condition) if condition else 0
-        )
+        offset = rule_parts.start("body") + condition_text.start() + condition_text[0].index(condition)
         match = _BETWEEN.fullmatch(condition) or _COMPARE.fullmatch(condition)
         if match is None:  # a condition without a number, such as "not food.north"
             continue

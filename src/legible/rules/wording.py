@@ -153,10 +153,11 @@ def _describe_sides(condition: Condition, feature: Feature) -> str:
         return f"{subject} is {_how_far(low, high, unit)}{word_above}"
     if high <= 0.0:
         return f"{subject} is {_how_far(-high, -low, unit)}{word_below}"
-    # Both sides of 0. Each is (word, largest distance); an unlimited side is named first.
-    ahead, behind = (word_above, high), (word_below, -low)
-    first, second = (ahead, behind) if behind[1] < np.inf and ahead[1] == np.inf else (behind, ahead)
-    return f"{subject} is {_how_far(0.0, first[1], unit)}{first[0]} or {_how_far(0.0, second[1], unit)}{second[0]}"
+    # Both sides of 0; an unlimited side is named first.
+    above = f"{_how_far(0.0, high, unit)}{word_above}"
+    below = f"{_how_far(0.0, -low, unit)}{word_below}"
+    is_above_first = high == np.inf and low > -np.inf
+    return f"{subject} is {above} or {below}" if is_above_first else f"{subject} is {below} or {above}"
 
 
 def _how_far(near: float, far: float, unit: str) -> str:
@@ -245,12 +246,13 @@ def describe_conditions(conditions: Iterable[Condition], space: FeatureSpace) ->
         phrase = _describe_with_presence(condition, conditions, space)
         if phrase:
             # Put the phrase to the first ones that it can be merged with.
-            matching = next((similar for similar in groups_of_phrases if _merge_phrases([*similar, phrase])), None)
+            matching = next((group for group in groups_of_phrases if _merge_phrases([*group, phrase])), None)
             if matching is None:
                 groups_of_phrases.append([phrase])
             else:
                 matching.append(phrase)
-    return join_words([_merge_phrases(similar) or similar[0] for similar in groups_of_phrases])
+    # A phrase that is alone cannot be merged, and stays as it is.
+    return join_words([_merge_phrases(group) or group[0] for group in groups_of_phrases])
 
 
 def _describe_with_presence(condition: Condition, conditions: Sequence[Condition], space: FeatureSpace) -> str:

@@ -30,8 +30,8 @@ from legible.workbench.confirming import Direction, confirm_rule
 from legible.workbench.trying import MOST_SEEDS, Form, RuleResult, TryResult, exploring_stage, try_rule
 
 MOST_REPLACED = 3
-WARM_SEEDS = (512, 1024, 2048)
-"""Unguided episodes that are played before the first rule is tried, as long as nothing else is asked."""
+WARM_SEEDS = range(128, 2049, 128)
+"""Unguided episodes that are played before the first rule is tried, until something else is asked."""
 _FIGURES_EVERY = 0.25  # seconds
 
 

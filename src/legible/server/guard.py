@@ -17,7 +17,6 @@ import json
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
-from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -78,7 +77,9 @@ class Guard:
         self._is_used, self._session = False, make_token()
         port = next(iter(sorted(self._hosts))).rpartition(":")[2]
         self._cookie = f"legible-{port}"  # cookies are shared between the ports of a host
-        self._clock, self._left, self._seen = clock, BURST, clock()
+        self._clock = clock
+        # Strangers have a limit of their own, so that a page that sends many requests does not lock the user out.
+        self._left = {is_user: (BURST, clock()) for is_user in (True, False)}
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it in words."""
@@ -101,7 +102,9 @@ class Guard:
         problem = self._problem(scope, headers)
         if problem is not None:
             await _refuse(send_strictly, *problem)
-        elif scope["path"] == "/" and "token" in (query := parse_qs(scope["query_string"].decode("latin-1"))):
+        elif (scope["method"], scope["path"]) == ("GET", "/") and "token" in (
+            query := parse_qs(scope["query_string"].decode("latin-1"))
+        ):
             await self._enter(headers, query["token"][-1], send_strictly)
         elif not self._has_cookie(headers):
             words = "This page needs the address that 'legible open' printed; it works once, in one browser."
@@ -126,25 +129,22 @@ class Guard:
         origin = headers.get("origin")
         if origin is not None and origin.lower().partition("://")[2] not in self._hosts:
             return 403, "Requests from other sites are refused."
-        if not self._is_within_rate():
+        if not self._is_within_rate(self._has_cookie(headers)):
             return 429, "Too many requests; wait a moment."
         return _problem_of_method(scope["method"], headers)
 
-    def _is_within_rate(self) -> bool:
-        now = self._clock()
-        self._left = min(BURST, self._left + RATE * (now - self._seen))
-        self._seen = now
-        if self._left < 1.0:
-            return False
-        self._left -= 1.0
-        return True
+    def _is_within_rate(self, is_user: bool) -> bool:
+        (left, seen), now = self._left[is_user], self._clock()
+        left = min(BURST, left + RATE * (now - seen))
+        self._left[is_user] = (left - (left >= 1.0), now)
+        return left >= 1.0
 
     def _has_cookie(self, headers: dict[str, str]) -> bool:
-        try:
-            cookie = SimpleCookie(headers.get("cookie", "")).get(self._cookie)
-        except CookieError:
-            return False
-        return cookie is not None and _is_same(cookie.value, self._session)
+        # Other servers on this machine may have set cookies, too, of any form and even under the same name.
+        cookies = [cookie.partition("=") for cookie in headers.get("cookie", "").split(";")]
+        return any(
+            name.strip() == self._cookie and _is_same(value.strip(), self._session) for name, _, value in cookies
+        )
 
     async def _enter(self, headers: dict[str, str], token: str, send: Send) -> None:
         """Exchange the token for the cookie, once; whoever has the cookie may use the address again."""

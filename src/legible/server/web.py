@@ -14,6 +14,7 @@ import hashlib
 import json
 import socket
 import sys
+import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -38,6 +39,7 @@ with needs_extra("workbench", "the workbench"):
     from starlette.requests import Request
     from starlette.responses import JSONResponse, Response, StreamingResponse
     from starlette.routing import Route
+    from uvicorn.protocols.http.h11_impl import H11Protocol
 
 ASSETS = {
     "workbench.css": "text/css",
@@ -51,6 +53,10 @@ ASSETS = {
     "player.js": "text/javascript",
 }
 MOST_STREAMS = 48
+MOST_AT_ONCE = 4
+"""Questions that are answered at the same time; some replay episodes."""
+HEAD_SECONDS = 10.0
+"""Time in which the first request of a connection has to begin."""
 _BEAT_SECONDS = 10.0
 
 
@@ -80,6 +86,9 @@ class Workbench:
         self.player = Player()
         self.is_closing = False
         self.streams = 0
+        self.answering = asyncio.Semaphore(MOST_AT_ONCE)
+        self.overviews: dict[int, tuple[object, dict[str, Any]]] = {}  # by subject, each with the state of its folder
+        self.overviews_lock = threading.Lock()
         self._desks: dict[int, Desk] = {}
         self._opening = asyncio.Lock()
 
@@ -155,7 +164,8 @@ async def _answer(bench: Workbench, name: str, body: Mapping[str, Any]) -> Respo
     desk = await bench.desk(number_of(body, "subject", len(bench.subjects), 0))
     if name in STREAMS:
         return _stream(bench, _played(bench, STREAMS[name], desk, body))
-    return _json(await run_in_threadpool(ANSWERS[name], desk, body))
+    async with bench.answering:
+        return _json(await run_in_threadpool(ANSWERS[name], desk, body))
 
 
 async def _body(request: Request) -> Mapping[str, Any]:
@@ -173,17 +183,18 @@ def _studies(bench: Workbench, body: Mapping[str, Any]) -> dict[str, Any]:
 
     Pages ask again and again. A stream would keep one of the six connections that a browser has for all its tabs.
     """
-    states = [state_of(subject.folder) for subject in bench.subjects if subject.folder is not None]
+    states = [() if subject.folder is None else state_of(subject.folder) for subject in bench.subjects]
     version = hashlib.sha256(repr(states).encode()).hexdigest()
     if body.get("version") == version:
         return {"version": version}
-    found = [
-        {"name": subject.name, "is_study": False}
-        if subject.folder is None
-        else {**overview_of(subject.folder, trust=subject.trust), "is_study": True}
-        for subject in bench.subjects
-    ]
-    return {"version": version, "subjects": found}
+    with bench.overviews_lock:  # many tabs ask for the same
+        for number, (subject, state) in enumerate(zip(bench.subjects, states, strict=True)):
+            if subject.folder is None:
+                bench.overviews[number] = (state, {"name": subject.name, "is_study": False})
+            elif bench.overviews.get(number, ((), {}))[0] != state:
+                found = overview_of(subject.folder, trust=subject.trust)
+                bench.overviews[number] = (state, {**found, "is_study": True})
+        return {"version": version, "subjects": [bench.overviews[number][1] for number in range(len(states))]}
 
 
 async def _played(
@@ -292,6 +303,7 @@ def serve(bench: Workbench, listening: socket.socket, host: str, token: str) -> 
     app = Guard(make_app(bench), allowed_hosts(host, port), token)
     config = uvicorn.Config(
         app,
+        http=_Protocol,
         log_level="warning",
         access_log=False,
         server_header=False,
@@ -306,6 +318,15 @@ def serve(bench: Workbench, listening: socket.socket, host: str, token: str) -> 
     server = _Server(config, bench)
     with suppress(KeyboardInterrupt):
         server.run(sockets=[listening])
+
+
+class _Protocol(H11Protocol):
+    """A connection that is closed if it sends no request: silent ones would use up what may be open at once."""
+
+    def connection_made(self, transport: Any) -> None:
+        """Start to wait for the first request."""
+        super().connection_made(transport)
+        self.loop.call_later(HEAD_SECONDS, lambda: None if self.cycle else transport.close())
 
 
 class _Server(uvicorn.Server):

@@ -95,7 +95,7 @@ class StudySettings:
             ),
             search=SearchSettings(budget=400_000),
             improvement=ImprovementSettings(
-                episodes=300, final_episodes=200, most_candidates=4, beginnings=1, front_points=3
+                episodes=300, final_episodes=200, most_candidates=4, beginnings=1, front_points=2
             ),
             references=ReferenceSettings(episodes=50, quoted=1),
             mistakes=MistakeSettings(steps=400_000, episodes=60, decisions=200),

@@ -121,7 +121,8 @@ def check_env(
         Seconds after which an episode is given up, for environments that hang. With a limit, episodes are played in
         another process.
     on_features
-        Called with the features and actions, as far as they are known; kinds that are not given are guessed.
+        Called with the features and actions, as far as they are known; if features have no names, their kinds (numeric
+        or categorical) are guessed.
     """
     spec.make().close()  # what cannot be made is an error, not a finding
     findings: list[Finding] = []
@@ -154,8 +155,6 @@ def _ask(
         Names of features and actions (or their file), and what rules see if that is not the observation.
     seed, time_limit
         Seed of the first episode, and the seconds after which an episode is given up (in another process).
-    on_features
-        Called with the features and actions.
     """
     policy = None if source is None else load_policy_for(spec, source, features=features)
     spec = environment_for(policy, spec)  # with the wrappers that the policy was trained with
@@ -371,8 +370,6 @@ def _walk(env: Env, encoder: ObservationEncoder, seed: int, action_seed: int | N
     ----------
     env, encoder
         The environment, and what makes rows of numbers of its observations.
-    seed
-        Seed of the episode.
     action_seed
         Seed of the random actions; by default that of the episode.
     """
@@ -439,8 +436,6 @@ def _seeds_matter(walks: list[_Walk], spec: EnvironmentSpec, seed: int, time_lim
     ----------
     walks
         Episodes of random actions with different seeds, the first with `seed`.
-    spec
-        The environment.
     seed, time_limit
         Seed of the first episode, and the seconds after which an episode is given up; None: no limit.
     """

@@ -81,7 +81,8 @@ def collect_in_units(
         failures=failures,
         problem="experiences cannot be collected",
     ):
-        i, recordings = missing[number], [result for result in results if result is not None]
+        i = missing[number]
+        recordings = [result for result in results if result is not None]
         if not recordings:
             raise UnitFailedError(
                 f"experiences cannot be collected: all {len(units[i])} episodes that were played together failed. "

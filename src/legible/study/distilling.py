@@ -80,8 +80,8 @@ def distil(
     Examples
     --------
     >>> import legible
-    >>> found = legible.distil("studies/small", "network.zip")  # doctest: +SKIP
-    >>> found.comparison.kept.share  # doctest: +SKIP
+    >>> distillation = legible.distil("studies/small", "network.zip")  # doctest: +SKIP
+    >>> distillation.comparison.kept.share  # doctest: +SKIP
     0.98
     """
     target = None if out is None else Path(out)
@@ -137,7 +137,7 @@ def _source_of(
     trust
         Whether to import code that the folder or the file names.
     engine, progress
-        Where episodes run and what is called with the progress, for a study that has to be opened.
+        As for `legible.Study`, if a study has to be opened.
     """
     # A study: play until its rules are known.
     if isinstance(source, str | Path) and Path(source).is_dir():

@@ -140,7 +140,9 @@ def measure_rate(
     """
     if time_limit is not None and engine is None:
         engine = LocalProcesses(1)
-    episodes, rate, rate_in_few_slots, replays, measured = 1, 0.0, 0.0, 0, Rate(0.0, 0.0)
+    episodes, replays = 1, 0
+    rate = rate_in_few_slots = 0.0
+    measured = Rate(0.0, 0.0)
     longest = seconds * (PATIENCE if is_native(setup.environment) else 1.0)
     with engine if engine is not None and time_limit is not None else nullcontext():
         for batch in itertools.count():
@@ -163,18 +165,20 @@ def measure_rate(
                 truncated=float(played.truncated.mean()),
                 episodes_in_few_slots=rate_in_few_slots,
             )
-            # The first batch never counts: it may have been compiling.
-            is_first = batch == 0
-            is_steady = is_first or 1 / DIFFERENT <= rate / rate_before <= DIFFERENT
+            if batch == 0:
+                # The first batch never counts: it may have been compiling. A slow one is repeated, not enlarged.
+                if took < longest:
+                    episodes *= 4
+                continue
+            is_steady = 1 / DIFFERENT <= rate / rate_before <= DIFFERENT
             if not is_steady and replays < MOST_REPLAYS:
                 replays += 1
                 continue
             replays = 0
             is_full_batch = episodes >= setup.play.batch and took >= seconds / 4
-            if not is_first and (took >= longest or is_full_batch):
+            if took >= longest or is_full_batch:
                 break
-            if not is_first or took < longest:
-                episodes *= 4
+            episodes *= 4
     return measured
 
 
@@ -188,12 +192,13 @@ def describe_endless(setup: Setup, *, seed: int = 0, seconds: float = 10.0) -> s
     seed, seconds
         Seed of the study, and the maximum number of seconds to play.
     """
-    step_limit, end_time, steps = setup.play.step_limit, time.monotonic() + seconds, 0
+    step_limit, end_time, steps = setup.play.step_limit, 0.0, 0
 
     def count_step(_: StepRecord) -> None:
-        """Count a step, and stop the episode when the time is up."""
-        nonlocal steps
+        """Count a step, and stop the episode when the time since the first one is up; loading and compiling is free."""
+        nonlocal steps, end_time
         steps += 1
+        end_time = end_time or time.monotonic() + seconds
         if time.monotonic() > end_time:
             raise _StillPlayingError
 
@@ -303,8 +308,8 @@ def estimate(
     if rate.is_varied or (solved is not None and rate.mean < solved):
         # Candidates pass the first test and are confirmed; their number may be limited.
         mined_candidates = SHARE_OF_CANDIDATES * mined
-        if evaluation.most_raced:
-            mined_candidates = min(mined_candidates, most_confirmed)
+        if evaluation.most_raced:  # few are raced, those that change most, and they often look like weaknesses
+            mined_candidates = min(SHARE_OF_PROPOSED * mined, most_confirmed)
         candidates = round(mined_candidates + min(SHARE_OF_PROPOSED * proposed, most_confirmed))
         guess = Known(mined + proposed, candidates, EXPLAINED_RULES, references, searched_episodes)
     else:

@@ -34,13 +34,14 @@ if TYPE_CHECKING:
 
 STEP_SHARE = 0.12
 """Steps of the rollouts of failures, and again of those of causes, as a share of the steps that the study played."""
-FEWEST_EXAMINED, MOST_FAILURES, FAILURE_ROLLOUTS = 5, 12, 6
-MOST_DECISIONS, UNUSUAL_DECISIONS, DECISION_ROLLOUTS = 1200, 0.3, 2
-FUTURES = 2 * FAILURE_ROLLOUTS
-MOST_COMPARED = 4
+FEWEST_EXAMINED, MOST_FAILURES, FAILURE_ROLLOUTS = 5, 12, 6  # failures to examine, and rollouts of each choice
+MOST_DECISIONS, UNUSUAL_DECISIONS, DECISION_ROLLOUTS = 1200, 0.3, 2  # UNUSUAL_DECISIONS: share in unusual states
+FUTURES = 2 * FAILURE_ROLLOUTS  # numbers of futures that are reserved for each state
+MOST_COMPARED = 4  # sets of choices
 SURVIVED = 20
 """Steps that an episode must go on after its failure, at least, to count as saved."""
 UNIT_DECISIONS = 32
+_STREAM = 27  # separates the draw of decisions from other random numbers of the seed
 
 
 def explain_failures(study: Study) -> Failures:
@@ -229,7 +230,7 @@ def _diagnose(study: Study, tries: _Tries) -> tuple[Diagnosis, ...]:
     """
     # Draw recorded decisions (rows of the experiences) and play their other choices: ``[decisions, other choices]``.
     recorded, policy = study.experiences, study.player()
-    rng = np.random.default_rng([study.seed, 27])
+    rng = np.random.default_rng([study.seed, _STREAM])
     rows = tries.decisions(recorded, rng)
     if not len(rows):
         return ()
@@ -256,11 +257,12 @@ def _diagnose(study: Study, tries: _Tries) -> tuple[Diagnosis, ...]:
             gain_table[taken == choice, column] = 0.0
         # Decisions in which one of the compared choices was taken, and all others were tried.
         is_usable = np.isin(taken, compared) & ~np.isnan(gain_table).any(axis=1)
+        usable_rows = rows[is_usable]
         tried = TriedDecisions(
-            recorded.observations[rows[is_usable]],
-            np.searchsorted(compared, taken[is_usable]),
+            recorded.observations[usable_rows],
+            np.searchsorted(compared, taken[is_usable]),  # the position of the choice among the compared ones
             gain_table[is_usable],
-            recorded.episode_ids[rows[is_usable]],
+            recorded.episode_ids[usable_rows],
             weigh_decisions(recorded.observations, rows)[is_usable],
         )
 
@@ -269,7 +271,7 @@ def _diagnose(study: Study, tries: _Tries) -> tuple[Diagnosis, ...]:
             return np.asarray(policy.scores(observations))[:, list(compared)]
 
         cause = find_cause(tried, preference, recorded.observations, columns, space.names, seed=study.seed)
-        misranked = _misranked(tried, recorded.scores[rows[is_usable]][:, list(compared)])
+        misranked = _misranked(tried, recorded.scores[usable_rows][:, list(compared)])
         compares_all = len(compared) == space.groups[group_number].count
         kind = str(study.policy.kind) if space.is_discrete else "none"  # regions of continuous actions have no values
         diagnoses.append(Diagnosis(compared, compares_all, cause, words.get(cause.group, ""), misranked, kind))
@@ -287,20 +289,22 @@ def _choices_to_compare(study: Study) -> list[tuple[int, ...]]:
     choice_sets = [tuple(range(group.first, group.first + group.count)) for group in space.groups if group.count > 1]
     pairs = []
     for weakness in study.explanations:
+        if not weakness.rule_set.rules:
+            continue
+        rule = weakness.rule_set.rules[0]
         changed = changed_states(weakness.rule_set, recorded)  # the recorded states in which the rules act
-        for rule in weakness.rule_set.rules[:1]:
-            group_number = space.group_of(rule.action)
+        group_number = space.group_of(rule.action)
+        if rule.polarity == "+":  # the rule enforces its choice instead of those that were taken
             taken = recorded.actions[changed] if space.is_discrete else recorded.actions[changed, group_number]
-            if rule.polarity == "+":  # the rule enforces its choice instead of those that were taken
-                others = taken[taken != rule.action]
-            else:  # the rule blocks its choice: the policy's best other one is taken instead
-                group = space.groups[group_number]
-                scores = recorded.scores[changed][:, group.choices].copy()
-                scores[:, rule.action - group.first] = -np.inf
-                others = group.first + scores.argmax(axis=1)
-            if len(others):
-                most_frequent = int(np.bincount(others).argmax())
-                pairs.append((rule.action, most_frequent))
+            others = taken[taken != rule.action]
+        else:  # the rule blocks its choice: the policy's best other one is taken instead
+            group = space.groups[group_number]
+            scores = recorded.scores[changed][:, group.choices].copy()
+            scores[:, rule.action - group.first] = -np.inf
+            others = group.first + scores.argmax(axis=1)
+        if len(others):
+            most_frequent = int(np.bincount(others).argmax())
+            pairs.append((rule.action, most_frequent))
     if study.has("mistakes"):
         pairs += [(mistake.action, mistake.better) for mistake in study.mistakes.listed[:3]]  # the largest three
     for pair in pairs:

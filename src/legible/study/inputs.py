@@ -110,10 +110,6 @@ def _loaded(
 
     Parameters
     ----------
-    environment
-        The environment that the policy is for.
-    source
-        A path, an address, a function or an object with ``predict``.
     allow_code, trust
         Whether the source may be ``module:function``, and whether it may be a TorchScript program.
     options
@@ -122,7 +118,7 @@ def _loaded(
     from legible.policies import load_policy  # noqa: PLC0415 (it needs PyTorch)
     from legible.policies.torch_file import is_torchscript  # noqa: PLC0415 (it needs PyTorch)
 
-    # A trusted zip would be read by another loader; other files are data and need no trust.
+    # Only TorchScript programs need trust. It is not passed on for other files: a zip would get another loader.
     options["trust"] = trust and isinstance(source, str | Path) and is_torchscript(Path(source))
     # First without the environment, which takes long to make; a fallback (the action taken where rules block the
     # policy's own) is a name that only the environment can translate.
@@ -290,13 +286,13 @@ class StudyInputs:
 
 
 def read_inputs(
-    place: StudyFolder, *, policy: Policy | None, trust: bool, most_failed: float | None
+    folder: StudyFolder, *, policy: Policy | None, trust: bool, most_failed: float | None
 ) -> tuple[str, dict[str, Any]]:
     """Return the name of the policy of a study, and the arguments with which its folder is opened as a `Study`.
 
     Parameters
     ----------
-    place
+    folder
         The folder.
     policy
         The policy, for studies of a policy that was an object in memory; None: the one in the folder.
@@ -305,40 +301,40 @@ def read_inputs(
     most_failed
         Share of episodes that may fail; None leaves it as it was.
     """
-    kept = place.read()  # the content of study.json
-    about = kept["about"]
-    environment = environment_of(kept, place.path, trust=trust)
-    place.check_files(kept)
-    kept_policy, names = place / "policy.safetensors", place / "names.json"
-    source: Any = policy or (kept_policy if kept_policy.exists() else about["policy file"])
+    saved = folder.read()  # the content of study.json
+    about = saved["about"]
+    environment = environment_of(saved, folder.path, trust=trust)
+    folder.check_files(saved)
+    policy_file, names_file = folder / "policy.safetensors", folder / "names.json"
+    source: Any = policy or (policy_file if policy_file.exists() else about["policy file"])
     if source is None:
         raise LegibleError(
-            f"{place.path}: its policy was an object in memory, which the folder cannot hold. Open the study "
+            f"{folder.path}: its policy was an object in memory, which the folder cannot hold. Open the study "
             "in a program that passes the object."
         )
-    features = kept.get("features")
+    features = saved.get("features")
     if features is not None and not isinstance(features, str):
-        raise DamagedFileError(f"{place / 'study.json'}: is damaged (features {features!r}); use another folder.")
+        raise DamagedFileError(f"{folder / 'study.json'}: is damaged (features {features!r}); use another folder.")
     # Names of code in the folder are refused unless the user trusts it: the features of rules, and the functions that
     # name endings and reward terms.
     if features is not None and is_named_code(features):
-        refuse_named_code(EnvironmentSpec(features), str(place.path), trust=trust)
-    play = kept["settings"].get("play", {})
+        refuse_named_code(EnvironmentSpec(features), str(folder.path), trust=trust)
+    play = saved["settings"].get("play", {})
     for function in filter(None, (play.get("endings"), play.get("terms"))):
-        refuse_named_code(EnvironmentSpec(str(function)), str(place.path), trust=trust)
-    settings = kept["settings"] | ({} if most_failed is None else {"most_failed": most_failed})
+        refuse_named_code(EnvironmentSpec(str(function)), str(folder.path), trust=trust)
+    settings = saved["settings"] | ({} if most_failed is None else {"most_failed": most_failed})
     return about["policy"], {
         "environment": environment,
         "policy": source,
-        "relations": sorted((place / "relations").glob("*.toml")),
-        "rules": kept["rules"],
-        "veto": kept["veto"],
-        "rules_from": kept[RULES_FROM],
-        "seed": kept["seed"],
-        "settings": StudySettings.from_dict(settings, str(place / "study.json")),
-        "names": read_kept_names(names) if names.exists() else None,
+        "relations": sorted((folder / "relations").glob("*.toml")),
+        "rules": saved["rules"],
+        "veto": saved["veto"],
+        "rules_from": saved[RULES_FROM],
+        "seed": saved["seed"],
+        "settings": StudySettings.from_dict(settings, str(folder / "study.json")),
+        "names": read_kept_names(names_file) if names_file.exists() else None,
         "features": features,
-        "policy_options": None if kept_policy.exists() else about.get("policy options"),
+        "policy_options": None if policy_file.exists() else about.get("policy options"),
         "allow_code": trust,
         "trust": trust,
     }
@@ -435,10 +431,11 @@ def inspect_environment(
 
         chosen = resolve_relations(env, mapped.space, relations, discover)
         # Some random steps: for the fingerprint, and to see whether observations lie outside their declared range.
-        walked = env if time_limit is None and is_flat(mapped) else with_rule_features
-        steps = walk_randomly(walked, engine=engine, time_limit=time_limit)
-        outside = explain_outside(env.observation_space, steps[0]) if is_flat(mapped) else None
-        fingerprint = fingerprint_of(adapt_policy(policy, with_rule_features), walked, walked=steps)
+        walked_env = env if time_limit is None and is_flat(mapped) else with_rule_features
+        observations, rewards = walk_randomly(walked_env, engine=engine, time_limit=time_limit)
+        outside = explain_outside(env.observation_space, observations) if is_flat(mapped) else None
+        player = adapt_policy(policy, with_rule_features)
+        fingerprint = fingerprint_of(player, walked_env, walked=(observations, rewards))
     finally:
         env.close()
     return EnvironmentInfo(with_rule_features, mapped.space, names_to_keep(mapped, names), chosen, fingerprint, outside)

@@ -126,20 +126,20 @@ def split_mistakes(study: Study) -> tuple[Ledger | None, ...]:
     if isinstance(planned, Mistakes) or not search_result.listed:
         return ()
     runner, recorded = planned.runner, study.decisions
-    place_of_row = {int(row): place for place, row in enumerate(planned.search.decisions.rows)}
+    index_of_row = {int(row): index for index, row in enumerate(planned.search.decisions.rows)}
     # Where nothing is random, or the environment cannot be reseeded, there is one future. Otherwise the futures of the
     # quoted figures are played again.
     is_single = search_result.is_exact or planned.way.futures == "cannot be reseeded"
     first, count = (0, 1) if is_single else (SHOWN_FUTURES, study.settings.mistakes.final_rollouts)
-    mistakes = _within(
-        search_result.listed[:MEASURED_AGAIN], recorded, count, MISTAKE_SHARE * search_result.steps_played
-    )
+    # As many as the allowed environment steps suffice for, but at least one.
+    step_budget = MISTAKE_SHARE * search_result.steps_played
+    mistakes = _within(search_result.listed[:MEASURED_AGAIN], recorded, count, step_budget)
     # One piece of work per mistake: its state, the choice taken and the better one, and the futures.
     units = [
         RolloutUnit(
             points_of(recorded, np.array([mistake.row])),
             np.array([[CHOICE_TAKEN, mistake.better]]),
-            np.array([runner.futures(place_of_row[mistake.row], first, count)]),
+            np.array([runner.futures(index_of_row[mistake.row], first, count)]),
         )
         for mistake in mistakes
     ]
@@ -157,7 +157,7 @@ def split_mistakes(study: Study) -> tuple[Ledger | None, ...]:
     ):
         episodes = outcomes[0]
         if episodes is not None:
-            taken, better = episodes[:count], episodes[count:]
+            taken, better = episodes[:count], episodes[count:]  # rollouts are ordered by choice, then by future
             results[number] = split_gain(
                 taken,
                 better,

@@ -485,8 +485,8 @@ class _Work:
             (self.place / "mended.safetensors").unlink(missing_ok=True)
         name = str(StudyFolder(study.folder).read()["about"]["policy"])  # as it was given first
         mending = Mending(self.place, study.environment, name, self.seed, finished, tuple(reported), best, stop_reason)
-        kept = read_mending(self.place).document
-        identity = {name: kept[name] for name in ("seed", "distillation", "asked")}
+        saved = read_mending(self.place).document
+        identity = {key: saved[key] for key in ("seed", "distillation", "asked")}
         write_json(self.place / "mend.json", {**identity, **json.loads(json.dumps(mending.to_dict()))})
         return mending
 

@@ -39,7 +39,7 @@ def compare_with_references(study: Study) -> References:
     baselines play the same final seeds.
     """
     settings = study.settings
-    plain, note_on_left_out = plain_references(study)
+    plain, note_on_left_out = plain_references(study)  # random play and constant actions
     references = [*plain, *study.others.references()]
     total_episodes = STAGES["references"].episodes(settings, Known(0, 0, references=len(references)))
     try:

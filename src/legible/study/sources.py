@@ -52,8 +52,9 @@ def sources_of(study: Study) -> dict[str, Hypotheses]:
     if SEARCHED in names:
         mean_length = float(recorded.lengths.mean())
         search_steps = search_budget(settings, study.environment, len(study.mining.rules), mean_length)
+    policy = study.setup().policy
     inputs = SourceInput(
-        study.setup().policy,
+        policy,
         recorded,
         study.mining,
         study.relations,
@@ -64,6 +65,7 @@ def sources_of(study: Study) -> dict[str, Hypotheses]:
         budget=search_steps,
         negative_first=settings.play.precedence == "negative",
         most_changed=settings.improvement.most_changed,
+        samples=settings.play.sample and policy.kind == "log-probabilities",  # continuous actions are drawn before
         decisions=decision_gains(study) if study.uses_mistakes else None,
     )
     sources = open_sources([name for name in names if name != SEARCHED], inputs)

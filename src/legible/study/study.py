@@ -270,15 +270,11 @@ class Study(Displayed):
 
         Parameters
         ----------
-        environment, policy
-            The environment, and the policy or its path.
         relations, rules, rules_from, veto
             Symmetries of the task; the user's rules; policies and studies whose rules are tested, too; rules that must
             not be deployed.
         names, features
             Names of features and actions (or their file), and what rules see, if not the observation.
-        policy_options
-            Further arguments for loading the policy.
         allow_code, trust
             Whether the policy may be the name of code, ``module:function``; whether its file may be a program.
         """
@@ -866,6 +862,7 @@ class Study(Displayed):
             explanations=self.explanations,
             confirmed=sum(group.is_confirmed for group in self.weaknesses),
             endings=self.endings,
+            experiences=self.experiences,
             reasons=[*self._missed_action(), *(self.failures.reasons(self.space) if self.has("failures") else ())],
             ledger=self.ledger,
             costly=summarise_mistakes(self.mistakes) if self.has("mistakes") else "",

@@ -26,9 +26,8 @@ if TYPE_CHECKING:
     from legible.study.study import Study
 
 TIMES_LONGER = 4
-MOST_PROBED, FEWEST_PROBED = 60, 5
-"""Episodes that are played on; of the most, a share of one in two is then known to about ±13 points. Otherwise they
-take about as many steps as a baseline."""
+MOST_PROBED = 60
+"""Episodes that are played on; a share of one in two is then known to about ±13 points."""
 MIN_ENDED = 0.05
 """Share of episodes that end early if played on, from whose lower end on the time limit hides something."""
 MIN_TRUNCATED = 0.5
@@ -93,7 +92,7 @@ def probe_time_limit(study: Study) -> TimeLimitProbe:
     if longer is None:
         return TimeLimitProbe(truncated, limit)
     blocks, settings = study.improvement.final_blocks, study.settings
-    most = min(MOST_PROBED, max(FEWEST_PROBED, settings.references.episodes // TIMES_LONGER))
+    most = min(MOST_PROBED, settings.references.episodes)
     seeds = [blocks.seeds[i] for i in np.flatnonzero(blocks.base.truncated & ~blocks.base.failed)[:most]]
     play = replace(settings.play, step_limit=max(settings.play.step_limit, TIMES_LONGER * limit))
     setup = replace(study.setup(), environment=longer, play=play)

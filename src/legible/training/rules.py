@@ -215,14 +215,10 @@ def _mark_allowed(
         ``[layers]``: whether rules that forbid an action win over rules that demand one.
     rows_per_policy
         The first `rows_per_policy` observations belong to policy 0, the next ones to policy 1, and so on.
-    observations
-        ``[n, features]``.
     group_starts
         ``[groups + 1]``: group g holds the choices from ``group_starts[g]`` up to ``group_starts[g + 1]``.
     possible
         ``[n, choices]``: the choices that the environment's action mask allows.
-    allowed
-        ``[n, choices]``: the result.
     """
     n_choices = allowed.shape[1]
     scratch = np.empty((2, n_choices), np.bool_)  # working memory of `guide_row`
@@ -353,7 +349,7 @@ def _check_names(space_of_rules: FeatureSpace, env: Env, source: str, environmen
         )
     # `own` are the features of the observation; derived ones cannot occur in these rules.
     features = (own_space.own.names, space_of_rules.own.names)
-    for what, own_names, names_of_rules in (("features", *features), ("actions", *actions)):
+    for what, (own_names, names_of_rules) in {"features": features, "actions": actions}.items():
         if len(own_names) != len(names_of_rules):
             raise TrainingError(
                 f"{source}: its rules belong to another environment: they have {len(names_of_rules)} {what}, but "

@@ -277,8 +277,6 @@ def _make_environments(spec: EnvironmentSpec, plan: Preset, start: StartingPoint
 
     Parameters
     ----------
-    spec
-        The environment.
     plan
         Hyperparameters, among them the number of environments.
     start
@@ -300,15 +298,15 @@ def _make_environments(spec: EnvironmentSpec, plan: Preset, start: StartingPoint
     gamma = plan.settings.gamma
     if start is None:
         return VecNormalize(environments, gamma=gamma) if plan.normalised else environments
-    known = start.normalisation
-    if known is None:  # the policy was trained on raw observations and rewards
+    its_own = start.normalisation
+    if its_own is None:  # the policy was trained on raw observations and rewards
         return environments
     wrapper = VecNormalize(
-        environments, norm_reward=plan.normalised, clip_obs=known.clip, epsilon=known.epsilon, gamma=gamma
+        environments, norm_reward=plan.normalised, clip_obs=its_own.clip, epsilon=its_own.epsilon, gamma=gamma
     )
-    statistics: Any = _FixedStatistics(shape=known.mean.shape)
-    statistics.mean, statistics.var = known.mean.copy(), known.var.copy()
-    wrapper.obs_rms = statistics
+    fixed: Any = _FixedStatistics(shape=its_own.mean.shape)
+    fixed.mean, fixed.var = its_own.mean.copy(), its_own.var.copy()
+    wrapper.obs_rms = fixed
     return wrapper
 
 
@@ -359,12 +357,8 @@ def _new_model(
 
     Parameters
     ----------
-    environments
-        The environments that the model plays in.
     plan
         Hyperparameters; their type decides the algorithm.
-    seed, device
-        Passed to Stable-Baselines3.
     start
         The policy whose weights and network shapes the model takes; None for new networks.
     guided
@@ -446,14 +440,10 @@ def _finish(
 
     Parameters
     ----------
-    model
-        The trained model.
     spec
         The environment in which the policy is measured.
     description
         The description of the training as plain data, which is kept with the policy.
-    stem
-        The path of the output without a suffix.
     n_episodes
         Episodes for measuring; None for the default.
     before

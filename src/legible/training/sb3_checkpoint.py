@@ -83,7 +83,7 @@ class TrainingCheckpoint:
             return
         try:
             document = json.loads(checkpoint_file.read_text())
-            kept_training = document["training"]
+            saved_description = document["training"]
             counters = {name: document["counters"][name] for name in _COUNTERS if hasattr(model, name)}
             stem = int(document["file"])
             zip_file, arrays_file = self._folder / f"{stem}.zip", self._folder / f"{stem}.npz"
@@ -91,16 +91,13 @@ class TrainingCheckpoint:
             raise self._damaged(checkpoint_file, error) from error
 
         # A checkpoint of other settings would silently continue another training.
-        if kept_training != self._description:
-            current_training = self._description
-            name = next(
-                key
-                for key in {**current_training, **kept_training}
-                if kept_training.get(key) != current_training.get(key)
-            )
+        current = self._description
+        if saved_description != current:
+            names = {**current, **saved_description}
+            name = next(name for name in names if saved_description.get(name) != current.get(name))
             raise TrainingError(
-                f"{self._folder} is the checkpoint of another training: {name} is {kept_training.get(name)!r} there "
-                f"and {current_training.get(name)!r} here. Remove it to start again, or choose another output."
+                f"{self._folder} is the checkpoint of another training: {name} is {saved_description.get(name)!r} "
+                f"there and {current.get(name)!r} here. Remove it to start again, or choose another output."
             )
 
         try:
@@ -115,10 +112,10 @@ class TrainingCheckpoint:
             set_entropy_weight(model, document.get("entropy"))
             # Running mean and variance by which observations and returns are normalised.
             for name, statistics in _statistics(model).items():
-                kept_statistics = document["statistics"][name]
-                statistics.mean = np.array(kept_statistics["mean"], np.float64)
-                statistics.var = np.array(kept_statistics["var"], np.float64)
-                statistics.count = float(kept_statistics["count"])
+                saved = document["statistics"][name]
+                statistics.mean = np.array(saved["mean"], np.float64)
+                statistics.var = np.array(saved["var"], np.float64)
+                statistics.count = float(saved["count"])
         except Exception as error:  # a damaged file can raise any error
             raise self._damaged(zip_file, error) from error
         for name, value in counters.items():

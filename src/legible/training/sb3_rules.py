@@ -324,7 +324,8 @@ class PolicyGuide:
             return None
         # While the policy learns, use the shifts with which it acted in the same states.
         if self._model.policy.training:
-            return logits + self._flatten()[1][self._rollout.places]
+            shifts = self._flatten()[1]
+            return logits + shifts[self._rollout.places]  # the places of the last batch in the rollout
         allowed = torch.from_numpy(self._rules.allowed_now()).to(logits.device)
         possible = self._rules.possible_now()
         if possible is None:
@@ -401,8 +402,6 @@ def _add_margin_loss(model: OffPolicyModel, rules: ModelRules, buffer: _Remember
 
     Parameters
     ----------
-    model
-        The model that learns; changed in place.
     rules
         The rules that decide which choices are forbidden.
     buffer

@@ -54,14 +54,19 @@ class WeaknessCheck:
 class Requirement:
     """A requirement: a figure with a bound, or a situation that may occur in a share of the episodes at most.
 
-    `text` is the requirement as it is written; `conditions` belong to a situation.
+    `situation` is the text in the file, and `conditions` what holds in it.
     """
 
-    text: str
     bound: float
     is_least: bool
     figure: str = ""
+    situation: str = ""
     conditions: tuple[Condition, ...] = ()
+
+    @property
+    def bound_words(self) -> str:
+        """The bound in words, such as "at least 0.95"."""
+        return f"{'at least' if self.is_least else 'at most'} {self.bound:g}"
 
 
 @dataclass(frozen=True)
@@ -136,17 +141,13 @@ def _read_requirement(table: Mapping[str, Any], space: FeatureSpace, where: str)
     table
         The table: either ``figure`` with ``at_least`` or ``at_most``, such as a success rate of at least 0.95; or
         ``never``, a condition such as ``"gap < 2 and speed > 20"``, with ``at_most``, a share of the episodes.
-    space
-        The features that conditions may name.
-    where
-        The table's place in the file, for errors.
     """
     _refuse_unknown(table, ("figure", "at_least", "at_most", "never"), where)
     bounds = [name for name in ("at_least", "at_most") if name in table]
     if len(bounds) != 1 or ("figure" in table) == ("never" in table):
         raise LegibleError(f"{where}: give figure or never, and at_least or at_most.")
     bound = _number(table, bounds[0], where, positive=False) or 0.0
-    is_least, words = bounds[0] == "at_least", bounds[0].replace("_", " ")
+    is_least = bounds[0] == "at_least"
 
     # A figure of all episodes.
     if "figure" in table:
@@ -155,7 +156,7 @@ def _read_requirement(table: Mapping[str, Any], space: FeatureSpace, where: str)
             raise LegibleError(f"{where}: there is no figure {figure!r}; choose one of {', '.join(FIGURES)}.")
         if figure == "success" and not 0.0 < bound < 1.0:
             raise LegibleError(f"{where}: a share lies between 0 and 1, got {bound:g}; none can be shown to be 0 or 1.")
-        return Requirement(f"{figure} {words} {bound:g}", bound, is_least, figure)
+        return Requirement(bound, is_least, figure)
 
     # A situation that must be rare. Its conditions are read as those of a rule, whose action does not matter.
     situation = table["never"]
@@ -168,8 +169,7 @@ def _read_requirement(table: Mapping[str, Any], space: FeatureSpace, where: str)
         conditions = parse_rule(f"+{any_action} <- {conditions_text}", space).conditions
     except RuleError as error:
         raise LegibleError(f"{where}: never: {error.__cause__ or error}") from error
-    text = f"never “{situation}”, in at most {bound:g} of the episodes"
-    return Requirement(text, bound, False, conditions=conditions)
+    return Requirement(bound, False, situation=situation, conditions=conditions)
 
 
 def export_checks(study: Study, path: str | Path | None = None) -> Path | None:
@@ -188,8 +188,10 @@ def export_checks(study: Study, path: str | Path | None = None) -> Path | None:
     target = Path(path) if path is not None else study.folder / FILE
     # A weakness can have several confirmed rule sets; the one in front stands for all of them.
     confirmed = [group.front for group in study.weaknesses if group.is_confirmed]
-    if target.exists() or not confirmed:
-        return target if target.exists() else None
+    if target.exists():
+        return target
+    if not confirmed:
+        return None
 
     # By default a change of less than 2 % of the scale of the task does not matter.
     random_play = study.references.random_play

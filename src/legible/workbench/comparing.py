@@ -288,8 +288,10 @@ def compare_policies(
         Whether to look for rules that only one of two policies follows.
     feature_names
         Names of features and actions: `names` of `legible.Study`.
-    engine, progress
-        Where episodes run, by default in this process; called with the progress, as for `legible.Study`.
+    engine
+        Where episodes run, by default in this process.
+    progress
+        Called with the progress, as for `legible.Study`.
     options
         Further arguments of `legible.workbench.open_arena`.
     """
@@ -429,7 +431,7 @@ def _compare_two(
     first, second = results
     episodes, seed = len(first), arenas[0].seed
     differences = _compare_figures(first, second, worst, comparison.alpha, seed)
-    # The last state that both share, for each seed; None where both episodes are the same.
+    # For each seed the last state that both share; None where both episodes are the same.
     partings = first_partings(records[0], records[1], episodes, comparison.space)
     n_parted = sum(parting is not None for parting in partings)
     gains = np.nan_to_num(second.returns - first.returns)
@@ -479,11 +481,10 @@ def _compare_figures(
         The values to use for the returns of episodes that raised an error.
     alpha
         Probability that any of the intervals misses its true value.
-    seed
-        Seed of the bootstrap.
     """
     objectives = [one for one in objectives_with_data(first.played, second.played) if one.name in _FIGURES]
-    tail = Plan((len(first),), len(objectives) + 1, alpha).tail
+    n_intervals = len(objectives) + 1  # with that of the lengths
+    tail = Plan((len(first),), n_intervals, alpha).tail
     differences = []
     for objective in objectives:
         if objective.name == "mean":
@@ -517,23 +518,23 @@ def _interval_of_objective(
     """
     # Episodes that raised an error count as the worst for the second policy.
     filled = WorstCase([first, second], objective.value).of(second, first)
-    of_second, of_first = (objective.values(result) for result in filled)
-    differs = of_second != of_first
+    second_values, first_values = (objective.values(result) for result in filled)
+    differs = second_values != first_values
     confidence = 1.0 - 2.0 * tail
     effect: Effect | Interval
     if objective.is_binary:
-        effect = mcnemar_test((of_second - of_first)[differs], len(differs), confidence=confidence)
+        effect = mcnemar_test((second_values - first_values)[differs], len(differs), confidence=confidence)
     elif objective.ranks is not None:
         effect = rank_test(
-            of_second,
-            of_first,
+            second_values,
+            first_values,
             differs,
             objective.ranks,
-            invented_loss=0.0,
+            invented_loss=0.0,  # so that the largest loss of these episodes is used
             resamples=_RESAMPLES,
             rng_seed=seed,
             confidence=confidence,
         )
     else:
-        effect = interval_of_differences(of_second - of_first, tail, seed)
+        effect = interval_of_differences(second_values - first_values, tail, seed)
     return Interval(effect.mean, effect.low, effect.high, tail)

@@ -28,7 +28,7 @@ from legible.workbench.looks import ALPHA, Interval, Plan, interval_of_mean
 
 _STAGE = "compare"
 ALL_OTHERS = "*"
-Opponent = str | Path | Policy
+Opponent = str | Path | Policy | Mapping[str, Any]
 
 
 class Cell(NamedTuple):
@@ -185,7 +185,7 @@ def against(environment: EnvironmentSpec, opponent: Opponent) -> EnvironmentSpec
     given = environment.arguments.get("others")
     fixed = {seat: each for seat, each in given.items() if seat != ALL_OTHERS} if isinstance(given, Mapping) else {}
     player = str(opponent) if isinstance(opponent, Path) else opponent
-    others = {**fixed, ALL_OTHERS: player} if fixed else player
+    others = {**fixed, ALL_OTHERS: player} if fixed or isinstance(player, Mapping) else player
     return replace(environment, arguments={**environment.arguments, "others": others})
 
 
@@ -210,7 +210,7 @@ def play_against(
     policies, names
         Policies for this seat, and their names; by default their paths.
     opponents, opponent_names
-        "random", or policies for all other seats, and their names.
+        "random", or policies for all other seats (or dictionaries, see `legible.agents.make_player`), and their names.
     episodes
         Number of seeds of each pair, fixed before anything is played.
     alpha
@@ -225,19 +225,22 @@ def play_against(
             f"{environment.name!r} has one agent, so there are no opponents; --against is for games of several agents "
             "(pettingzoo:MODULE --seat SEAT)."
         )
-    called = short_names([*names] or [_name_of(p, i) for i, p in enumerate(policies, start=1)])
-    faced = short_names([*opponent_names] or [_name_of(o, i, "opponent") for i, o in enumerate(opponents, start=1)])
-    if len(called) != len(policies) or len(faced) != len(opponents):
-        raise LegibleError(f"there are {len(policies)} policies and {counted(len(called), 'name')} (--name).")
+    if not names:
+        names = [_name_of(policy, i) for i, policy in enumerate(policies, start=1)]
+    if not opponent_names:
+        opponent_names = [_name_of(opponent, i, "opponent") for i, opponent in enumerate(opponents, start=1)]
+    if len(names) != len(policies) or len(opponent_names) != len(opponents):
+        raise LegibleError(f"there are {len(policies)} policies and {counted(len(names), 'name')} (--name).")
     games = [against(environment, opponent) for opponent in opponents]
-    return play_games(games, policies, called, faced, episodes=episodes, alpha=alpha, **options, names=feature_names)
+    all_names = short_names(names), short_names(opponent_names)
+    return play_games(games, policies, *all_names, episodes=episodes, alpha=alpha, **options, names=feature_names)
 
 
 def play_games(
     games: Sequence[EnvironmentSpec],
     policies: Sequence[str | Path | Policy],
-    called: Sequence[str],
-    faced: Sequence[str],
+    names_of_policies: Sequence[str],
+    names_of_opponents: Sequence[str],
     *,
     episodes: int,
     alpha: float = ALPHA,
@@ -252,41 +255,42 @@ def play_games(
     ----------
     games
         The same seat of the same game against each opponent.
-    policies, called, faced
-        The policies, and the names of policies and opponents.
+    policies, names_of_policies, names_of_opponents
+        The policies, and the names to use in the result.
     stage
         The stage whose seeds are played.
     further
-        Number of intervals of the caller that belong to the same family.
+        Number of intervals of the caller that share the error probability `alpha`.
     """
     engine = engine or InProcess()
-    results: list[list[UnitResult]] = [[] for _ in policies]
-    seed, first = int(options.get("seed", 0)), None
+    results: list[list[UnitResult]] = [[] for _ in policies]  # by policy, then by opponent
+    seed = int(options.get("seed", 0))
+    space: FeatureSpace | None = None  # that of the first arena, which all others use
     with engine:
         for game in games:
             arenas: list[Arena] = []
-            for policy, name in zip(policies, called, strict=True):
-                arena = open_arena(game, policy, name=name, space=first, engine=engine, **options)
-                first = first or arena.space
+            for policy, name in zip(policies, names_of_policies, strict=True):
+                arena = open_arena(game, policy, name=name, space=space, engine=engine, **options)
+                space = space or arena.space
                 arenas.append(arena)
             for row, record in zip(results, play_policies(arenas, stage, episodes), strict=True):
                 row.append(record.result[:episodes])
-    played = [result for row in results for result in row]
-    known = np.concatenate([result.played.returns for result in played])
+    all_results = [result for row in results for result in row]
+    known = np.concatenate([result.played.returns for result in all_results])
     largest = float(np.ptp(known)) if known.size else 0.0
-    tail = Plan((episodes,), (2 * len(policies) - 1) * len(games) + further, alpha).tail
+    # One interval for every policy and opponent, and one for the difference of every other policy from the first.
+    n_intervals = len(policies) * len(games) + (len(policies) - 1) * len(games)
+    tail = Plan((episodes,), n_intervals + further, alpha).tail
+    worst = WorstCase(all_results)
     differences = [
-        tuple(
-            mean_interval_of(base, other, WorstCase(played), tail, seed)
-            for base, other in zip(results[0], row, strict=True)
-        )
+        tuple(mean_interval_of(base, other, worst, tail, seed) for base, other in zip(results[0], row, strict=True))
         for row in results[1:]
     ]
     return CrossPlay(
         games[0].name,
         str(games[0].arguments.get("seat")),
-        tuple(called),
-        tuple(faced),
+        tuple(names_of_policies),
+        tuple(names_of_opponents),
         tuple(tuple(_cell(result, tail, seed, known, largest) for result in row) for row in results),
         tuple(differences),
         episodes,

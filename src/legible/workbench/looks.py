@@ -118,8 +118,8 @@ class PlausibleExtremes(NamedTuple):
 def largest_plausible(returns: ArrayLike, mean: float, random_mean: float = math.nan) -> PlausibleExtremes:
     """Return the largest loss and gain that are plausible: from a mean return down to the worst, and up to the best.
 
-    A change may do harm so rarely that no loss was seen. It then seldom makes an episode worse than random play, or
-    than the worst episode of all.
+    A change may do harm so rarely that no loss was seen. Such a change seldom makes an episode worse than random play,
+    or than the worst episode of all.
 
     Parameters
     ----------

@@ -41,6 +41,8 @@ SHARED_STATES = 4
 """States before a parting, per episode, that rules should not describe."""
 # A difference of shares of this many standard errors is no chance.
 _CLEAR_Z = 3.0
+# Bits by which adding rules may lengthen the description: fewer than by default, so that only clear rules are learned.
+_ALLOWANCE = 8.0
 
 
 class Parting(NamedTuple):
@@ -68,23 +70,19 @@ def first_partings(
     return found[:episodes]
 
 
-def _parting(first: RecordedEpisodes, second: RecordedEpisodes, place: int, space: FeatureSpace) -> Parting | None:
+def _parting(first: RecordedEpisodes, second: RecordedEpisodes, episode: int, space: FeatureSpace) -> Parting | None:
     """Return where two policies first differ on one seed; None if both episodes are the same to the bit, or one failed.
 
     Parameters
     ----------
     first, second
         Recorded episodes of both policies on the same seeds, step by step.
-    place
-        Number of the episode.
-    space
-        The choices of the actions.
     """
-    if first.failed[place] or second.failed[place]:
+    if first.failed[episode] or second.failed[episode]:
         return None
     # The steps of this episode in both recordings, up to the shorter length.
-    start_1, end_1 = int(first.starts[place]), int(first.starts[place + 1])
-    start_2, end_2 = int(second.starts[place]), int(second.starts[place + 1])
+    start_1, end_1 = int(first.starts[episode]), int(first.starts[episode + 1])
+    start_2, end_2 = int(second.starts[episode]), int(second.starts[episode + 1])
     n_steps = min(end_1 - start_1, end_2 - start_2)
     steps_1, steps_2 = slice(start_1, start_1 + n_steps), slice(start_2, start_2 + n_steps)
     choices_1 = _best_choices(first.scores[steps_1], space)
@@ -208,10 +206,10 @@ def find_situations(
         if positive.sum() < FEWEST_PARTINGS:
             continue
         examples = np.concatenate([states[positive], states[negative], shared_states[:, :n_features]])
-        labels = np.arange(len(examples)) < positive.sum()
+        labels = np.arange(len(examples)) < positive.sum()  # the positive examples come first
         if labels.all():
             continue
-        model = RipperClassifier(positive_class=True, random_state=seed, description_length_allowance=8.0)
+        model = RipperClassifier(positive_class=True, random_state=seed, description_length_allowance=_ALLOWANCE)
         model.fit(np.nan_to_num(examples.astype(np.float64)), labels)
         for rule in model.rules_:
             conditions = _conditions(rule.conditions)
@@ -222,15 +220,14 @@ def find_situations(
                 learned.append((abs(total_difference), conditions))
 
     # Test the rules with the largest differences on the seeds that they were not learned from.
-    learned.sort(key=lambda one: -one[0])
+    learned.sort(key=lambda difference_and_conditions: -difference_and_conditions[0])
     largest = [conditions for _, conditions in learned[:MOST_SITUATIONS]]
+    tail = alpha / (2 * max(1, len(largest)))  # the level is split over both ends of all intervals
     tested = [
-        _measure_situation(
-            conditions, partings, states, differences, ~for_learning, alpha / (2 * len(largest)), seed, space
-        )
+        _measure_situation(conditions, partings, states, differences, ~for_learning, tail, seed, space)
         for conditions in largest
     ]
-    return tuple(situation for situation in tested if situation.contribution.side)
+    return tuple(situation for situation in tested if situation.contribution.side)  # side 0: the sign is not clear
 
 
 def _conditions(learned: Sequence[Any]) -> tuple[Condition, ...]:
@@ -277,26 +274,22 @@ def _measure_situation(
         ``[seeds]``: which seeds the conditions were not learned from.
     tail
         Error probability of each end of the interval.
-    seed
-        Seed of the bootstrap.
-    space
-        Names of actions.
     """
     parted = np.array([parting is not None for parting in partings])
     is_inside = _holds(conditions, states) & parted & held_out
     # All other seeds contribute nothing to the difference of the mean returns.
     contributions = np.where(is_inside, differences, 0.0)[held_out]
 
-    # The most frequent action of each policy in these states.
+    # The most frequent action of each policy in these states; not for actions of several parts.
     action_pairs = [
-        parting.actions for parting, inside in zip(partings, is_inside, strict=True) if inside and parting is not None
+        parting.actions
+        for parting, inside in zip(partings, is_inside, strict=True)
+        if inside and parting is not None and parting.actions is not None
     ]
     action_names = ("", "")
-    if space.is_discrete and action_pairs and action_pairs[0] is not None:
-        first_action, second_action = (
-            Counter(pair[policy] for pair in action_pairs if pair is not None).most_common(1)[0][0] for policy in (0, 1)
-        )
-        action_names = (space.action_names[first_action], space.action_names[second_action])
+    if action_pairs:
+        first, second = (Counter(actions).most_common(1)[0][0] for actions in zip(*action_pairs, strict=True))
+        action_names = (space.action_names[first], space.action_names[second])
     return Situation(
         conditions,
         episodes=int(is_inside.sum()),

@@ -26,6 +26,7 @@ from legible.relations import MetamorphicRelation, by_name, map_states
 from legible.streams import check_seed
 
 MOST_STATES = 20_000
+_STREAM = 8  # separates the draw of states from other random numbers of the seed
 
 
 @dataclass(frozen=True)
@@ -97,29 +98,30 @@ def measure_symmetry(
     if not space.is_discrete:
         raise LegibleError("the symmetry of a policy is measured for discrete actions only.")
     seeds = stage_seeds(seed, "symmetry", 0, episodes)
-    kept: list[tuple[Observations, NDArray[np.int64]]] = []
+    steps: list[tuple[Observations, NDArray[np.int64]]] = []
 
-    def keep(step: StepRecord) -> None:
+    def record(step: StepRecord) -> None:
         played = step.episodes >= 0
-        kept.append((np.asarray(step.observations[played], np.float32), np.asarray(step.actions[played])))
+        steps.append((np.asarray(step.observations[played], np.float32), np.asarray(step.actions[played])))
 
-    returns = play_policy(policy, environment, seeds, on_step=keep).returns
-    observations, actions = (np.concatenate(column) for column in zip(*kept, strict=True))
+    returns = play_policy(policy, environment, seeds, on_step=record).returns
+    observations, actions = (np.concatenate(column) for column in zip(*steps, strict=True))
     if observations.ndim != 2 or observations.shape[1] != space.n_own:
         raise LegibleError("the symmetry of a policy is measured for flat observations only.")
-    chosen = np.sort(np.random.default_rng([seed, 8]).permutation(len(actions))[:MOST_STATES])
-    observations, actions = observations[chosen], actions[chosen]
+    sample = np.sort(np.random.default_rng([seed, _STREAM]).permutation(len(actions))[:MOST_STATES])
+    observations, actions = observations[sample], actions[sample]
     scores = []
     for name, group in by_name(relations).items():
-        first = group[0].of_first(space.n_own)
-        related = {relation.action: relation.image_action for relation in group}
+        # The relations of a name map states in the same way, each for another action.
+        map_of_states = group[0].of_first(space.n_own)
+        related_actions = {relation.action: relation.image_action for relation in group}
         states, share = count_related(policy, group, observations, actions)
         if not states:
             continue
         effect = None
         if policy.kind != "none":
             averaged = load_policy(
-                _Averaged(policy, first, related),
+                _Averaged(policy, map_of_states, related_actions),
                 output="values",
                 n_features=space.n_own,
                 n_actions=len(space.actions),

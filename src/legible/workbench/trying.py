@@ -284,9 +284,10 @@ def try_rule(
         Whether to import code that this folder names, as for `legible.Study.open`.
     on_figures
         Called with the results so far, while episodes are played.
-    engine, progress
-        Where episodes run, by default in this process; a function that is called with the progress, as for
-        `legible.Study`.
+    engine
+        Where episodes run, by default in this process.
+    progress
+        Called with the progress, as for `legible.Study`.
     options
         Further arguments of `legible.workbench.open_arena`: names, features, relations, seed, stochastic, cache, …. A
         study has its own.
@@ -432,9 +433,10 @@ class Trial:
             Smallest effect of interest in points; None for 2 % of the scale of the task.
         """
         waiting = list(range(len(self._candidates)))  # indexes of the candidates that are not decided
-        for changes in _PRELIMINARY if self._on_figures is not None else ():
-            self._play_changes(waiting, changes)
-            self._report_figures({})
+        if self._on_figures is not None:
+            for changes in _PRELIMINARY:
+                self._play_changes(waiting, changes)
+                self._report_figures({})
         results: dict[int, RuleResult] = {}
         for look in plan.looks:
             if not waiting or (results and self._is_late()):

@@ -257,12 +257,12 @@ class _Verifier:
                 record.extend(look)
             seeds = look
             results = self._decide(self._test_all(look, known=False))
-            status = [result.status for result in results]
-            if "violated" in status or "undecided" not in status:
+            statuses = [result.status for result in results]
+            if "violated" in statuses or "undecided" not in statuses:
                 break
         # Weaknesses that may still be there are only reported.
-        known = self._decide(self._test_all(seeds, known=True)) if self._has_known() else []
-        outcome = Verification((*results, *known), seeds, self._looks, self._alpha, self.margin, self._new.space)
+        of_known = self._decide(self._test_all(seeds, known=True)) if self._has_known() else []
+        outcome = Verification((*results, *of_known), seeds, self._looks, self._alpha, self.margin, self._new.space)
         if self._old is not None and results[0].status == "violated":
             outcome = replace(outcome, situations=self._situations(seeds))
         return outcome
@@ -276,10 +276,12 @@ class _Verifier:
         results = []
         for check, corrected_p in zip(tested, corrected, strict=True):
             status: Status = "undecided"
-            if check.known:
-                # A weakness that is still there is no violation here.
-                status = "still there" if check.violated_p < self._level else status
-                status = "gone" if check.shown_p < self._level else status
+            if check.known and check.shown_p < self._level:
+                status = "gone"
+            elif check.known and check.violated_p < self._level:
+                status = "still there"
+            elif check.known:
+                pass  # undecided, and never a violation
             elif corrected_p < self._level:
                 status = "violated"
             elif check.shown_p < self._level:
@@ -332,8 +334,6 @@ class _Verifier:
             What is checked, and what must hold, in words.
         differences
             One number per seed, for the lower and for the upper end of the interval.
-        bound
-            What the mean must exceed.
         largest
             Largest difference that is possible, which an interval must not exclude although it was never seen.
         known
@@ -394,11 +394,13 @@ class _Verifier:
         """
         result = self.records[0].result[:look]
         if requirement.conditions:
-            name = requirement.text.partition(", in at most")[0]
+            name = f"never “{requirement.situation}”"
             return self._test_share(requirement, name, self._count_episodes_with(requirement, look), len(result))
         if requirement.figure == "success":
             if np.isnan(result.success[~result.failed]).any():
-                raise LegibleError(f"{requirement.text}: the environment does not report is_success at the end.")
+                raise LegibleError(
+                    f"success {requirement.bound_words}: the environment does not report is_success at the end."
+                )
             return self._test_share(requirement, "success", int(np.nansum(result.success)), len(result))
 
         # A mean: the value of every episode, and the value of those that failed.
@@ -407,7 +409,7 @@ class _Verifier:
                 values, worst = result.returns, float(np.nanmin(result.returns))
             case "length":
                 values, worst = result.lengths.astype(float), math.nan  # left out
-            case _:
+            case _:  # cost
                 values, worst = result.costs, float(np.nanmax(result.costs))
         values = np.where(result.failed, worst, values)
         values = values[np.isfinite(values)]
@@ -418,11 +420,12 @@ class _Verifier:
         largest = self._largest(values) if requirement.figure == "mean" else float(np.ptp(values))
         tested = self._test_mean(
             requirement.figure,
-            requirement.text.partition(" ")[2],
+            requirement.bound_words,
             ReturnDifferences(distances, distances),
-            0.0,
-            max(largest, abs(float(values.mean()) - bound)),
+            bound=0.0,
+            largest=max(largest, abs(float(values.mean()) - bound)),
         )
+        # Back from distances to values of the figure.
         turned = tested.interval.scaled(sign)
         return tested._replace(
             interval=Interval(turned.mean + bound, turned.low + bound, turned.high + bound, turned.level)

@@ -108,11 +108,11 @@ def lime_importance(
 
     # "Codes" are interval numbers, "targets" the policy's preferences.
     state_codes = intervals.encode(state_rows)
-    state_targets = _choices(policy, state_rows, space, len(space.actions) or None, lambda row: f"state {row}")
+    state_targets = _preferences(policy, state_rows, space, len(space.actions) or None, lambda row: f"state {row}")
     weights, intercepts = np.empty((*state_targets.shape, len(space))), np.empty(state_targets.shape)
-    # More pools than states would not be used; each pool leaves one sample for the state itself.
-    pools = min(pools, len(state_rows))
-    rows_per_pool, n_actions = samples - 1, state_targets.shape[1]
+    pools = min(pools, len(state_rows))  # more would not be used
+    rows_per_pool = samples - 1  # the state itself is a sample, too
+    n_actions = state_targets.shape[1]
     pool_codes, targets = np.empty((rows_per_pool, len(space)), np.uint16), np.empty((rows_per_pool, n_actions))
 
     # One pool at a time, to save memory: draw its observations in batches, let the policy score them, and fit a model
@@ -125,7 +125,7 @@ def lime_importance(
             def name(row: int, observations: Observations = values) -> str:
                 return f"the drawn observation {observations[row].tolist()}"
 
-            targets[batch] = _choices(policy, values, space, n_actions, name)
+            targets[batch] = _preferences(policy, values, space, n_actions, name)
         for state in range(pool_number, len(state_rows), pools):
             # Weighted ridge regression on "same interval as in the state".
             gram, moments = normal_equations(pool_codes, targets, state_codes[state], state_targets[state], kernel)
@@ -143,8 +143,6 @@ def _check_data(
     ----------
     background
         Recorded observations, from which LIME draws new ones.
-    states
-        The observations that LIME explains.
     intervals, space
         The intervals of the features, and the features.
     """
@@ -168,7 +166,7 @@ def _check_data(
     return checked[0], checked[1]
 
 
-def _choices(
+def _preferences(
     policy: _Scorer | _ScoreFunction,
     observations: Observations,
     space: FeatureSpace,

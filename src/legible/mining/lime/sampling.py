@@ -74,8 +74,6 @@ def _cells(
 
     Parameters
     ----------
-    feature
-        The feature.
     column
         ``float32[n]``: its recorded values.
     codes

@@ -234,10 +234,6 @@ class RipperClassifier(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        encoded
-            The rows, with the values of features as codes.
-        class_numbers
-            ``int64[rows]``: the class of each row.
         learned_classes
             The classes to learn rules for, in this order. Each is learned on the rows that no rule before decides.
         default_class
@@ -309,7 +305,7 @@ class RipperClassifier(ClassifierMixin, BaseEstimator):
         # The user's setting adds features: all of them, a mask, numbers or names.
         chosen, n_features = np.asarray(self.categorical_features), is_nominal.size
         names = getattr(self, "feature_names_in_", np.empty(0, object))
-        if self.categorical_features is None or (chosen.size == 0 and chosen.ndim):
+        if self.categorical_features is None or (chosen.size == 0 and chosen.ndim):  # None, or an empty list
             return is_nominal
         if chosen.ndim == 0 and chosen == "all":
             return np.ones_like(is_nominal)

@@ -256,9 +256,9 @@ def _compact(
             if new_rows[current]:
                 current += 1
             new_positive_words = current
-        word = (
-            rows[word_number] & _met(bits[word_number], start, stop, flip) if rows[word_number] else rows[word_number]
-        )
+        word = rows[word_number]
+        if word:
+            word &= _met(bits[word_number], start, stop, flip)
         if word == 0:
             continue
         # Find a rotation that fits into the current new word; begin another one if there is none.
@@ -275,7 +275,7 @@ def _compact(
         answers, new_answers = bits[word_number], new_bits[current]
         for test in range(n_bits):
             new_answers[test] |= _rotated(answers[test] & word, rotation)
-    if positive_words == rows.size:
+    if positive_words == rows.size:  # no negative rows, so the loop did not set it
         new_positive_words = current + 1
     return new_bits[: current + 1], new_rows[: current + 1], new_positive_words
 

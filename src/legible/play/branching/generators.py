@@ -53,10 +53,8 @@ def _walk(root: Any) -> Iterator[Any]:
             to_visit.extend(getattr(value, "__dict__", {}).values())
             for class_ in type(value).__mro__:
                 slots = class_.__dict__.get("__slots__", ())
-                names = (slots,) if isinstance(slots, str) else slots
-                to_visit.extend(
-                    getattr(value, name) for name in names if isinstance(name, str) and hasattr(value, name)
-                )
+                names = [slots] if isinstance(slots, str) else [name for name in slots if isinstance(name, str)]
+                to_visit.extend(getattr(value, name) for name in names if hasattr(value, name))
 
 
 def find_generators(env: Env) -> list[Any]:

@@ -56,7 +56,8 @@ def walk(slots: Slots, points: Sequence[Point], visit: Visit, on_step: OnStep | 
     first_action = np.r_[0, np.cumsum([point.step for point in final_points])]
 
     # For each row: the number of its episode (−1: none), the steps taken in it, and its next point.
-    episode, step, next_point = np.full(slots.n, -1, np.int64), np.zeros(slots.n, np.int64), np.zeros(slots.n, np.int64)
+    episode = np.full(slots.n, -1, np.int64)
+    step, next_point = np.zeros(slots.n, np.int64), np.zeros(slots.n, np.int64)
     actions = np.zeros((slots.n, *recorded_actions.shape[1:]), recorded_actions.dtype)
     n_started = 0
     while True:

@@ -68,7 +68,7 @@ def _policy_of(tensors: Tensors, arguments: Mapping[str, Any]) -> NetworkPolicy 
     arguments
         The arguments of the training script, empty if the file has none.
     """
-    # `_tried` below plays one observation, to see that the tensors fit each other; observations have no known bounds.
+    # `_tried` below makes the policy and plays one observation, to see that the tensors fit each other.
     metadata = {key: arguments[key] for key in ("env_id", "exp_name", "seed", "total_timesteps") if key in arguments}
     env_id = arguments.get("env_id")
     common_fields: dict[str, Any] = {

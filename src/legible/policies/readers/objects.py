@@ -131,7 +131,7 @@ def with_output(
         actions = spaces.Box(-np.inf, np.inf, (width,), np.float32)
         return ActionFunctionPolicy(function, actions, n_features, normalisation)
 
-    # Scores: the number of actions is given, or one call shows it.
+    # Scores: the number of actions is given, or that of the action space, or one call shows it.
     if options.fallback is not None:
         raise PolicyError(f"fallback does not apply to {whose}: its {output} decide what is taken instead")
     n_actions = options.n_actions
@@ -165,8 +165,6 @@ def _controller(
     options
         The caller's options; ``options.action_space`` must be set. If ``options.output`` is "actions", a function that
         returns something else is an error.
-    normalisation
-        Observation statistics, None without.
     whose
         The name of the function, or of the file or object that holds it, for error messages.
     """
@@ -194,11 +192,9 @@ def _controller(
     }
 
     # Only flat observations can come as a batch of rows; others are passed one by one.
+    has_rows = not isinstance(observation_space, spaces.Dict) and len(np.shape(example)) <= 1
     problem = "it takes neither a batch nor one observation"
-    is_flat = (
-        not isinstance(observation_space, spaces.Dict) and len(getattr(observation_space, "shape", (1,)) or ()) <= 1
-    )
-    for batched in (True, False) if is_flat else (False,):
+    for batched in [True, False] if has_rows else [False]:
         policy = ActionFunctionPolicy(function, action_space, n_features, batched=batched, **common_fields)
         try:
             if batched:

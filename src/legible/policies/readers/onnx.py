@@ -95,10 +95,10 @@ def read(path: Path, options: LoadOptions) -> Policy:
     if len(inputs) != 1 or inputs[0].type != "tensor(float)":
         what = ", ".join(f"{each.name} {each.type}" for each in inputs)
         raise PolicyError(f"{path}: it takes {what}; supported are graphs with one input of type tensor(float)")
-    # The first axis of the input is the batch. Axes without a fixed size are texts or None.
-    observation_shape = inputs[0].shape[1:]
+    # The graph may say how many numbers an observation has (axes without a fixed size are texts or None), and the name
+    # of its output what it means.
+    observation_shape = inputs[0].shape[1:]  # without the batch
     n_features = options.n_features
-    # The graph may say how many numbers an observation has, and the name of its output what it means.
     if n_features is None and observation_shape and all(isinstance(size, int) for size in observation_shape):
         n_features = math.prod(observation_shape)
         if not 0 < n_features <= _MOST_FEATURES:

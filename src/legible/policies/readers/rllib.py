@@ -207,7 +207,7 @@ def _policy_of(folder: Path) -> NetworkPolicy | ActorPolicy:
 
     # `finish` raises an error if a tensor was not used. Flat observations with discrete actions make a plain network;
     # other policies play one observation, to see that their parts fit each other.
-    head, squashed = _head_of(module, algorithm, output_layers, action_space)
+    head, is_scaled = _head_of(module, algorithm, output_layers, action_space)
     module.finish()
     if (
         isinstance(extractor, Flatten)
@@ -222,7 +222,7 @@ def _policy_of(folder: Path) -> NetworkPolicy | ActorPolicy:
         extractor,
         sequence(body),
         head,
-        squashed=squashed,
+        squashed=is_scaled,
         scale_images=False,
         **common_fields,
     )
@@ -250,18 +250,12 @@ def _q_values(module: _Module, out: list[Layer], actions: spaces.Space[Any]) -> 
 def _head_of(
     module: _Module, algorithm: str, output_layers: list[Layer], actions: spaces.Space[Any]
 ) -> tuple[Head, bool]:
-    """Return the head, which turns the network's outputs into actions, and whether actions lie between −1 and 1.
+    """Return the head, which turns the network's outputs into actions, and whether these are scaled from −1 … 1.
 
     Parameters
     ----------
-    module
-        The module, for its remaining tensors.
-    algorithm
-        ``"PPO"``, ``"APPO"``, ``"DQN"`` or ``"SAC"``.
     output_layers
         The layers behind the encoder; the last one gives the outputs.
-    actions
-        The action space.
     """
     n_outputs = output_layers[-1].n_outputs
 
@@ -280,7 +274,8 @@ def _head_of(
             raise PolicyError(f"it has {n_outputs} outputs for the mean and spread of {n_numbers} actions")
         is_bounded = bool(np.isfinite(actions.low).all() and np.isfinite(actions.high).all())
         mean_net = nn.Sequential(hidden_layers, mean)
-        # RLlib's default (normalize_actions): actions between −1 and 1 are scaled to the bounds.
+        # RLlib's default (normalize_actions): actions between −1 and 1 are scaled to the bounds. In SAC a tanh keeps
+        # them between −1 and 1, elsewhere they are clipped.
         head_class = _ClippedGaussian if is_bounded else Gaussian
         return head_class(mean_net, log_std, squashed=algorithm == "SAC"), is_bounded
 
@@ -321,8 +316,6 @@ class _Pictures(nn.Module):
         ----------
         module
             The module; its setting ``conv_filters`` lists (channels, kernel, stride, padding) of each convolution.
-        prefix
-            The prefix of their tensors.
         shape
             Shape of a picture: (height, width, channels).
         """
@@ -334,21 +327,22 @@ class _Pictures(nn.Module):
             raise PolicyError("its conv_filters do not fit its tensors")
         activation, modules = module.activation("conv_activation"), list[nn.Module]()
         size = shape[:2]  # height and width of the picture before each convolution
-        for place, (_, kernel, stride, *rest) in zip(positions, filters, strict=True):
+        for position, (_, kernel, stride, *further) in zip(positions, filters, strict=True):
+            padding = further[0] if further else "same"
             # Kernel and stride are one number for both axes, or two: (down, across).
             (kernel_height, kernel_width), (stride_down, stride_across) = (
                 (int(pair), int(pair)) if isinstance(pair, int) else tuple(map(int, pair)) for pair in (kernel, stride)
             )
-            weight = module.tensors.take(f"{prefix}.{place}.weight", 4)
-            bias = module.tensors.take(f"{prefix}.{place}.bias", 1)
+            weight = module.tensors.take(f"{prefix}.{position}.weight", 4)
+            bias = module.tensors.take(f"{prefix}.{position}.bias", 1)
             fits_kernel = weight.shape[2:] == (kernel_height, kernel_width)
             if not fits_kernel or stride_down < 1 or stride_across < 1:
                 raise PolicyError("its conv_filters do not fit its tensors")
-            if rest and rest[0] not in ("same", "valid"):
-                raise PolicyError(f"the padding {str(rest[0])[:40]!r} of its conv_filters is not supported")
-            if not rest or rest[0] == "same":
-                # Padding "same": the strides alone reduce the picture (rounded up), and zeros fill what the kernels
-                # need beyond it, half before and half after, as TensorFlow does.
+            if padding not in ("same", "valid"):
+                raise PolicyError(f"the padding {str(padding)[:40]!r} of its conv_filters is not supported")
+            if padding == "same":
+                # The strides alone reduce the picture (rounded up), and zeros fill what the kernels need beyond it,
+                # half before and half after, as TensorFlow does.
                 new_size = (-(-size[0] // stride_down), -(-size[1] // stride_across))
                 pad_height = (new_size[0] - 1) * stride_down + kernel_height - size[0]
                 pad_width = (new_size[1] - 1) * stride_across + kernel_width - size[1]

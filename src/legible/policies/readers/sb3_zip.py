@@ -53,8 +53,6 @@ def _read_trained(path: Path, options: LoadOptions, training: Training | None) -
 
     Parameters
     ----------
-    path
-        The zip.
     options
         The caller's options. With ``trust``, Stable-Baselines3's own loader opens the zip and runs the code in it.
     training

@@ -184,12 +184,8 @@ def _actor(layers: list[Layer | nn.Module], description: Architecture, n_outputs
     ----------
     layers
         The layers in order: convolutions first, then fully connected ones (`Layer`).
-    description
-        The user's TOML description of the network.
     n_outputs
         The number of outputs of the last layer: one per action, or one per number of a continuous action.
-    path
-        The file with the tensors, for error messages.
     """
     first_layer = layers[0]
     shape = description.observation_shape or ((first_layer.n_inputs,) if isinstance(first_layer, Layer) else None)

@@ -152,7 +152,8 @@ def algorithm_of(contents: Contents, given: Algorithm | None, *, any_policy_clas
         contents.refuse(
             f"its settings are those of {from_settings}, but its policy class belongs to {' or '.join(from_class)}"
         )
-    # The algorithms that both traces allow; the caller's answer must be one of them, if there are any.
+    # The algorithms that both traces allow: settings decide where several share the policy class. The caller's answer
+    # must be one of them, if there are any.
     candidates = from_class if len(from_class) == 1 or from_settings is None else (from_settings,)
     if given is not None and candidates and given not in candidates:
         named = " or ".join(candidates)

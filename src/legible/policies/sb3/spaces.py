@@ -141,7 +141,7 @@ def _encoding_in_space(contents: Contents) -> Encoding | None:
         shape = _shape(space)
         return None if shape is None else Plain(math.prod(shape))
     # The numbers of choices, and the smallest number of each, which must be 0. `refuse` raises an error.
-    if name == "Discrete":
+    if name == "Discrete":  # as a MultiDiscrete of one part
         sizes = _whole_numbers(f"[{space.get('n')}]")
         starts = _whole_numbers(f"[{space.get('start', 0)}]")
     elif name == "MultiDiscrete":

@@ -101,11 +101,10 @@ def check_relations(
         # Any regions of continuous actions serve to map actions.
         named = cut_choices(feature_space_of(env, space))
         for relation in relations:
-            feature_numbers = [i for pair in relation.features for i in (pair.feature, pair.image_feature)] + [
-                *relation.unmapped
-            ]
+            mapped_features = [i for pair in relation.features for i in (pair.feature, pair.image_feature)]
+            largest_feature = max((*mapped_features, *relation.unmapped), default=0)
             for what, count, largest in (
-                ("features", len(named), max(feature_numbers, default=0)),
+                ("features", len(named), largest_feature),
                 ("actions", len(named.actions), max(relation.action, relation.image_action)),
             ):
                 if largest >= count:
@@ -116,19 +115,19 @@ def check_relations(
         features, relations = named.own, [relation.of_first(named.n_own) for relation in relations]
         inputs = CheckInputs(env, features, episodes, states, seed, on_progress)
         checker = choose_checker(inputs)
-        answers = []
+        checks = []
         for group in by_name(relations).values():
             for relation in group:
                 try:
-                    answers.append(checker.check(relation, group))
+                    checks.append(checker.check(relation, group))
                 except RelationError as error:
                     note = str(error).removesuffix(".")
-                    answers.append(inconclusive_check(relation, features, checker.method, 0, note))
-                inputs.report(len(answers) / len(relations), "comparing")
+                    checks.append(inconclusive_check(relation, features, checker.method, 0, note))
+                inputs.report(len(checks) / len(relations), "comparing")
     finally:
         if is_made_here:
             env.close()
-    return answers
+    return checks
 
 
 # Wrappers that do not change observations, actions or rewards.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import IntEnum
 from functools import cached_property
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -24,6 +25,18 @@ NEARLY = 0.9  # minimum agreement for "holds approximately" if differences have 
 OTHER = "other"
 AGREES = "agrees"
 IN_IMAGE, AFTER_STEP = "in the image", "after the step"
+
+
+class Stream(IntEnum):
+    """Second half of the seed of a random generator, so that no two draws of a check depend on each other."""
+
+    RANDOM_PLAY = 1
+    BOOTSTRAP = 2
+    OPEN_FEATURES = 3
+    COMPARED_ROWS = 4
+    MODEL_ROWS = 5
+    OWN_STATE = 6
+    INFLUENCE = 9
 
 
 @dataclass(frozen=True)
@@ -74,14 +87,13 @@ class Counterexample:
         cause: str = OTHER,
     ) -> Counterexample:
         """Return the counterexample for an observation and its differences."""
-        # The features that differ, and the features that the relation maps to them.
-        named = {difference.what for difference in differences}
-        images = {i for i, name in enumerate(space.names) if name in named}
-        source = {fr.image_feature: fr.feature for fr in relation.features}
-        concerned = sorted({source.get(i, i) for i in images} | images)
+        # In words: the features that differ, and those that the relation maps to them.
+        differing = {space.names.index(difference.what) for difference in differences if difference.what in space.names}
+        mapped_from = {pair.image_feature: pair.feature for pair in relation.features}
+        relevant = sorted({mapped_from.get(i, i) for i in differing} | differing)
         return cls(
             state={name: float(value) for name, value in zip(space.names, observation, strict=True)},
-            words=state_in_words(space, observation, concerned),
+            words=state_in_words(space, observation, relevant),
             action=space.action_names[relation.action],
             image_action=space.action_names[relation.image_action],
             differences=tuple(differences),

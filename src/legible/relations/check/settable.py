@@ -42,6 +42,7 @@ from legible.relations.check.answers import (
     Flags,
     RelationCheck,
     StateComparison,
+    Stream,
     Values,
     exact_answer,
     expected_observations,
@@ -146,6 +147,8 @@ STATE_SETTERS: dict[type[Any] | str, StateSetter] = {
     ),
 }
 _ROUNDING = 1e-5
+_NO_REAL_BOUND = 1e6  # larger bounds of an observation space only say that there is none
+_RECORDED_EPISODES, _RECORDED_STEPS, _REPEATED_STEPS = 4, 25, 40  # to see whether a state can be set
 ONE_SIDED = 0.9  # mean deviation from which on deviations point to the same side, as a share of their size
 INFLUENCED = 0.1  # the same, as a share of the variance over actions
 SLIGHTLY = 0.01  # maximum deviation for "holds approximately", as a share of the variance
@@ -166,17 +169,21 @@ def settable_checker(inputs: CheckInputs, env: Env) -> StateChecker | TableCheck
 
 
 def own_state_setter(inputs: CheckInputs, env: Env) -> StateSetter | None:
-    """Return the setter of an environment whose attribute ``state`` is what it shows, if setting it repeats steps."""
-    shown = env.observation_space
-    if env is not env.unwrapped or not isinstance(shown, spaces.Box) or len(shown.shape) != 1:
+    """Return the setter of an environment whose attribute ``state`` is the observation; None if that is not sure.
+
+    Some random steps are recorded. In each state, ``state`` must be the observation; and when it is set again later,
+    the same action must give the same result.
+    """
+    space = env.observation_space
+    if env is not env.unwrapped or not isinstance(space, spaces.Box) or len(space.shape) != 1:
         return None
-    rng = np.random.default_rng([inputs.seed, 6])
-    walks: list[tuple[Observations, Any, Values]] = []
-    for seed in episode_seeds(inputs.seed, inputs.first, 4):
+    rng = np.random.default_rng([inputs.seed, Stream.OWN_STATE])
+    recorded: list[tuple[Observations, Any, Values]] = []  # observation, action, result
+    for seed in episode_seeds(inputs.seed, inputs.first, _RECORDED_EPISODES):
         before, _ = env.reset(seed=int(seed))
-        for _ in range(25):
+        for _ in range(_RECORDED_STEPS):
             state = getattr(env, "state", None)
-            if not isinstance(state, (np.ndarray, tuple, list)) or np.shape(state) != shown.shape:
+            if not isinstance(state, (np.ndarray, tuple, list)) or np.shape(state) != space.shape:
                 return None
             if not np.allclose(np.asarray(state, np.float64), before, rtol=1e-5, atol=1e-6):
                 return None
@@ -185,24 +192,27 @@ def own_state_setter(inputs: CheckInputs, env: Env) -> StateSetter | None:
             else:
                 action = taken(env, random_actions(inputs, 1, rng)[0])
             after, reward, terminated, truncated, _ = env.step(action)
-            walks.append((np.asarray(before, np.float32), action, np.array([*after, float(reward), float(terminated)])))
+            result = np.array([*after, float(reward), float(terminated)])
+            recorded.append((np.asarray(before, np.float32), action, result))
             before = after
             if terminated or truncated:
                 break
-    seen = np.array([before for before, _, _ in walks], np.float64)
-    bounds = np.asarray(shown.low, np.float64), np.asarray(shown.high, np.float64)
-    bounded = np.isfinite(bounds[0]) & np.isfinite(bounds[1]) & (bounds[1] < 1e6)
-    low, high = np.where(bounded, bounds[0], seen.min(axis=0)), np.where(bounded, bounds[1], seen.max(axis=0))
-    kind = type(env.unwrapped.state)  # type: ignore[attr-defined]
-    make = np.array if kind is np.ndarray else kind
-    setter = StateSetter(make, np.array, tuple(low.tolist()), tuple(high.tolist()))
+    # States are drawn within the bounds of the space, or within those that were seen where it has no real bounds.
+    seen = np.array([before for before, _, _ in recorded], np.float64)
+    low, high = np.asarray(space.low, np.float64), np.asarray(space.high, np.float64)
+    bounded = np.isfinite(low) & np.isfinite(high) & (high < _NO_REAL_BOUND)
+    low, high = np.where(bounded, low, seen.min(axis=0)), np.where(bounded, high, seen.max(axis=0))
+    state_class = type(env.unwrapped.state)  # type: ignore[attr-defined]
+    to_state = np.array if state_class is np.ndarray else state_class
+    setter = StateSetter(to_state, np.array, tuple(low.tolist()), tuple(high.tolist()))
+    # Repeat some of the steps from states that are set.
     env.reset(seed=int(episode_seeds(inputs.seed, inputs.first, 1)[0]))
-    for place in rng.permutation(len(walks))[:40]:
-        before, action, expected = walks[int(place)]
+    for number in rng.permutation(len(recorded))[:_REPEATED_STEPS]:
+        before, action, expected = recorded[int(number)]
         setter.put(env, before)
         after, reward, terminated, _, _ = env.step(action)
-        found = np.array([*after, float(reward), float(terminated)])
-        if not np.allclose(found, expected, rtol=_ROUNDING, atol=_ROUNDING):
+        result = np.array([*after, float(reward), float(terminated)])
+        if not np.allclose(result, expected, rtol=_ROUNDING, atol=_ROUNDING):
             return None
     return setter
 
@@ -226,27 +236,33 @@ class StateChecker:
             self._actions = random_actions(inputs, len(self.observations), rng)
 
     def check(self, relation: MetamorphicRelation, group: Sequence[MetamorphicRelation]) -> RelationCheck:
-        """Check one relation."""
+        """Return whether the images of states lead to the images of the next states, with the same reward and end.
+
+        `group` holds all relations of this name, which together map whole actions. Results of steps have a column for
+        each feature of the next observation, and two more for the reward and the end of the episode.
+        """
         space = self.inputs.space
         mapped = known_features(relation, len(space))
         images, defined = map_states(relation, self.observations)
         # Take features that the relation leaves open from another state.
-        others = np.random.default_rng([self.inputs.seed, 3]).permutation(len(images))
+        others = np.random.default_rng([self.inputs.seed, Stream.OPEN_FEATURES]).permutation(len(images))
         images[:, ~mapped] = self.observations[np.ix_(others, ~mapped)]
-        about, here, image_actions = self._pairs(relation, group)
-        defined &= about & [self.exists(image) for image in images]
-        without = 1 - float(defined.sum() / max(about.sum(), 1))
+        takes_action, results, image_actions = self._pairs(relation, group)
+        defined &= takes_action & [self.exists(image) for image in images]
+        without = 1 - float(defined.sum() / max(takes_action.sum(), 1))  # share of states without an image
         if defined.sum() < FEWEST_STATES:
             note = f"{percent(without)} of the states have an image that is no observation of this environment"
             return inconclusive_check(relation, space, self.method, int(defined.sum()), note)
-        here = here[defined]
+        # A step in each state, and one in its image. The relation says what the second should give.
+        results = results[defined]
         image_results = self.step(images[defined], image_actions[defined], space.action_names[relation.image_action])
-        after = expected_observations(
-            relation, here[:, :-2].astype(np.float32), image_results[:, :-2].astype(np.float32)
+        next_states, rewards_and_ends = results[:, :-2], results[:, -2:]
+        next_images = expected_observations(
+            relation, next_states.astype(np.float32), image_results[:, :-2].astype(np.float32)
         )
-        expected = np.column_stack([after, here[:, -2:]])
+        expected = np.column_stack([next_images, rewards_and_ends])
         compared = np.hstack([mapped, [True, True]])
-        apart = (np.abs(expected - image_results) > _ROUNDING * np.maximum(1.0, np.abs(expected))) & compared
+        differs = (np.abs(expected - image_results) > _ROUNDING * np.maximum(1.0, np.abs(expected))) & compared
         columns = [*((name, AFTER_STEP) for name in space.names), ("reward", "of the step"), ("end", "of the episode")]
         comparison = StateComparison(
             observations=self.observations[defined],
@@ -254,20 +270,19 @@ class StateChecker:
             expected=expected,
             found=image_results,
             compared=compared,
-            differs=apart,
-            causes=np.where(apart.any(axis=1), OTHER, AGREES).astype(object),
+            differs=differs,
+            causes=np.where(differs.any(axis=1), OTHER, AGREES).astype(object),
         )
-        # Effects of a step: changes of features, reward, end.
-        changes = np.column_stack([here[:, :-2] - self.observations[defined], here[:, -2:]])
         agrees, visited, notes = comparison.agrees, self.visited[defined], []
         if not agrees.all() and visited.any() and not visited.all():
             met, anywhere = (percent(float(agrees[rows].mean())) for rows in (visited, ~visited))
             notes.append(f"{met} of the states of random play agree, {anywhere} of uniformly drawn states")
         if without:
             notes.append(f"{percent(without)} of the states have no image in this environment")
-        # Mean squared deviations, as shares of the variance of the effect of a step. Where they are not slight, nearly
-        # all states must agree.
-        errors, variance = (comparison.deviations**2).mean(axis=0), changes.var(axis=0)
+        # Mean squared deviations, as shares of the variance of the effect of a step (changes of features, reward, end).
+        # In columns where they are not slight, nearly all states must agree.
+        effects = np.column_stack([next_states - self.observations[defined], rewards_and_ends])
+        errors, variance = (comparison.deviations**2).mean(axis=0), effects.var(axis=0)
         shares = np.where(errors > 0, errors / np.maximum(variance, 1e-12), 0.0)
         slight = shares <= SLIGHTLY
         if slight.any() and errors[slight].any():
@@ -292,7 +307,7 @@ class StateChecker:
     def _influence(self) -> Values:
         """The variance of the results of a step over random actions in the same state: of features, reward, end."""
         space, n = self.inputs.space, len(self.observations)
-        rng = np.random.default_rng([self.inputs.seed, 9])
+        rng = np.random.default_rng([self.inputs.seed, Stream.INFLUENCE])
         one, other = (
             self.step(
                 self.observations,
@@ -317,7 +332,7 @@ class StateChecker:
     def _pairs(
         self, relation: MetamorphicRelation, group: Sequence[MetamorphicRelation]
     ) -> tuple[Flags, Values, NDArray[Any]]:
-        """Return the states in which the action is taken, the results of a step, and the images of the actions.
+        """Return which states take the action of a relation, the results of a step, and the images of the actions.
 
         A discrete action is taken in all states; whole actions are drawn for every state.
         """
@@ -384,7 +399,10 @@ class TableChecker:
         ]
 
     def check(self, relation: MetamorphicRelation, group: Sequence[MetamorphicRelation]) -> RelationCheck:  # noqa: ARG002
-        """Check one relation in all states that are not final."""
+        """Return whether the outcomes in each state that is not final are those in its image, mapped by the relation.
+
+        States are numbers, which the single feature holds.
+        """
         space = self.inputs.space
         if not known_features(relation, len(space)).all():
             return inconclusive_check(relation, space, self.method, 0, "the relation leaves the image open")
@@ -393,14 +411,24 @@ class TableChecker:
         defined &= [float(image) in self.table for image in images[:, 0]]
         if not defined.any():
             return inconclusive_check(relation, space, self.method, 0, "no state has an image in this environment")
+        # Probabilities of outcomes: as the relation says for the image, and as the table has them.
         pairs = [
-            (self._outcomes(int(s), relation.action, relation), self._outcomes(int(t), relation.image_action))
-            for s, t in zip(observations[defined, 0], images[defined, 0], strict=True)
+            (self._outcomes(int(state), relation.action, relation), self._outcomes(int(image), relation.image_action))
+            for state, image in zip(observations[defined, 0], images[defined, 0], strict=True)
         ]
-        distances = np.array([sum(abs(one.get(k, 0) - two.get(k, 0)) for k in one | two) / 2 for one, two in pairs])
-        differs = distances > 1e-9
-        verdict: CheckVerdict = "holds" if not differs.any() else "does not hold"
-        if 0 < differs.mean() <= 0.1:
+        # Total variation distance: the probability that would have to move to make both equal.
+        distances = np.array(
+            [
+                sum(abs(expected.get(outcome, 0) - found.get(outcome, 0)) for outcome in expected | found) / 2
+                for expected, found in pairs
+            ]
+        )
+        differs = distances > 1e-9  # more than rounding
+        agreement = float(1 - differs.mean())
+        verdict: CheckVerdict = "does not hold"
+        if not differs.any():
+            verdict = "holds"
+        elif agreement >= NEARLY:
             verdict = "holds approximately"
         return RelationCheck(
             relation=relation.name,
@@ -408,7 +436,7 @@ class TableChecker:
             image_action=space.action_names[relation.image_action],
             method=self.method,
             states=len(pairs),
-            agreement=float(1 - differs.mean()),
+            agreement=agreement,
             causes={OTHER: float(differs.mean())} if differs.any() else {},
             deviation=float(distances.max()),
             deviation_of="probability" if differs.any() else "",

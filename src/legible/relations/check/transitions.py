@@ -36,6 +36,7 @@ from legible.relations.check.answers import (
     Difference,
     Flags,
     RelationCheck,
+    Stream,
     Values,
     inconclusive_check,
     known_features,
@@ -59,12 +60,15 @@ LONGEST_EPISODE = 1000
 
 
 def play_at_random(inputs: CheckInputs, n_episodes: int, repeat: float = 0.0) -> Transitions:
-    """Play episodes with uniformly random actions; each is repeated with probability `repeat`."""
+    """Play episodes with random actions and return their transitions.
+
+    With probability `repeat`, a step takes the action of the step before again; otherwise it is drawn uniformly.
+    """
     if not inputs.space.is_discrete:
         return _play_whole_actions(inputs, n_episodes, repeat)
     slots = make_slots(inputs.env, 1)
-    rng = np.random.default_rng([inputs.seed, 1, inputs.first])
-    kept: list[tuple[NDArray[Any], ...]] = []
+    rng = np.random.default_rng([inputs.seed, Stream.RANDOM_PLAY, inputs.first])
+    recorded: list[tuple[NDArray[Any], ...]] = []
     done = 0
     last = np.zeros(1, np.int64)
 
@@ -79,9 +83,10 @@ def play_at_random(inputs: CheckInputs, n_episodes: int, repeat: float = 0.0) ->
             last[:] = drawn
         return drawn, np.zeros((len(observations), 1), np.float32)
 
-    def keep(step: StepRecord) -> None:
+    def record(step: StepRecord) -> None:
+        # In the order of the fields of `Transitions`; the slots have the next observations.
         columns = step.episodes, step.observations, step.actions, step.rewards
-        kept.append((*columns, slots.observations.copy(), slots.terminated.copy()))
+        recorded.append((*columns, slots.observations.copy(), slots.terminated.copy()))
 
     def count(ended: int) -> None:
         nonlocal done
@@ -89,8 +94,8 @@ def play_at_random(inputs: CheckInputs, n_episodes: int, repeat: float = 0.0) ->
         inputs.report(done / n_episodes, "playing")
 
     seeds = episode_seeds(inputs.seed, inputs.first, n_episodes)
-    play_episodes(slots, choose, seeds, step_limit=LONGEST_EPISODE, on_step=keep, on_episode=count)
-    return Transitions(*(np.concatenate(column) for column in zip(*kept, strict=True)))
+    play_episodes(slots, choose, seeds, step_limit=LONGEST_EPISODE, on_step=record, on_episode=count)
+    return Transitions(*(np.concatenate(column) for column in zip(*recorded, strict=True)))
 
 
 def random_actions(inputs: CheckInputs, n: int, rng: np.random.Generator) -> NDArray[Any]:
@@ -108,26 +113,27 @@ def random_actions(inputs: CheckInputs, n: int, rng: np.random.Generator) -> NDA
 
 
 def _play_whole_actions(inputs: CheckInputs, n_episodes: int, repeat: float) -> Transitions:
-    """Play episodes with random actions of several or continuous parts."""
+    """Do the same as `play_at_random` where actions have several or continuous parts."""
     env, encoder = inputs.env, ObservationEncoder.of(inputs.env.observation_space)
-    rng = np.random.default_rng([inputs.seed, 1, inputs.first])
-    kept: list[tuple[Any, ...]] = []
+    rng = np.random.default_rng([inputs.seed, Stream.RANDOM_PLAY, inputs.first])
+    recorded: list[tuple[Any, ...]] = []  # in the order of the fields of `Transitions`
     for episode, seed in enumerate(episode_seeds(inputs.seed, inputs.first, n_episodes)):
-        shown, _ = reset_environment(env, int(seed))
-        before = encoder.encode([shown])[0]
+        observation, _ = reset_environment(env, int(seed))
+        before = encoder.encode([observation])[0]
         actions = random_actions(inputs, LONGEST_EPISODE, rng)
         if repeat:
-            kept_places = np.where(rng.random(len(actions)) < repeat, 0, np.arange(len(actions)))
-            actions = actions[np.maximum.accumulate(kept_places)]
+            # The step at which the action of each step was drawn: its own, or that of the last step without a repeat.
+            drawn_at = np.where(rng.random(len(actions)) < repeat, 0, np.arange(len(actions)))
+            actions = actions[np.maximum.accumulate(drawn_at)]
         for action in actions:
-            shown, reward, terminated, truncated, _ = step_environment(env, taken(env, action), int(seed))
-            after = encoder.encode([shown])[0]
-            kept.append((episode, before, action, float(reward), after, bool(terminated)))
+            observation, reward, terminated, truncated, _ = step_environment(env, taken(env, action), int(seed))
+            after = encoder.encode([observation])[0]
+            recorded.append((episode, before, action, float(reward), after, bool(terminated)))
             before = after
             if terminated or truncated:
                 break
         inputs.report((episode + 1) / n_episodes, "playing")
-    return Transitions(*(np.array(column) for column in zip(*kept, strict=True)))
+    return Transitions(*(np.array(column) for column in zip(*recorded, strict=True)))
 
 
 def taken(env: Env, action: NDArray[Any]) -> NDArray[Any]:
@@ -160,8 +166,13 @@ class TransitionChecker:
         self._models: dict[tuple[int, bytes], _TransitionModel] = {}
 
     def check(self, relation: MetamorphicRelation, group: Sequence[MetamorphicRelation]) -> RelationCheck:
-        """Check one relation."""
-        space, data = self.inputs.space, self.data
+        """Return whether images of transitions look like transitions of the environment.
+
+        A model of the image action, trained on the episodes with even numbers, predicts results of steps. On the other
+        episodes, it must predict the images of transitions as well as real transitions. `group` holds all relations of
+        this name, which together map whole actions.
+        """
+        inputs, space, data = self.inputs, self.inputs.space, self.data
         mapped = known_features(relation, len(space))
         held_out = data.episodes % 2 == 1
         images, defined = map_states(relation, data.observations)
@@ -171,27 +182,23 @@ class TransitionChecker:
             image_actions, defined_actions = map_actions(group, space, data.actions)
             defined &= defined_actions
         rows = np.flatnonzero(held_out & self._takes(relation.action) & defined & defined_after)
-        rows = np.sort(np.random.default_rng([self.inputs.seed, 4]).permutation(rows)[: self.inputs.states])
-        self.inputs.report(0.0, f"comparing {space.action_names[relation.action]}")
+        rows = np.sort(np.random.default_rng([inputs.seed, Stream.COMPARED_ROWS]).permutation(rows)[: inputs.states])
+        inputs.report(0.0, f"comparing {space.action_names[relation.action]}")
         model = self._model(relation.image_action, mapped)
         if model is None or len(rows) < FEWEST_STATES:
             note = f"too few transitions; {self._episodes_needed(FEWEST_STATES / max(1, len(rows)))}"
             return inconclusive_check(relation, space, self.method, len(rows), note)
+        # Results of the images; and, to test the power, results that the relation does not map.
         unchanged_parts = data.rewards[rows], data.ended[rows], mapped
         results = _results(images[rows], images_after[rows], *unchanged_parts)
-        unmapped = _results(data.observations[rows], data.after[rows], *unchanged_parts)
+        unmapped_results = _results(data.observations[rows], data.after[rows], *unchanged_parts)
         situations = self._situations(images, image_actions, mapped)[rows]
-        takes_image_action = self._takes(relation.image_action)
-        inputs = self.inputs
-        evidence = model.compare(
-            situations, results, data.episodes[rows], takes_image_action, inputs.seed, inputs.tests
-        )
+        episodes, alike = data.episodes[rows], self._takes(relation.image_action)
+        evidence = model.compare(situations, results, episodes, alike, inputs.seed, inputs.tests)
         is_blind = False
-        if evidence.verdict == "holds" and not np.array_equal(results, unmapped):
-            # Test the power: would a relation that does not map the results be rejected?
-            unmapped_evidence = model.compare(
-                situations, unmapped, data.episodes[rows], takes_image_action, self.inputs.seed
-            )
+        if evidence.verdict == "holds" and not np.array_equal(results, unmapped_results):
+            # Would a relation that does not map the results be rejected?
+            unmapped_evidence = model.compare(situations, unmapped_results, episodes, alike, inputs.seed)
             is_blind = unmapped_evidence.low.max() <= 0
         return self._answer(relation, mapped, rows, evidence, results, model, is_blind)
 
@@ -222,7 +229,7 @@ class TransitionChecker:
             taken = np.ones(len(data.actions), np.bool_) if whole else self._takes(action)
             known, fresh = (np.flatnonzero(taken & (data.episodes % 2 == k)) for k in (0, 1))
             if whole:
-                rng = np.random.default_rng([self.inputs.seed, 5])
+                rng = np.random.default_rng([self.inputs.seed, Stream.MODEL_ROWS])
                 known, fresh = (np.sort(rng.permutation(rows)[:MOST_KNOWN]) for rows in (known, fresh))
             if min(len(known), len(fresh)) < FEWEST_STATES:
                 return None
@@ -241,9 +248,20 @@ class TransitionChecker:
         model: _TransitionModel,
         blind: bool,
     ) -> RelationCheck:
-        """Return the result of a check with its evidence; `blind` checks could not have rejected any relation."""
+        """Return the result of a check in words.
+
+        Parameters
+        ----------
+        rows
+            The numbers of the transitions that were mapped.
+        evidence, results
+            How well their images are predicted, and the results of the images, ``[rows, mapped features + 2]``: changes
+            of the features, reward and end.
+        blind
+            Whether the check could not even have rejected a relation that does not map results.
+        """
         space = self.inputs.space
-        names = [*(space.names[i] for i in np.flatnonzero(mapped)), "reward", "end"]
+        names = [*(space.names[i] for i in np.flatnonzero(mapped)), "reward", "end"]  # of the columns of results
         covered = percent(float(evidence.covered.mean()))
         compared = int(evidence.covered.sum())
         if compared < FEWEST_STATES:
@@ -254,17 +272,17 @@ class TransitionChecker:
         verdict: CheckVerdict = "cannot tell" if blind else evidence.verdict
         notes = [f"{covered} of the images are similar to states of random play"]
         counterexample = None
-        off = [names[j] for j in np.argsort(-evidence.excess, kind="stable") if evidence.low[j] > 0]
-        if off:
+        differing = [names[j] for j in np.argsort(-evidence.excess, kind="stable") if evidence.low[j] > 0]
+        if differing:
             notes.append(
                 f"the error of {names[worst]} is {evidence.mapped[worst]:.2f} of its variance, for real transitions "
                 f"{evidence.real[worst]:.2f}; excess between {evidence.low[worst]:.2f} and {evidence.high[worst]:.2f}"
             )
-            if len(off) > 1:
-                notes.append("also differs in " + ", ".join(off[1:5]) + (" …" if len(off) > 5 else ""))
+            if len(differing) > 1:
+                notes.append("also differs in " + ", ".join(differing[1:5]) + (" …" if len(differing) > 5 else ""))
             # The transition whose image differs most from transitions in similar states.
             i = int(np.where(evidence.covered, evidence.errors[:, worst], -1.0).argmax())
-            when = {len(names) - 2: "of the step", len(names) - 1: "of the episode"}.get(worst, "changes in the step")
+            when = {"reward": "of the step", "end": "of the episode"}.get(names[worst], "changes in the step")
             similar = float(model.similar(evidence.images[i])[worst])
             difference = Difference(names[worst], when, float(results[i, worst]), similar)
             counterexample = Counterexample.of(relation, space, self.data.observations[rows[i]], [difference])
@@ -352,10 +370,14 @@ class _TransitionModel:
         fresh: NDArray[np.intp],
         seed: int,
     ) -> None:
+        """Train the model on transitions with the row numbers `known`, and test it on those with the numbers `fresh`.
+
+        `observations`, `results` and `episodes` have a row for every transition; `seed` is that of the model.
+        """
         centre, spread = observations[known].mean(axis=0), observations[known].std(axis=0)
         # A feature that never varied gets a small scale, so that images in which it differs are far away.
         self._scale = np.maximum(spread, 1e-4 * np.maximum(1.0, np.abs(centre)))
-        self._sorted = np.sort(results[known], axis=0)
+        self._sorted = np.sort(results[known], axis=0)  # to turn results into ranks
         self._known_results = results[known]
         known_states = observations[known] / self._scale
         self._tree = cKDTree(known_states)
@@ -365,12 +387,12 @@ class _TransitionModel:
         fresh_states = observations[fresh] / self._scale
         self._fresh_errors = self._errors(fresh_states, results[fresh])
         self._fresh_episodes = episodes[fresh]
+        # How far real transitions are from known ones: images beyond 99 % of them are not compared, others in strata.
         distances = self._distances(fresh_states)
         self._reach = float(np.quantile(distances, 0.99))
         self._edges = np.quantile(distances, np.linspace(0, 1, STRATA + 1)[1:-1])
         self._fresh_strata = np.searchsorted(self._edges, distances)
-        # Held-out episodes have odd numbers; halved, they count 0, 1, …
-        self._n_held_out = int(episodes.max() + 1) // 2
+        self._n_held_out = int(episodes.max() + 1) // 2  # the episodes with odd numbers
 
     def _ranks(self, results: Values) -> Values:
         """Return ranks among known results, scaled to variance 1 for uniform ranks; equal results share a rank."""
@@ -400,37 +422,47 @@ class _TransitionModel:
     ) -> _Evidence:
         """Return the errors for images of transitions and for held-out real transitions with the same choice.
 
-        Some choices are harder to predict than others, so `alike` marks all steps with the choice of the images.
         Images may lie where the model has less data, so real transitions are weighted to have the same distances from
         known states, in five strata. Images further away than 99 % of the real transitions are left out.
+
+        Parameters
+        ----------
+        images, results, episodes
+            The image of a state in every row, the result that a step from there should have, and the episode.
+        alike
+            Marks the steps of all transitions with the choice of the images: some choices are harder to predict.
+        seed, tests
+            Seed of the bootstrap, and the number of tests over which the error rate is split.
         """
         states = images / self._scale
         errors = self._errors(states, results)
         distances = self._distances(states)
         covered = distances <= self._reach
         strata = np.searchsorted(self._edges, distances)
+        # Held-out episodes have odd numbers: halved, they count 0, 1, ….
         n = self._n_held_out
-        sums = _by_episode(errors[covered], episodes[covered] // 2, strata[covered], n)
+        sums_and_counts = _by_episode(errors[covered], episodes[covered] // 2, strata[covered], n)
         real = alike[self._fresh]
         real_errors = self._fresh_errors[real]
-        real_sums = _by_episode(real_errors, self._fresh_episodes[real] // 2, self._fresh_strata[real], n)
-        mapped, real_mean = _weighted_errors(np.ones((1, n)), *sums, *real_sums)
+        real_sums_and_counts = _by_episode(real_errors, self._fresh_episodes[real] // 2, self._fresh_strata[real], n)
+        (mapped_mean,), (real_mean,) = _weighted_errors(np.ones((1, n)), *sums_and_counts, *real_sums_and_counts)
         # Bootstrap whole episodes, because steps of one episode are dependent.
-        weights = np.random.default_rng([seed, 2]).multinomial(n, np.full(n, 1 / n), BOOTSTRAPS)
-        drawn_mapped, drawn_real = _weighted_errors(weights.astype(np.float64), *sums, *real_sums)
-        spread = (drawn_mapped - drawn_real).std(axis=0)
+        weights = np.random.default_rng([seed, Stream.BOOTSTRAP]).multinomial(n, np.full(n, 1 / n), BOOTSTRAPS)
+        resampled = _weighted_errors(weights.astype(np.float64), *sums_and_counts, *real_sums_and_counts)
+        spread = (resampled[0] - resampled[1]).std(axis=0)
         # Bonferroni correction: all bounds of all tests together hold with 99 % confidence.
         reach = float(stdtrit(max(n - 1, 1), 1 - 0.01 / (2 * results.shape[1] * tests))) * spread
-        excess = mapped[0] - real_mean[0]
-        typical = np.maximum(real_mean[0], 1e-3)
+        excess = mapped_mean - real_mean
+        # Agreement: the share of images whose worst error is no larger than that of 99 % of real transitions.
+        typical = np.maximum(real_mean, 1e-3)
         usual = np.quantile((real_errors / typical).max(axis=1), 0.99)
         within = (errors[covered] / typical).max(axis=1, initial=0.0) <= usual
         return _Evidence(
             images=states,
             covered=covered,
             errors=errors,
-            mapped=mapped[0],
-            real=real_mean[0],
+            mapped=mapped_mean,
+            real=real_mean,
             low=excess - reach,
             high=excess + reach,
             agreement=float(within.mean()) if within.size else np.nan,

@@ -1,7 +1,8 @@
 """Discovery of relations: signed permutations of features with a map of actions that an environment respects.
 
 - `discover`: `discover_relations`, from transitions to proven relations.
-- `sampling`: transitions; `structure`: what a symmetry leaves unchanged; `search`: maps that do so.
+- `sampling`: transitions; `structure`: what a symmetry leaves unchanged; `search`: maps that do so;
+  `choice_search`: the same for groups of flags of which exactly one is on.
 - `signed_map`: signed permutations and the groups that they generate.
 - `candidates`: maps as relations; `wording`: their names.
 """

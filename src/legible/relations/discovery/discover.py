@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
@@ -34,10 +34,11 @@ from legible.relations.discovery.candidates import (
     fit_offsets,
     usual_offsets,
 )
+from legible.relations.discovery.choice_search import ChoiceSearch
 from legible.relations.discovery.sampling import Sample, draw_sample
 from legible.relations.discovery.search import Matcher, search_maps
 from legible.relations.discovery.signed_map import SignedMap, close
-from legible.relations.discovery.structure import Structure
+from legible.relations.discovery.structure import Structure, find_choices
 from legible.relations.discovery.wording import name_candidate
 from legible.relations.relation import MetamorphicRelation
 from legible.relations.values import RelationError
@@ -53,6 +54,8 @@ LEAST_MINUTES, MOST_MINUTES, FEW_FEATURES = 2.0, 10.0, 30
 PROPOSING, MOST_PROPOSING = 0.3, 60_000
 # Share of the time for the search.
 SEARCH_SHARE = 0.45
+# Share of that time for the search of maps of choices, and the seed of its starts.
+CHOICES_SHARE, SEARCH_SEED = 0.6, 11
 # Share of the steps after which nothing more is screened.
 SCREENING = 0.7
 # States of a screening, which only sorts proposals, and of a proof.
@@ -66,6 +69,8 @@ IGNORED_SHARE = 1 / 3
 # The largest share that it may ignore before their images are corrected, which is done up to MOST_CORRECTIONS
 # times, and at most IDLE_CORRECTIONS times without success.
 CORRECTED_SHARE, MOST_CORRECTIONS, IDLE_CORRECTIONS = 0.6, 8, 2
+# The most vain rounds in which features that disagree get other images, and for the same features.
+MOST_REPAIRS, IDLE_REPAIRS = 12, 2
 # With more features than MANY_FEATURES, those that disagree at least this share as often as the worst are ignored too.
 MANY_FEATURES, IGNORED_TOGETHER = 30, 0.5
 ERROR_RATE = 0.05
@@ -325,18 +330,30 @@ def propose(
     sample: Sample, space: FeatureSpace, *, deadline: float = math.inf, on_progress: OnProgress | None = None
 ) -> list[SignedMap]:
     """Return signed maps that may be symmetries, the most promising first; names play no part."""
-    structure = Structure.of(sample)
+    begun = time.monotonic()
 
-    def stop() -> bool:
-        if on_progress is not None:
-            on_progress(0.2, "searching")
-        return time.monotonic() > deadline
+    def stop_after(share: float) -> Callable[[], bool]:
+        def stop() -> bool:
+            if on_progress is not None:
+                on_progress(0.2, "searching")
+            return time.monotonic() > begun + share * (deadline - begun)
 
-    proposals = search_maps(structure, math.inf if len(space) <= SMALL else MOST_MISMATCH, stop)
+        return stop
+
+    search = _choice_search(sample)
+    of_choices = search.search(np.random.default_rng(SEARCH_SEED), stop_after(CHOICES_SHARE)) if search else []
+    proposals = search_maps(Structure.of(sample), math.inf if len(space) <= SMALL else MOST_MISMATCH, stop_after(1.0))
+    proposals = [*of_choices, *proposals]
     if not space.is_discrete:
         sizes = [(group.count, group.regions is None) for group in space.groups]
         proposals = [p for p in proposals if all(sizes[g] == sizes[i] for g, i in enumerate(p.map.action_images))]
     return [proposal.map for proposal in proposals]
+
+
+def _choice_search(sample: Sample) -> ChoiceSearch | None:
+    """Return the search for features with choices; None without any, or if actions are not discrete."""
+    choices = find_choices(sample) if sample.actions.ndim == 1 else []
+    return ChoiceSearch(Structure.of_support(sample), choices) if choices else None
 
 
 class Prover:
@@ -425,6 +442,8 @@ class Prover:
 
         Ignored features get other images, given those of all others, and stay ignored only if none of them agrees.
         """
+        if len(self.inputs.space) > MANY_FEATURES:
+            signed = self._repair(signed)
         best = self._settle(signed)
         tried: set[tuple[int, int, int]] = set()
         idle = 0
@@ -440,7 +459,49 @@ class Prover:
                 best, idle = candidate, 0
             else:
                 idle += 1
-        return best if best is not None and len(best.ignored) <= IGNORED_SHARE * len(self.inputs.space) else None
+        if best is None or len(best.ignored) > IGNORED_SHARE * len(self.inputs.space):
+            return None
+        # Exchanging features that never change, or that are always equal, says nothing.
+        observations = self.sample.observations
+        says_nothing = not best.map.changes_actions and np.array_equal(best.apply(observations), observations)
+        return None if says_nothing else best
+
+    def _repair(self, signed: SignedMap) -> SignedMap:
+        """Return the map with other images for features that disagree often, while fewer states then disagree."""
+        space, tried, hopeless, idle, failures = self.inputs.space, set[tuple[int, int, int]](), set[int](), 0, 0
+
+        def judge(trial: SignedMap) -> dict[int, float]:
+            """Return the shares of states in which features have wrong images, by feature."""
+            group = Candidate(trial, usual_offsets(self.sample, trial)).relations(space, "proposal")
+            (answer,) = self._check(self._screener, group, group[:1])
+            shares = _to_ignore(answer, space)[1]
+            return {i: shares[image] for i, image in enumerate(trial.images) if image in shares}
+
+        shares = judge(signed)
+        while failures < MOST_REPAIRS and time.monotonic() < self.deadline:
+            rest = {i: share for i, share in shares.items() if i not in hopeless}
+            worst = max(rest, key=lambda i: rest[i], default=0)
+            together = self._matcher.together(worst)
+            wrong = frozenset(
+                i for i, share in rest.items() if i in together and share >= IGNORED_TOGETHER * rest[worst]
+            )
+            tried |= {(i, signed.images[i], signed.signs[i]) for i in wrong}
+            other = self._matcher.correct(signed, wrong, tried) if wrong else None
+            if other is not None:
+                tried |= {(i, other.images[i], other.signs[i]) for i in wrong}
+                now = judge(other)
+                if sum(now.values()) < sum(shares.values()):
+                    # Images that turn out right may be needed again.
+                    tried -= {(i, other.images[i], other.signs[i]) for i in wrong}
+                    signed, shares, idle = other, now, 0
+                    continue
+                failures, idle = failures + 1, idle + 1
+            if not wrong:
+                break
+            if other is None or idle == IDLE_REPAIRS:
+                hopeless |= wrong
+                idle = 0
+        return signed
 
     def _settle(self, signed: SignedMap) -> Candidate | None:
         """Return the candidate of a map that passes the check once some features are ignored, or None."""
@@ -471,8 +532,8 @@ class Prover:
         return candidate if _passes(answered) else None
 
     @cached_property
-    def _matcher(self) -> Matcher:
-        return Matcher(Structure.of(self.sample))
+    def _matcher(self) -> Matcher | ChoiceSearch:
+        return _choice_search(self.sample) or Matcher(Structure.of(self.sample))
 
     def _check(
         self,

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import permutations, product
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,7 +50,7 @@ class Matcher:
     def __init__(self, structure: Structure) -> None:
         self.structure, self.size = structure, len(structure.allowed)
 
-    def _matrices(self, actions: NDArray[np.int64]) -> tuple[Values, Values]:
+    def matrices(self, actions: NDArray[np.int64]) -> tuple[Values, Values]:
         """Return the matrices of one half of the data, and the matrices of the other half that they must become."""
         here, there = [], []
         for part in self.structure.matrices:
@@ -69,11 +70,15 @@ class Matcher:
                 cross = 2 * one.T @ other
                 equal -= squares - cross
                 opposite -= squares - sign * cross
-        here, there = self._matrices(actions)
+        here, there = self.matrices(actions)
         diagonals = np.einsum("lii->li", here), np.einsum("lii->li", there)
         squares = (diagonals[0] ** 2).sum(axis=0)[:, None] + (diagonals[1] ** 2).sum(axis=0)[None, :]
         own = squares - 2 * diagonals[0].T @ diagonals[1]
         return equal - own + INERTIA * np.eye(self.size), opposite - own
+
+    def together(self, feature: int) -> frozenset[int]:  # noqa: ARG002 (others form groups)
+        """Return the features that are repaired together: all."""
+        return frozenset(range(self.structure.n_features))
 
     def correct(
         self, signed: SignedMap, wrong: frozenset[int], tried: Iterable[tuple[int, int, int]]
@@ -92,7 +97,7 @@ class Matcher:
         for i, image, sign in tried:
             (allowed if sign > 0 else opposite)[i, image] = False
         completed = Matcher(replace(structure, allowed=allowed, opposite=opposite)).complete(actions, forced)
-        return None if completed is None else _as_map(structure, actions, *completed)
+        return None if completed is None else as_map(structure, actions, *completed)
 
     def _allowed(self, forced: dict[int, tuple[int, int]]) -> tuple[Flags, Flags]:
         """Return which nodes may map to which with equal and with opposite signs, given the images of some nodes."""
@@ -108,7 +113,7 @@ class Matcher:
         self, actions: NDArray[np.int64], forced: dict[int, tuple[int, int]]
     ) -> tuple[NDArray[np.int64], Values] | None:
         """Return images and signs of nodes, given those of some nodes; None if that is impossible."""
-        here, there = self._matrices(actions)
+        here, there = self.matrices(actions)
         plus, minus = self.attributes(actions)
         allowed = self._allowed(forced)
         g = np.zeros((self.size, self.size))
@@ -118,7 +123,7 @@ class Matcher:
         while open_nodes.size:
             known = np.flatnonzero(g.any(axis=1))
             images = np.abs(g[known]).argmax(axis=1)
-            cross = 2 * _gradient(here, there, g)
+            cross = 2 * gradient(here, there, g)
             squares = (here[:, :, known] ** 2).sum(axis=(0, 2)) + (here[:, known] ** 2).sum(axis=(0, 1))
             image_squares = (there[:, :, images] ** 2).sum(axis=(0, 2)) + (there[:, images] ** 2).sum(axis=(0, 1))
             base = squares[:, None] + image_squares[None, :]
@@ -152,7 +157,7 @@ class Matcher:
 
         `forced` are images and signs of some nodes. The result is None if no completion is allowed.
         """
-        here, there = self._matrices(actions)
+        here, there = self.matrices(actions)
         plus, minus = self.attributes(actions)
         equal, opposite = self.structure.allowed.copy(), self.structure.opposite.copy()
         energy = (here**2).sum(axis=(0, 1)) + (here**2).sum(axis=(0, 2))
@@ -165,7 +170,7 @@ class Matcher:
             else:
                 known = np.flatnonzero(g.any(axis=1))
                 images = np.abs(g[known]).argmax(axis=1)
-                cross = 2 * _gradient(here, there, g)
+                cross = 2 * gradient(here, there, g)
                 squares = (here[:, :, known] ** 2).sum(axis=(0, 2)) + (here[:, known] ** 2).sum(axis=(0, 1))
                 image_squares = (there[:, :, images] ** 2).sum(axis=(0, 2)) + (there[:, images] ** 2).sum(axis=(0, 1))
                 base = squares[:, None] + image_squares[None, :]
@@ -211,15 +216,15 @@ class Matcher:
         """Improve a full map by assigning all nodes anew, by exchanging two images and by changing single signs."""
         g = self._reassign(here, there, plus, minus, g, forced)
         free = np.array([i for i in range(self.size) if i not in forced and self.structure.active[i]], np.int64)
-        best = self._value(here, there, plus, minus, g)
+        best = self.value(here, there, plus, minus, g)
         equal, opposite = self.structure.allowed, self.structure.opposite
         for _ in range(MOST_ITERATIONS):
-            gradient = 2 * _gradient(here, there, g) + (plus - minus) / 2
+            slope = 2 * gradient(here, there, g) + (plus - minus) / 2
             images = np.abs(g).argmax(axis=1)
             signs = g[np.arange(self.size), images]
-            own = (gradient * g).sum(axis=1)
+            own = (slope * g).sum(axis=1)
             trials = []
-            across = np.abs(gradient[:, images])
+            across = np.abs(slope[:, images])
             gain = across + across.T - own[:, None] - own[None, :]
             permitted = (self.structure.allowed | opposite)[:, images]
             gain[~(permitted & permitted.T)] = -np.inf
@@ -229,7 +234,7 @@ class Matcher:
                 trial[[i, j]] = 0.0
                 for one, image in ((i, images[j]), (j, images[i])):
                     trial[one, image] = (
-                        1.0 if not opposite[one, image] or (equal[one, image] and gradient[one, image] >= 0) else -1.0
+                        1.0 if not opposite[one, image] or (equal[one, image] and slope[one, image] >= 0) else -1.0
                     )
                 trials.append(trial)
             for i in free[np.argsort(own[free], kind="stable")[:6]]:
@@ -237,7 +242,7 @@ class Matcher:
                     trial = g.copy()
                     trial[i, images[i]] = -signs[i]
                     trials.append(trial)
-            values = [self._value(here, there, plus, minus, trial) for trial in trials]
+            values = [self.value(here, there, plus, minus, trial) for trial in trials]
             if not values or max(values) <= best + 1e-9:
                 break
             place = int(np.argmax(values))
@@ -250,19 +255,20 @@ class Matcher:
     ) -> Values:
         """Assign all nodes anew while that improves the map: each goes where it fits the images of all others best."""
         allowed = self._allowed(forced)
-        best = self._value(here, there, plus, minus, g)
+        best = self.value(here, there, plus, minus, g)
         for _ in range(MOST_ITERATIONS):
-            cross = 2 * _gradient(here, there, g)
+            cross = 2 * gradient(here, there, g)
             weight, signs = _assign(plus + cross, minus - cross, allowed)
-            value = self._value(here, there, plus, minus, weight * signs)
+            value = self.value(here, there, plus, minus, weight * signs)
             if value <= best + 1e-9:
                 break
             g, best = weight * signs, value
         return g
 
     @staticmethod
-    def _value(here: Values, there: Values, plus: Values, minus: Values, g: Values) -> float:
-        quadratic = float((_gradient(here, there, g) * g).sum())
+    def value(here: NDArray[Any], there: NDArray[Any], plus: Values, minus: Values, g: Values) -> float:
+        """Return how well the map `g` fits: the larger, the better."""
+        quadratic = float((gradient(here, there, g) * g).sum())
         return quadratic + float(plus[g > 0].sum() + minus[g < 0].sum())
 
     def mismatch(self, actions: NDArray[np.int64], images: NDArray[np.int64], signs: Values) -> float:
@@ -294,7 +300,7 @@ class Matcher:
         return max(total, 0.0) / norm if norm > 1e-6 else 1.0
 
 
-def _gradient(here: Values, there: Values, g: Values) -> Values:
+def gradient(here: NDArray[Any], there: NDArray[Any], g: NDArray[Any]) -> Values:
     """Return the sums of ``here · G · thereᵀ`` and of the same for transposed matrices."""
     return np.asarray((here @ g @ there.transpose(0, 2, 1) + here.transpose(0, 2, 1) @ g @ there).sum(axis=0))
 
@@ -342,7 +348,7 @@ def search_maps(structure: Structure, most_mismatch: float, stop: Callable[[], b
     n = structure.n_features
 
     def add(actions: NDArray[np.int64], images: NDArray[np.int64], signs: Values) -> None:
-        candidate = _as_map(structure, actions, images, signs)
+        candidate = as_map(structure, actions, images, signs)
         if not candidate.is_identity and candidate not in found:
             found[candidate] = Proposal(candidate, matcher.mismatch(actions, images, signs))
 
@@ -402,7 +408,8 @@ def _forced_pairs(structure: Structure, matcher: Matcher) -> Iterator[dict[int, 
             yield {i: (j, sign)}
 
 
-def _as_map(structure: Structure, actions: NDArray[np.int64], images: NDArray[np.int64], signs: Values) -> SignedMap:
+def as_map(structure: Structure, actions: NDArray[np.int64], images: NDArray[np.int64], signs: Values) -> SignedMap:
+    """Return images and signs of nodes with images of discrete actions as a map."""
     n = structure.n_features
     feature_images, feature_signs = tuple(images[:n].tolist()), tuple(int(s) for s in signs[:n])
     if len(images) > n:

@@ -8,6 +8,8 @@ W_h(a) of the image action equals G W_a Gᵀ, up to noise; the attributes of nod
   would be lost among large changes that no action influences.
 - Everything is estimated twice, from two halves of the data. A map compares one half with the other, so that the map
   that changes nothing has no advantage from equal noise.
+- `Structure.of_support` describes what can happen instead of how often: in a maze that is wider than high, states are
+  not visited equally often in all directions, but what never happens together is the same in each.
 """
 
 from __future__ import annotations
@@ -32,6 +34,11 @@ SPREAD_RATIO = 4.0
 FLAG_BALANCE = 0.3
 # The smallest share of signal in the squares of a part.
 LEAST_SIGNAL = 0.5
+# Associations of flags with fewer expected states count as 0; the power of an association leaves what nearly always or
+# nearly never happens together.
+FEWEST_EXPECTED, POWER = 5.0, 4.0
+# The fewest flags of a choice, and the most trials to complete one.
+FEWEST_FLAGS, MOST_TRIALS = 3, 3000
 # Weights of matrices, of attributes, and of those attributes that are about rewards and ends, which may be rare.
 MATRIX, ATTRIBUTE, OUTCOME = 1.0, 0.5, 0.1
 
@@ -106,29 +113,131 @@ class Structure:
         parts: dict[str, list[Part]] = {kind: [] for kind in ("matrix", "odd", "even", "action")}
         for (kind, weight, *one), (_, _, *other) in zip(*halves, strict=True):
             values, noise = np.array([one[0], other[0]]), np.array([one[1], other[1]])
-            # What both halves have in common is signal; parts that are mostly noise count less.
-            signal = float((values[0] * values[1]).sum())
-            share = signal / max(float((values**2).sum()) / 2, 1e-300)
-            if signal > max(1e-9, float(noise.sum())) and share > LEAST_SIGNAL:
-                scale = weight * share**2 / signal
-                parts[kind].append(Part(values * np.sqrt(scale), noise * scale, weight))
-        allowed, flags = _allowed(inputs, spread, active, n_features)
-        on = np.abs(inputs.mean(axis=0))
-        # A flag that is rarely on maps to one that is rarely on; its sign follows from the values, 0 and 1 or 0 and -1.
-        balanced = (np.abs(on[:, None] + on[None, :] - 1) <= FLAG_BALANCE) | ~flags[:, None]
-        turned = np.where(flags & (inputs.min(axis=0) < 0), -1, 1)
-        natural = turned[:, None] * turned[None, :]
+            if (part := _scaled(values, noise, weight)) is not None:
+                parts[kind].append(part)
+        allowed, opposite = _allowed(inputs, spread, active, n_features)
         return cls(
             matrices=tuple(parts["matrix"]),
             odd=tuple(parts["odd"]),
             even=tuple(parts["even"]),
             per_action=tuple(parts["action"]),
-            allowed=allowed & (balanced | (natural > 0)),
-            opposite=allowed & active[:, None] & (balanced | (natural < 0)),
+            allowed=allowed,
+            opposite=opposite,
             active=active,
             n_features=n_features,
             n_actions=sample.n_actions if discrete else 1,
         )
+
+    @classmethod
+    def of_support(cls, sample: Sample) -> Structure:
+        """Return what can happen in a sample with discrete actions: which flags and changes occur together or never.
+
+        The last matrices are about single actions.
+        """
+        sample = sample.without_repetitions()
+        states, n = sample.observations, sample.observations.shape[1]
+        spread = states.std(axis=0)
+        active = spread > 1e-7 * np.maximum(1.0, np.abs(states).max(axis=0))
+        on = (states > states.min(axis=0)) & _flags(states)
+        changes = sample.after - states
+        up, down = changes > 1e-6, changes < -1e-6
+
+        def influence(rows: Flags) -> Values:
+            return (_association(up[rows], on[rows]) - _association(down[rows], on[rows])) / 2
+
+        halves = []
+        for k in (0, 1):
+            half = sample.units % 2 == k
+            chosen = [half & (sample.actions == a) for a in range(sample.n_actions)]
+            each = np.array([influence(rows) for rows in chosen])
+            rises = np.array([_one_sided(up[rows], down[rows]) for rows in chosen])
+            together = _association(on[half], on[half]) * (1 - np.eye(n))
+            halves.append((together[None], influence(half)[None], each, each - each.mean(axis=0), rises))
+        scaled = [_scaled(np.array(pair), np.zeros((2, *pair[0].shape)), MATRIX) for pair in zip(*halves, strict=True)]
+        allowed, opposite = _allowed(states, spread, active, n)
+        return cls(
+            matrices=tuple(part for part in scaled[:-1] if part is not None),
+            odd=tuple(part for part in scaled[-1:] if part is not None),
+            even=(),
+            per_action=(),
+            allowed=allowed,
+            opposite=opposite,
+            active=active,
+            n_features=n,
+            n_actions=sample.n_actions,
+        )
+
+
+def find_choices(sample: Sample) -> list[NDArray[np.int64]]:
+    """Return groups of flags of which exactly one is on in every state: a symmetry maps such groups to each other."""
+    states = np.concatenate([sample.observations, sample.after])
+    flags = np.flatnonzero(_flags(states) & (np.ptp(states, axis=0) > 0))
+    on = np.abs(states[:, flags]).astype(np.float32)
+    together = on.T @ on
+    count, n = np.diag(together), len(states)
+    trials = 0
+
+    def complete(chosen: list[int], others: list[int], missing: float) -> list[int]:
+        """Return chosen flags with others that are on in all missing states; empty if there are none."""
+        nonlocal trials
+        if missing == 0:
+            return chosen
+        for place, flag in enumerate(others):
+            rest = [other for other in others[place + 1 :] if together[flag, other] == 0]
+            if count[flag] <= missing <= count[flag] + count[rest].sum() and trials < MOST_TRIALS:
+                trials += 1
+                if found := complete([*chosen, flag], rest, missing - count[flag]):
+                    return found
+        return []
+
+    groups, left = [], np.argsort(-count, kind="stable").tolist()
+    for flag in list(left):
+        if flag in left and count[flag] < n:
+            trials = 0
+            group = complete([flag], [other for other in left if together[flag, other] == 0], n - count[flag])
+            if len(group) >= FEWEST_FLAGS:
+                # A flag that is always on together with another one may belong to either of two choices, so to none.
+                same = (together == count) & (together == count[:, None])
+                alone = [member for member in group if same[member].sum() == 1]
+                groups.append(flags[alone])
+                left = [other for other in left if other not in alone]
+    return groups
+
+
+def _scaled(values: Values, noise: Values, weight: float) -> Part | None:
+    """Return the part whose signal has the given weight, less where it is noisy; None if it is mostly noise.
+
+    What both halves have in common is signal.
+    """
+    signal = float((values[0] * values[1]).sum())
+    share = signal / max(float((values**2).sum()) / 2, 1e-300)
+    if signal <= max(1e-9, float(noise.sum())) or share <= LEAST_SIGNAL:
+        return None
+    scale = weight * share**2 / signal
+    return Part(values * np.sqrt(scale), noise * scale, weight)
+
+
+def _association(one: Flags, other: Flags) -> Values:
+    """Return the covariances of flags as shares of the largest that their means allow, sharpened: ±1 is certainty."""
+    n = max(len(one), 1)
+    here, there = one.mean(axis=0)[:, None], other.mean(axis=0)[None, :]
+    covariance = one.T.astype(np.float32) @ other.astype(np.float32) / n - here * there
+    positive = np.minimum(here * (1 - there), (1 - here) * there)
+    most = np.where(covariance > 0, positive, np.minimum(here * there, (1 - here) * (1 - there)))
+    share = np.where(most * n >= FEWEST_EXPECTED, covariance / np.maximum(most, 1e-12), 0.0)
+    return np.asarray(np.sign(share) * np.abs(share) ** POWER, np.float64)
+
+
+def _one_sided(up: Flags, down: Flags) -> Values:
+    """Return 1 for features that only rise, -1 for those that only fall, sharpened."""
+    rises, falls = up.sum(axis=0), down.sum(axis=0)
+    most = np.maximum(rises, falls)
+    share = np.where(most >= FEWEST_EXPECTED, (rises - falls) / np.maximum(most, 1), 0.0)
+    return np.asarray(np.sign(share) * np.abs(share) ** POWER)
+
+
+def _flags(states: Values) -> Flags:
+    return np.asarray(np.isin(states, (0.0, 1.0)).all(axis=0) | np.isin(states, (0.0, -1.0)).all(axis=0))
 
 
 def _describe(
@@ -210,19 +319,26 @@ def _mean_over_actions(sample: Sample, y: Values, z: Values) -> Values:
 
 
 def _allowed(inputs: Values, spread: Values, active: Flags, n_features: int) -> tuple[Flags, Flags]:
-    """Return which nodes may map to which (flags to flags, whole numbers to whole numbers), and which are flags."""
-    size = inputs.shape[1]
-    kinds = []
-    for i in range(size):
-        values = np.unique(inputs[:, i])
-        is_flag = bool(np.isin(values, (0.0, 1.0)).all() or np.isin(values, (0.0, -1.0)).all())
-        kinds.append((i < n_features, is_flag, bool((values == np.round(values)).all())))
+    """Return which nodes may map to which with equal and with opposite signs.
+
+    Flags map to flags, whole numbers to whole numbers.
+    """
+    size, flags = inputs.shape[1], _flags(inputs)
+    whole = (inputs == np.round(inputs)).all(axis=0)
+    kinds = [(i < n_features, bool(flags[i]), bool(whole[i])) for i in range(size)]
     alike = np.array([[one == other for other in kinds] for one in kinds])
-    flags = np.array([is_flag for _, is_flag, _ in kinds])
     ratio = np.maximum(spread[:, None], 1e-300) / np.maximum(spread[None, :], 1e-300)
     near = (ratio < SPREAD_RATIO) & (ratio > 1 / SPREAD_RATIO)
     # Rare flags may never have been on; other nodes that never vary stay where they are.
     near |= flags[:, None] & flags[None, :]
     still: NDArray[np.bool_] = ~active & ~flags
     near[still] = near[:, still] = False
-    return np.asarray(alike & near | np.eye(size, dtype=np.bool_)), flags
+    allowed = alike & near | np.eye(size, dtype=np.bool_)
+    # A flag that is rarely on maps to one that is rarely on; its sign follows from the values, 0 and 1 or 0 and -1.
+    on = np.abs(inputs.mean(axis=0))
+    balanced = (np.abs(on[:, None] + on[None, :] - 1) <= FLAG_BALANCE) | ~flags[:, None]
+    turned = np.where(flags & (inputs.min(axis=0) < 0), -1, 1)
+    natural = turned[:, None] * turned[None, :]
+    return np.asarray(allowed & (balanced | (natural > 0))), np.asarray(
+        allowed & active[:, None] & (balanced | (natural < 0))
+    )

@@ -437,19 +437,19 @@ export class Player {
     score.textContent = `${t < n ? "return so far" : "return"} ${figure(side.sums[Math.min(t, n)])}`;
     const mark = t < n ? side.at.get(t) : undefined;
     says.classList.toggle("marked", Boolean(mark));
-    const lines = [];
+    const lines = [], of = side.seats && t < n ? ` of ${side.seats[t]}` : "";
     if (t >= n) {
       lines.push(make("b", {}, `${side.ending || ENDS[side.end]} after ${n} steps, return ${figure(side.return)}`));
     } else if (!mark) {
       lines.push(side.preferred.has(t)
-        ? `random action: ${words[side.actions[t]]}; preferred: ${words[side.preferred.get(t)]}`
-        : `action: ${words[side.actions[t]]}`);
+        ? `random action${of}: ${words[side.actions[t]]}; preferred: ${words[side.preferred.get(t)]}`
+        : `action${of}: ${words[side.actions[t]]}`);
     } else {
       const rule = this.replay.rules[mark[3][0]], more = mark[3].length > 1 ? ` (and ${mark[3].length - 1} more rules)` : "";
       const [, first, second, , byChance, spared] = mark, alone = words[first], instead = words[second];
       lines.push(make("b", {}, guided
-        ? `A rule changes the action: ${instead} instead of ${byChance ? "a random action, " : ""}${alone}`
-          : `Action: ${alone}${byChance ? " (random)" : ""}; a rule would change it: ${instead}`));
+        ? `A rule changes the action${of}: ${instead} instead of ${byChance ? "a random action, " : ""}${alone}`
+          : `Action${of}: ${alone}${byChance ? " (random)" : ""}; a rule would change it: ${instead}`));
       // The lamps below show the conditions of the rule, if there are any.
       if (spared || more || !side.holds) lines.push(make("br"), spared ? "No random actions where a rule holds: " : "", `“${rule}”${more}`);
     }

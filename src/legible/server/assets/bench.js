@@ -3,6 +3,7 @@ import { make, figure } from "./player.js";
 import { complain, debounced, saying } from "./api.js";
 
 const OPERATORS = [["<", "less than"], ["<=", "at most"], [">", "more than"], [">=", "at least"], ["=", "equal to"], ["&", "and"]];
+const MOST_OPTIONS = 40;
 const PAUSE = 120; // milliseconds after the last key
 const STAGES = { bench: "Playing fresh seeds", racing: "Playing", try: "Playing", futures: "Playing futures" };
 
@@ -22,16 +23,19 @@ export class Completion {
   }
 
   suggest() {
-    const { line, word } = this.place(), head = (!this.bare || /^\s*[+-]/.test(line)) && !/<-|←/.test(line);
+    const { line, word } = this.place(), head = (!this.bare || /^\s*[+\-−]/.test(line)) && !/<-|←/.test(line);
     const lower = word.toLowerCase(), part = line.slice(0, line.length - word.length);
     let found = [];
-    if (head && /^\s*[+-]\s*$/.test(part)) found = this.words.actions;
-    else if (head && !word && /^\s*[+-]\s*\S+\s+$/.test(line)) found = [{ name: "<-", words: "when" }];
+    if (head && /^\s*[+\-−]\s*$/.test(part)) found = this.words.actions;
+    else if (head && !this.bare && !part.trim()) found = this.words.actions.flatMap((one) =>
+      [{ name: `+${one.name}`, words: "take it" }, { name: `-${one.name}`, words: "avoid it" }]);
+    else if (head && !word && /^\s*[+\-−]\s*\S+\s+$/.test(line)) found = [{ name: "<-", words: "when" }];
     else if (!head && (word || /(<-|←|&|,|not)\s*$/.test(part))) found = this.words.features;
-    else if (!head && !word && /[\w\]']\s+$/.test(line)) found = OPERATORS.map(([name, words]) => ({ name, words }));
+    else if (!head && !word && /[\w\]']\s+$/.test(line))
+      found = (/[<>=]\s*[-\d.]+\s+$/.test(line) ? OPERATORS.slice(-1) : OPERATORS).map(([name, words]) => ({ name, words }));
     const begins = found.filter((one) => one.name.toLowerCase().startsWith(lower));
     const holds = found.filter((one) => !begins.includes(one) && `${one.name} ${one.words}`.toLowerCase().includes(lower));
-    this.open([...begins, ...holds].filter((one) => one.name !== word).slice(0, 8));
+    this.open([...begins, ...holds].filter((one) => one.name !== word).slice(0, MOST_OPTIONS));
   }
 
   open(options) {
@@ -98,8 +102,9 @@ export class Bench {
     this.claims = make("div", { id: "claims" });
     root.replaceChildren(
       make("h1", {}, "Rule bench"),
-      make("p", { class: "soft" }, `${shared.about.name} returns ${shared.about.mean} on average. A rule makes it take (+) or avoid (−) an action where its conditions hold.`),
-      this.examples(),
+      make("p", { class: "soft" }, `${shared.about.name} returns ${shared.about.mean} on average. A rule makes it take (+) or avoid (-) an action where its conditions hold. For example: `,
+        ...this.examples().flatMap((text, i) => [i ? " or " : "", make("button", { class: "link", onclick: () => this.put(text) }, text)]), "."),
+      this.names(),
       make("div", { class: "entry" }, this.input, list),
       this.problem, this.words, this.work, this.sliders,
       make("div", { class: "controls" }, this.tryButton,
@@ -110,9 +115,12 @@ export class Bench {
 
   examples() {
     const { actions, features } = this.shared.about, feature = features.find((one) => !one.flag) || features[0];
-    const text = `+${actions[0].name} <- ${feature.name}${feature.flag ? "" : " > 0"}`;
+    return ["+", "-"].map((sign) => `${sign}${actions[0].name} <- ${feature.name}${feature.flag ? "" : " > 0"}`);
+  }
+
+  names() {
+    const { actions, features } = this.shared.about;
     return make("details", { class: "more" }, make("summary", {}, `Names: ${actions.length} actions, ${features.length} features`),
-      make("p", {}, "Example: ", make("button", { class: "link", onclick: () => this.put(text) }, text)),
       make("p", {}, "Actions: ", ...actions.flatMap((one) => [this.name(one, (name) => `+${name} <- `), " "])),
       make("p", { class: "names" }, "Features: ", ...features.flatMap((one) => [this.name(one, (name) => this.added(name)), " "])));
   }

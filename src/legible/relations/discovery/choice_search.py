@@ -1,0 +1,224 @@
+"""Search for maps of features that contain choices: groups of flags of which exactly one is on.
+
+A symmetry maps choices to choices. `ChoiceSearch` assigns choices as wholes and single features one by one, and
+maximises the agreement of a `Structure.of_support` with the Frank-Wolfe method, from several starts and with some
+choices set free again. That is fast enough to try every map of few discrete actions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+
+from legible.relations.check.answers import Flags, Values
+from legible.relations.discovery.search import NEVER, Matcher, Proposal, action_maps, as_map, gradient
+from legible.relations.discovery.signed_map import SignedMap
+from legible.relations.discovery.structure import Structure
+
+MOST_STEPS, MOST_ASCENTS = 30, 20
+# Starts and kicks for every map of actions; kicks for each of the best maps.
+STARTS, FIRST_KICKS, KICKS, BEST_MAPS, CORRECTING_KICKS = 3, 12, 60, 12, 12
+# Choices and features that a kick sets free.
+MOST_FREE = 8
+# Cost of an image that is known to be wrong, in a map whose agreement is at most about 10.
+AVOIDED = 10.0
+# Spread of the logarithms of random starts.
+START_NOISE = 0.5
+SCALING_STEPS = 15
+# Matrices of a structure that are about single actions.
+OF_ACTIONS = 2
+
+
+class _Found(NamedTuple):
+    images: NDArray[np.int64]
+    signs: Values
+    value: float
+
+
+class ChoiceSearch:
+    """Finds maps of features for given maps of discrete actions."""
+
+    def __init__(self, structure: Structure, choices: Sequence[NDArray[np.int64]]) -> None:
+        inside = set(np.concatenate(choices).tolist())
+        single = [i for i in range(structure.n_features) if i not in inside]
+        self.choices, self.single = list(choices), np.array(single, np.int64)
+        self.groups = [*choices, *(np.array([i]) for i in single)]
+        sizes = np.ones(structure.n_features, np.int64)
+        for choice in choices:
+            sizes[choice] = len(choice)
+        alike = sizes[:, None] == sizes[None, :]
+        self.allowed = structure.allowed & alike, structure.opposite & alike
+        self.matcher, self.structure = Matcher(structure), structure
+        self._of_actions = Matcher(replace(structure, matrices=structure.matrices[-OF_ACTIONS:]))
+
+    def search(self, rng: np.random.Generator, stop: Callable[[], bool] = lambda: False) -> list[Proposal]:
+        """Return maps, the best first: those of the most promising maps of actions, and exchanges of choices."""
+        exchanges = sorted(self._exchanges(rng, stop), key=lambda proposal: proposal.mismatch)[:BEST_MAPS]
+        found: list[tuple[float, NDArray[np.int64], _Found]] = []
+        for actions in self._some_action_maps():
+            if stop():
+                break
+            best = self.climb(actions, rng, STARTS, FIRST_KICKS)
+            found.append((self._of_actions.mismatch(actions, best.images, best.signs), actions, best))
+        proposals = []
+        for _, actions, best in sorted(found, key=lambda entry: entry[0])[:BEST_MAPS]:
+            better = best if stop() else self.climb(actions, rng, 0, KICKS, best)
+            proposals.append(self._propose(actions, better))
+        # Every second proposal exchanges choices without a change of actions, while there are any.
+        mixed = [proposal for pair in zip(proposals, exchanges, strict=False) for proposal in pair]
+        count = len(mixed) // 2
+        unique = dict.fromkeys([*mixed, *proposals[count:], *exchanges[count:]])
+        return [proposal for proposal in unique if not proposal.map.is_identity]
+
+    def _some_action_maps(self) -> Iterator[NDArray[np.int64]]:
+        """Yield maps of actions without the identity; one of each map and its inverse."""
+        seen: set[tuple[int, ...]] = {tuple(range(self.structure.n_actions))}
+        for actions in action_maps(self.structure):
+            if tuple(np.argsort(actions).tolist()) not in seen:
+                seen.add(tuple(actions.tolist()))
+                yield actions
+
+    def _exchanges(self, rng: np.random.Generator, stop: Callable[[], bool]) -> Iterator[Proposal]:
+        """Yield a map that keeps actions for every two choices of one size: the first maps to the second."""
+        actions = np.arange(self.structure.n_actions)
+        for one, other in combinations(self.choices, 2):
+            if len(one) == len(other) and not stop():
+                outside = np.setdiff1d(np.arange(self.structure.n_features), other)
+                allowed = self.allowed[0].copy(), self.allowed[1].copy()
+                for part in allowed:
+                    part[np.ix_(one, outside)] = False
+                yield self._propose(actions, self.climb(actions, rng, 1, FIRST_KICKS, allowed=allowed))
+
+    def _propose(self, actions: NDArray[np.int64], found: _Found) -> Proposal:
+        mismatch = self.matcher.mismatch(actions, found.images, found.signs)
+        return Proposal(as_map(self.structure, actions, found.images, found.signs), mismatch)
+
+    def climb(
+        self,
+        actions: NDArray[np.int64],
+        rng: np.random.Generator,
+        starts: int,
+        kicks: int,
+        best: _Found | None = None,
+        allowed: tuple[Flags, Flags] | None = None,
+        avoided: Values | float = 0.0,
+    ) -> _Found:
+        """Return the best map of some random starts and of kicks, which set some images of the best map free.
+
+        `allowed` are the images that are allowed, with equal and with opposite signs, and `avoided` the costs of
+        images.
+        """
+        allowed = self.allowed if allowed is None else allowed
+        here, there = (matrices.astype(np.float32) for matrices in self.matcher.matrices(actions))
+        task = (here, there, *(np.stack(self.matcher.attributes(actions)) - avoided))
+        for number in range(starts):
+            noise = rng.standard_normal(allowed[0].shape) * (START_NOISE if number else 0.0)
+            found = self._ascend(task, self._spread(allowed, noise), allowed)
+            if best is None or found.value > best.value:
+                best = found
+        assert best is not None
+        for _ in range(kicks):
+            chosen = rng.permutation(len(self.groups))[: rng.integers(2, MOST_FREE + 1)]
+            free = np.concatenate([self.groups[k] for k in chosen])
+            start = np.zeros((2, *allowed[0].shape))
+            start[np.where(best.signs > 0, 0, 1), np.arange(len(best.images)), best.images] = 1.0
+            place = np.ix_(free, best.images[free])
+            for part, spread in zip(start, self._spread((allowed[0][place], allowed[1][place])), strict=True):
+                part[place] = spread
+            found = self._ascend(task, start, allowed)
+            if found.value > best.value + 1e-9:
+                best = found
+        return best
+
+    def together(self, feature: int) -> frozenset[int]:
+        """Return the features that are repaired together: those of choices of one size, or all that belong to none."""
+        sizes = [len(choice) for choice in self.choices if feature in choice] or [1]
+        return frozenset(np.concatenate([group for group in self.groups if len(group) == sizes[0]]).tolist())
+
+    def correct(
+        self, signed: SignedMap, wrong: frozenset[int], tried: Iterable[tuple[int, int, int]]
+    ) -> SignedMap | None:
+        """Return the map with other images for wrong features, given those of all others; None if there are none.
+
+        `tried` holds features with images and signs that seem wrong; they stay where nothing else is left.
+        """
+        allowed = self.allowed[0].copy(), self.allowed[1].copy()
+        for i, (image, sign) in enumerate(zip(signed.images, signed.signs, strict=True)):
+            if i not in wrong:
+                for part in allowed:
+                    part[i], part[:, image] = False, False
+                allowed[sign < 0][i, image] = True
+        avoided = np.zeros((2, *allowed[0].shape))
+        for i, image, sign in tried:
+            avoided[int(sign < 0), i, image] = AVOIDED
+        actions, rng = np.array(signed.action_images, np.int64), np.random.default_rng(len(wrong))
+        found = self.climb(actions, rng, 1, CORRECTING_KICKS, allowed=allowed, avoided=avoided)
+        other = as_map(self.structure, actions, found.images, found.signs)
+        return None if other == signed else other
+
+    @staticmethod
+    def _spread(allowed: tuple[Flags, Flags], noise: Values | float = 0.0) -> Values:
+        """Return weights ``[2, features, images]``, with sums near 1, for equal and for opposite signs."""
+        ways = allowed[0].astype(float) + allowed[1]
+        weight = ways * np.exp(noise)
+        for _ in range(SCALING_STEPS):
+            weight /= np.maximum(weight.sum(axis=1, keepdims=True), 1e-12)
+            weight /= np.maximum(weight.sum(axis=0, keepdims=True), 1e-12)
+        return np.stack([weight * part / np.maximum(ways, 1.0) for part in allowed])
+
+    def _ascend(self, task: tuple[NDArray[Any], ...], start: Values, allowed: tuple[Flags, Flags]) -> _Found:
+        """Return the map that the Frank-Wolfe method reaches from weights, and repeated assignments then improve.
+
+        `task` holds the matrices of both halves, and the agreement of attributes with equal and with opposite signs.
+        """
+        here, there, plus, minus = task
+        weights = start
+        for _ in range(MOST_STEPS):
+            g = (weights[0] - weights[1]).astype(np.float32)
+            slope = 2 * gradient(here, there, g)
+            towards = self._assign(plus + slope, minus - slope, allowed) - weights
+            step = (towards[0] - towards[1]).astype(np.float32)
+            first = float((slope * step).sum() + (plus * towards[0] + minus * towards[1]).sum())
+            second = float((gradient(here, there, step) * step).sum())
+            if first <= 1e-5:
+                break
+            weights = weights + towards * (1.0 if second >= 0 else min(1.0, -first / (2 * second)))
+        chosen = self._assign(weights[0], weights[1], allowed)
+        value = -np.inf
+        for _ in range(MOST_ASCENTS):
+            g = chosen[0] - chosen[1]
+            new = self.matcher.value(here, there, plus, minus, g)
+            if new <= value + 1e-9:
+                break
+            value, best = new, g
+            slope = 2 * gradient(here, there, g.astype(np.float32))
+            chosen = self._assign(plus + slope, minus - slope, allowed)
+        images = np.abs(best).argmax(axis=1)
+        return _Found(images, best[np.arange(len(images)), images], value)
+
+    def _assign(self, plus: Values, minus: Values, allowed: tuple[Flags, Flags]) -> Values:
+        """Return the best assignment ``[2, features, images]`` of 0 and 1 that maps choices to choices."""
+        both = np.stack([np.where(allowed[0], plus, -NEVER), np.where(allowed[1], minus, -NEVER)])
+        best, signs = both.max(axis=0), both.argmax(axis=0)
+        n, count = len(self.choices), len(self.groups)
+        worth = np.full((count, count), -100 * NEVER)
+        worth[n:, n:] = best[np.ix_(self.single, self.single)]
+        inner = {}
+        for a, one in enumerate(self.choices):
+            for b, other in enumerate(self.choices):
+                if len(one) == len(other):
+                    inside = best[np.ix_(one, other)]
+                    rows, columns = linear_sum_assignment(inside, maximize=True)
+                    inner[a, b], worth[a, b] = other[columns], inside[rows, columns].sum()
+        assigned = np.zeros(both.shape)
+        for a, b in zip(*linear_sum_assignment(worth, maximize=True), strict=True):
+            sources = self.groups[a]
+            images = inner[a, b] if a < n else self.groups[b]
+            assigned[signs[sources, images], sources, images] = 1.0
+        return assigned
