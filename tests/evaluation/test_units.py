@@ -24,8 +24,13 @@ def test_networks_see_few_rows_where_few_episodes_run_side_by_side(batch: int, r
     assert usual_rows(PlaySettings(batch=batch)) == rows
 
 
-@pytest.mark.parametrize(("unit_episodes", "sizes"), [(1000, [256, 256, 88]), (100, [100] * 6)])
-def test_recorded_units_are_no_larger_than_can_run_side_by_side(unit_episodes: int, sizes: list[int]) -> None:
+@pytest.mark.parametrize(
+    ("batch", "unit_episodes", "sizes"),
+    [(1000, 1000, [256, 256, 88]), (1000, 100, [100] * 6), (200, 1000, [200] * 3)],
+)
+def test_recorded_units_are_no_larger_than_can_run_side_by_side(
+    batch: int, unit_episodes: int, sizes: list[int]
+) -> None:
     lots: list[int] = []
 
     class Counted(DrawnPlay):
@@ -33,7 +38,7 @@ def test_recorded_units_are_no_larger_than_can_run_side_by_side(unit_episodes: i
             lots.append(len(unit))
             return super()._unit(setup, unit)
 
-    setup = replace(SETUP, play=PlaySettings(batch=16, unit_episodes=unit_episodes))
+    setup = replace(SETUP, play=PlaySettings(batch=batch, unit_episodes=unit_episodes))
     record = EpisodeRecord(setup, 0, "racing", 600, Counted({}))
     assert record.extend(1) == sizes[0]
     assert record.extend(600) == 600
@@ -134,10 +139,13 @@ def test_of_few_different_random_rules_there_are_no_more() -> None:
         assert {(rule.polarity, rule.conditions) for rule in rule_set.rules} == {("-", mined[0].conditions)}
 
 
+WIDE = replace(SETUP, play=PlaySettings(batch=256))
+
+
 def test_a_record_is_extended_by_whole_units() -> None:
     run = DrawnPlay({})
     reported: list[int] = []
-    record = EpisodeRecord(SETUP, 0, "racing", 600, run, reported.append)
+    record = EpisodeRecord(WIDE, 0, "racing", 600, run, reported.append)
     assert (record.most, record.known) == (600, 0)
     for seeds, known in ((0, 0), (1, 256), (256, 256), (257, 512), (9999, 600), (600, 600)):
         assert record.extend(seeds) == known == record.known == run.episodes
@@ -154,12 +162,12 @@ def test_a_record_is_extended_by_whole_units() -> None:
         assert [len(part) for _, part in parts] == [b - a for a, b in expected]
     assert record.parts(0, 600)[1][1].result.returns.tolist() == record.result.returns[256:512].tolist()
     assert run.episodes == 600  # all of it was remembered
-    late = EpisodeRecord(SETUP, 0, "racing", 5, DrawnPlay({}), first=7)
+    late = EpisodeRecord(WIDE, 0, "racing", 5, DrawnPlay({}), first=7)
     assert late.seeds.tolist() == record.seeds[7:12].tolist()
 
 
 def test_records_that_exceed_memory_are_played_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    record = EpisodeRecord(SETUP, 0, "racing", 512, run := DrawnPlay({}))
+    record = EpisodeRecord(WIDE, 0, "racing", 512, run := DrawnPlay({}))
     one = record.extend(1) and record.parts(0, 1)[0][1].nbytes
     monkeypatch.setattr("legible.evaluation.recorded.REMEMBERED_BYTES", 2 * one)
     record.extend(512)

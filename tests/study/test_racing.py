@@ -55,7 +55,7 @@ def test_a_study_races_by_default(finished: Study) -> None:
     assert StudySettings().evaluation.method == "racing"
     evaluation = finished.evaluation
     assert evaluation.confirmed
-    assert evaluation.confirmed[0].confirmation.effect.changed == 200
+    assert evaluation.confirmed[0].confirmation.effect.changed == 220  # 200, and a tenth for the smallest effect
     assert evaluation.confirmed[0].found_by == "mined"
     assert finished.improvement.effect.low > 0
     assert conclude(evaluation, finished.improvement).text.startswith("One rule raises ")

@@ -258,6 +258,12 @@ class PairedPlay:
         play = self._plays[number]
         return int(play.changed.sum()), len(play.changed)
 
+    def share_changed(self, number: int) -> float:
+        """Return the share of all recorded episodes that a treatment changes; at least `FIRST_LOOK` are recorded."""
+        self._look([number], max(self._record.known, FIRST_LOOK))
+        changed, examined = self.changes(number)
+        return changed / examined
+
     def first_changes(self, number: int) -> NDArray[np.int64]:
         """Return the first step of every examined episode that a treatment changes; `NEVER` where there is none."""
         return self._plays[number].first

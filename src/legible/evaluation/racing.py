@@ -280,9 +280,8 @@ class Race:
         return self._play.with_comparisons(repetition)
 
     def share(self, entry: _Entry) -> float:
-        """Return the share of the episodes that a rule set changes."""
-        changed, seeds = self._play.changes(entry.number)
-        return changed / seeds
+        """Return the share of all recorded episodes that a rule set changes."""
+        return self._play.share_changed(entry.number)
 
 
 def make_explore(
