@@ -77,6 +77,9 @@ def test_what_happens_before_the_time_limit(snapshot) -> None:
     arguments = (study(), made, references(made, {}), summarise_deployment(made))
     (sentence,) = answer_questions(*arguments, endings=limit, experiences=hovers)[3].sentences
     assert sentence == snapshot
+    # The time limit is a weakness only of policies that do not solve the environment.
+    assert answer_questions(*arguments, endings=limit, solved=30.0)[2].sentences == snapshot
+    assert answer_questions(*arguments, endings=limit, solved=9.0)[2].sentences == snapshot
     hovering_less = [EndingShare("time limit", "time runs out", Figure(0.2, 0.1, 0.3))]
     assert answer_questions(*arguments, endings=hovering_less, experiences=hovers)[3].sentences == (
         "It hardly ever fails.",

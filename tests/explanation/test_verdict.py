@@ -143,6 +143,12 @@ def test_the_better_way_to_play_comes_first_unless_rules_are_better_still(snapsh
         return conclude(CONFIRMED, made, references(made, {sampled: 200.0, RANDOM: 10.0}))
 
     assert conclusion(improvement(140.0, 190.0)).headline == snapshot
+    # A way of playing that is better, but bad, is not praised alone.
+    made = improvement(140.0, 190.0)
+    unsolved = conclude(CONFIRMED, made, references(made, {sampled: 200.0, RANDOM: 10.0}), solved=475.0)
+    assert unsolved.headline == snapshot
+    beaten = conclude(CONFIRMED, made, references(made, {BRAKE: 210.0, sampled: 200.0}), solved=475.0)
+    assert beaten.headline == snapshot
     better = conclusion(improvement(140.0, 490.0))
     assert better.headline.startswith("Four rules raise")
     assert better.sentences[0].startswith("Sampled actions suit")

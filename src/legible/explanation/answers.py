@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from legible.environments import Ending
-from legible.evaluation import Evaluation, References
+from legible.evaluation import Evaluation, References, find_objective
 from legible.evaluation.endings import EndingShare, describe_endings
 from legible.evaluation.figures import figure_of
 from legible.evaluation.ledger import Ledger, find_reward_terms, readable_term
@@ -89,10 +89,17 @@ def answer_questions(
     elif endings and sum(one.base.value for one in endings if one.kind == "failure") < MIN_FAILING_SHARE:
         reasons = ("It hardly ever fails.", *reasons)
     why = (*reasons, *_habits(explanations))
+    # The time limit is no trouble for policies whose task is to survive until then.
+    score = figure_of(find_objective("mean"), improvement.final_blocks.base.played)
+    is_unsolved = solved is not None and score.high < solved
+    troubles = [one for one in endings if one.kind == "failure" or (one.kind == "time limit" and is_unsolved)]
     return (
         Answer("How good is it?", _score(improvement, references, solved)),
         Answer("How do its episodes end?", (f"{capitalise(how_it_ends)}.",)),
-        Answer("Where is it weak?", (*_weaknesses(evaluation, explanations, confirmed), *([costly] if costly else []))),
+        Answer(
+            "Where is it weak?",
+            (*_weaknesses(evaluation, explanations, confirmed, troubles), *([costly] if costly else [])),
+        ),
         Answer("Why does it fail?", why or ("Nothing that explains it was found.",)),
         Answer("What do the rules change?", _guidance(improvement, references, deployment, ledger)),
         Answer("What next?", (*_play_otherwise(improvement, references), *next_steps)[:2]),
@@ -120,13 +127,23 @@ def _score(improvement: Improvement, references: References, solved: float | Non
     return tuple(found)
 
 
-def _weaknesses(evaluation: Evaluation, explanations: Sequence[WeaknessExplanation], confirmed: int) -> tuple[str, ...]:
-    """Return the strongest confirmed weakness, and the gain of a rule against it."""
+def _weaknesses(
+    evaluation: Evaluation,
+    explanations: Sequence[WeaknessExplanation],
+    confirmed: int,
+    troubles: Sequence[EndingShare],
+) -> tuple[str, ...]:
+    """Return the strongest weakness and the gain of a rule against it, or else the most frequent of the bad endings."""
     strongest = next((one for one in explanations if one.verdict.is_confirmed), None)
     if strongest is None or strongest.verdict.confirmation is None:
         tested = len(evaluation.verdicts)
         none = f"none of the {tested} rule sets tested is" if tested > 1 else "the rule set tested is not"
-        return (f"No single rule repairs it: {none} shown to be better than the policy alone.",)
+        bad = [one for one in troubles if one.base.low >= MIN_FAILING_SHARE]
+        if not bad:
+            return (f"No weakness was found that a rule repairs: {none} shown to be better than the policy alone.",)
+        most = max(bad, key=lambda one: one.base.value)
+        where = f"{capitalise(most.words)} in {percent(most.base.value)} of the episodes"
+        return (f"{where}, and no single rule repairs that: {none} shown to be better than the policy alone.",)
     words, effect = ObjectiveWords(evaluation.settings.objective), strongest.verdict.confirmation.effect
     lead = f"Its main weakness, of {confirmed}: it" if confirmed > 1 else "It"
     gain = f"{words.amount(effect.mean)} in the {words.words} ({words.bounds(effect)})"

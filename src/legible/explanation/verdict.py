@@ -95,7 +95,7 @@ def conclude(
         deployment = summarise_deployment(improvement)
     groups = group_weaknesses(evaluation) if weaknesses is None else weaknesses
     has_gain = improvement is not None and is_repair(improvement, references)
-    way = _other_way(improvement, references)
+    way = _other_way(improvement, references, solved)
     problems = _baseline_problems(improvement, references)
     far_from_solved = [] if improvement is None else _far_from_solved(improvement, references, solved)
     never = _never_succeeds(evaluation, improvement, endings, has_gain=has_gain)
@@ -249,15 +249,20 @@ def suits_better(improvement: Improvement | None, references: References | None)
     return way if way.over_policy.mean > improvement.evaluation_settings.smallest_effect else None
 
 
-def _other_way(improvement: Improvement | None, references: References | None) -> list[str]:
-    """Say that the same policy is clearly better when it is played the other way, and how to do that."""
+def _other_way(improvement: Improvement | None, references: References | None, solved: float | None) -> list[str]:
+    """Say that the same policy is clearly better when it is played the other way, how to do that, and if it is bad."""
     way = suits_better(improvement, references)
-    if improvement is None or way is None:
+    if improvement is None or references is None or way is None:
         return []
     words, (what, option) = _words_of(improvement), HOW_TO_PLAY[way.reference.way]
     own_figure, other_figure = words.of(improvement.final_blocks.base), words.of(way.result)
     gain = f"{other_figure} instead of {own_figure} ({words.interval(way.over_policy)})"
-    return [f"{what} suit this policy better: it {words.has} {gain}. To study it like that, {option}."]
+    best, but = references.best_plain, ""
+    if best is not None and best.over_policy.mean > way.over_policy.mean:
+        but = f", but {best.words} is better still ({words.of(best.result)})"
+    elif solved is not None and words.objective.name == "mean" and way.sample.mean < solved:
+        but = f", but solved is {number(solved)}"
+    return [f"{what} suit this policy better: it {words.has} {gain}{but}. To study it like that, {option}."]
 
 
 def _baseline_problems(improvement: Improvement | None, references: References | None) -> list[str]:

@@ -122,7 +122,7 @@ class Failures(Displayed):
     def share(self) -> str:
         """Return how many episodes fail."""
         if self.failed is None:
-            return f"Fewer than ten of {self.episodes} held-out episodes end in a failure, so nothing predicts them."
+            return f"Too few of the {self.episodes} held-out episodes end in a failure to say what predicts one."
         low, high = percent(self.failed.low), percent(self.failed.high)
         share = f"{percent(self.failed.value)} ({low} to {high}) of {self.episodes} held-out episodes fail."
         if self.failed.value == 1.0:

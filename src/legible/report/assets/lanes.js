@@ -3,6 +3,13 @@
 
 const ACTION_COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#7a5195", "#8c6d31", "#777777"];
 
+const COLOUR_OF = new Map(); // an action has the same colour in all players of a page
+
+function colourOf(word) {
+  if (!COLOUR_OF.has(word)) COLOUR_OF.set(word, ACTION_COLOURS[COLOUR_OF.size % ACTION_COLOURS.length]);
+  return COLOUR_OF.get(word);
+}
+
 function wantedActions(side) {
   // The policy's own choice in every step: at a mark of a rule, and where a random action replaced it.
   return side.actions.map((done, t) => (side.at.has(t) ? side.at.get(t)[1] : side.preferred.has(t) ? side.preferred.get(t) : done));
@@ -40,7 +47,8 @@ function addLane(player, after, node, name) {
 function addActionLanes(player) {
   const { replay } = player, wanted = replay.sides.map(wantedActions), used = usedActions(player, wanted);
   if (used.length < 2 || used.length > ACTION_COLOURS.length) return; // continuous actions are traces
-  const colours = new Map(used.map((action, i) => [action, ACTION_COLOURS[i]]));
+  if (replay.actions.length <= ACTION_COLOURS.length) replay.actions.forEach(colourOf); // also those that are not used here
+  const colours = new Map(used.map((action) => [action, colourOf(replay.actions[action])]));
   const tracks = [...player.root.querySelectorAll(".line > .track")];
   const differs = replay.sides.some((side, i) => wanted[i].some((action, t) => action !== side.actions[t]));
   const painters = replay.sides.map((side, i) => {
