@@ -207,7 +207,8 @@ def find_cause(
     """
     n = len(tried)
     if n < FEWEST_DECISIONS or np.ptp(tried.episodes) == 0:
-        return Cause("cannot tell", why=f"only {n} decisions were tried, {FEWEST_DECISIONS} are needed", decisions=n)
+        why = f"only {n} decisions were tried and {FEWEST_DECISIONS} are needed; a study with larger budgets tries more"
+        return Cause("cannot tell", why=why, decisions=n)
     rng = np.random.default_rng([seed, n])
     scores = _centred(preference(tried.observations))
     spread = float(scores.std()) or 1.0
@@ -220,7 +221,7 @@ def find_cause(
     count = len(mistakes)
     mean, low = fits.bound(recoverable)
     if low <= 0.0 or count < FEWEST_MISTAKES:
-        why = "the features do not show where another choice is better"
+        why = "no model of the features predicts, on held-out episodes, where another choice is better"
         return Cause("cannot tell", why=why, decisions=n, mistakes=count)
     nothing = np.zeros(0, np.intp)
     base, shifted = fits.recovered(nothing), fits.corrected(nothing)
