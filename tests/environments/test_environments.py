@@ -249,7 +249,7 @@ def test_rows_of_float32_are_not_copied() -> None:
     ("space", "words"),
     [
         (spaces.Dict(a=spaces.Discrete(2)), "a Dict space, but .*FlattenObservation"),
-        (spaces.Tuple([spaces.Discrete(2)]), "a Tuple space, but one row"),
+        (spaces.Tuple([spaces.Discrete(2)]), "a Tuple space, but rules need one row"),
         (spaces.Text(5), "a Text space; Box, Discrete, MultiDiscrete or MultiBinary is needed"),
         (spaces.Box(0, 1, (0,)), "observations are empty"),
     ],

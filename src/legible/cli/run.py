@@ -180,8 +180,8 @@ def _play_and_plan(
 ) -> None:
     """Do the steps of a study up to its rule sets, with budgets that fit the speed of play; print time estimates.
 
-    Mined rules and their related forms (made by symmetries of the task) are the rule sets. For the time of the user the
-    speed is measured before and after mining, because the machine may become busier.
+    Mined rules and their related forms (made by symmetries of the task) are the rule sets. With
+    --minutes, the speed is measured again after mining, because the machine may have become busier.
 
     Parameters
     ----------
@@ -204,7 +204,7 @@ def _play_and_plan(
         endless = "" if study.settings.time_limit else describe_endless(setup, seed=study.seed)
         if endless:
             remark(endless)
-        # Measure the speed and choose the budgets: for the time of the user, or for the usual time of the preset.
+        # Measure the speed, and fit the budgets to the time of --minutes or to the usual time of the preset.
         rate = _measure(study)
         ends = f", {percent(rate.truncated)} end at the time limit" if rate.truncated else ""
         remark(f"First {counted(rate.played, 'episode')}: mean return {number(rate.mean)}{ends}.")

@@ -51,9 +51,9 @@ class ObservationEncoder:
                 return cls(int(np.prod(space.shape)), categorical=True)
             case spaces.Dict() | spaces.Tuple():
                 raise UnfitEnvironmentError(
-                    f"observations are a {type(space).__name__} space, but one row of numbers is needed. Flatten them "
-                    "as for the policy with --wrap, by gymnasium.wrappers:FlattenObservation, "
-                    "minigrid.wrappers:FlatObsWrapper or a wrapper of your own."
+                    f"observations are a {type(space).__name__} space, but rules need one row of numbers. Flatten them "
+                    "with the wrapper of the policy's training: --wrap gymnasium.wrappers:FlattenObservation, "
+                    "--wrap minigrid.wrappers:FlatObsWrapper or one of your own."
                 )
         raise UnfitEnvironmentError(
             f"observations are a {type(space).__name__} space; Box, Discrete, MultiDiscrete or MultiBinary is needed."

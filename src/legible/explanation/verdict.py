@@ -266,7 +266,7 @@ def _other_way(improvement: Improvement | None, references: References | None, s
 
 
 def _baseline_problems(improvement: Improvement | None, references: References | None) -> list[str]:
-    """Say which baseline beats the policy or the guided policy, or which simple one the policy does not beat."""
+    """Name the baseline that beats the policy, or else the guided one; or else a simple one that it may not beat."""
     if improvement is None or references is None:
         return []
     words, blocks = _words_of(improvement), improvement.final_blocks

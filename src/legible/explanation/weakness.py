@@ -297,8 +297,8 @@ class WeaknessExplanation(Displayed):
         confirmation = self.verdict.confirmation
         if confirmation is None or not self.verdict.is_confirmed or self.cause == "unclear":
             return ""
-        if not self._is_mined and len(self.verdict.rule_set) == 1:  # no related forms, and no habit
-            return ""
+        if len(self.verdict.rule_set) == 1:  # there are no related forms
+            return "The policy does not always follow its own rule." if self._is_mined else ""
         words = ObjectiveWords(self.objective)
         alone, more = (
             "nothing" if effect is None else words.interval(effect)

@@ -64,8 +64,8 @@ def find_vec_normalize(policy_path: Path) -> Path | None:
     for other in sorted(folder.glob("*.pkl")):
         if "vecnormalize" in other.name.lower().replace("_", "").replace("-", ""):
             raise UnclearPolicyError(
-                f"{policy_path}: {other.name} may hold its observation statistics, but is not named after it. Pass the "
-                "file as normalisation, or 'none' if it belongs to another policy",
+                f"{policy_path}: {other.name} may hold its observation statistics, but is not named after it. Pass "
+                "--normalisation FILE (in Python normalisation=FILE), or 'none' if it belongs to another policy",
                 "normalisation",
             )
     return None

@@ -96,7 +96,7 @@ from legible.relations.values import (
 )
 
 HOLDS = ("yes", "nearly", "partly", "no")
-_ABOUT_PEOPLE = ("name", "words", "actions", "holds", "note")
+_GENERAL_KEYS = ("name", "words", "actions", "holds", "note")
 
 
 def load_relations(path: str | Path, space: FeatureSpace) -> tuple[MetamorphicRelation, ...]:
@@ -158,7 +158,7 @@ class _RelationReader:
 
     def read(self) -> tuple[MetamorphicRelation, ...]:
         """Return the relations of a table, one for each pair (action, image) of its ``actions`` statement."""
-        known = (*_ABOUT_PEOPLE, *self.statements)
+        known = (*_GENERAL_KEYS, *self.statements)
         for key in self.data:
             if key not in known:
                 hint = did_you_mean(key, known) or f" The keys are {', '.join(known)}."
@@ -179,6 +179,7 @@ class _RelationReader:
         unmapped, derived = list(self.pairing.unmapped), self.space.derived
         if derived is not None:
             # Derived features that the relation does not name, but whose inputs it changes, have no known image.
+            # A relation changes actions, so what is computed from the last action (`derived.parts`) changes, too.
             changed = {self.space.names[i] for i in self.pairing.named} | set(derived.parts)
             for i in derived.order:
                 if not changed.isdisjoint(derived.expressions[i].names):

@@ -60,22 +60,25 @@ def interventions(setup: Setup, treatment: int, recording: Recording) -> list[Ma
     chooser = setup.chooser(np.array([UNGUIDED, treatment], np.int64), [recording.seed] * 2)
     steps = np.arange(n)
     (alone, scores), (guided, _) = (chooser(recording.observations, np.full(n, row), steps) for row in range(2))
+    # Row 0 is unguided, row 1 guided.
     # Choices of each action group, int64[n, groups].
     space = choice_space(setup.policy)
     if space is not None:
         action_groups = space.groups
-        one, other = (choices_of(action_groups, actions) for actions in (alone, guided))
+        alone_choices, guided_choices = (choices_of(action_groups, actions) for actions in (alone, guided))
         best = [group.first + scores[:, group.choices].argmax(axis=1) for group in action_groups]
         preferred = np.stack(best, axis=1)
     else:
-        one, other, preferred = alone[:, None], guided[:, None], recording.wanted[:, None]
+        alone_choices, guided_choices, preferred = alone[:, None], guided[:, None], recording.wanted[:, None]
     marks = []
-    for step in np.flatnonzero(matched.any(axis=1) & (one != other).any(axis=1)).tolist():
-        groups = np.flatnonzero(one[step] != other[step])
+    for step in np.flatnonzero(matched.any(axis=1) & (alone_choices != guided_choices).any(axis=1)).tolist():
+        groups = np.flatnonzero(alone_choices[step] != guided_choices[step])
         triggered = np.flatnonzero(matched[step]).tolist()
-        heads = {("-", choice) for choice in one[step, groups]} | {("+", choice) for choice in other[step, groups]}
+        # Rules explain the change if they forbid the unguided choice or demand the guided one.
+        heads = {("-", choice) for choice in alone_choices[step, groups]}
+        heads |= {("+", choice) for choice in guided_choices[step, groups]}
         deciding = [r for r in triggered if (rules.rules[r].polarity, rules.rules[r].action) in heads]
-        by_chance = bool((one[step, groups] != preferred[step, groups]).any())
+        by_chance = bool((alone_choices[step, groups] != preferred[step, groups]).any())
         marks.append(
             Mark(step, alone[step], guided[step], groups, by_chance, not deciding, tuple(deciding or triggered))
         )

@@ -416,7 +416,7 @@ def _same_again(before: _Walk, again: dict[str, _Walk], seed: int) -> Finding:
                 question,
                 "no",
                 f"effects on the same seeds cannot be compared: played twice with seed {seed} {where}, the episodes "
-                f"differ at step {step}. Draw all random numbers from self.np_random, which reset(seed=…) seeds",
+                f"differ at step {step}. Call super().reset(seed=seed) and draw all random numbers from self.np_random",
             )
     return Finding(question, "yes", f"{len(before.rewards)} steps, in the same environment and in a fresh one")
 
@@ -465,8 +465,8 @@ def _seeds_matter(walks: list[_Walk], spec: EnvironmentSpec, seed: int, time_lim
     return Finding(
         question,
         "mind",
-        "episodes with different seeds were the same when their actions were: a policy without randomness plays one "
-        "episode again and again, so there is nothing to test. Let it explore: --set play.epsilon=0.05",
+        "with the same actions, episodes with different seeds are identical. A deterministic policy would play the "
+        "same episode every time, so there would be nothing to test. Add random actions: --set play.epsilon=0.05",
     )
 
 

@@ -104,9 +104,9 @@ def gather_first_facts(study: Study) -> FirstFacts:
         if not repetition.holds:
             raise UnfitEnvironmentError(
                 f"{study.environment.name}: guided and unguided episodes cannot be compared seed by seed, because the "
-                "same seed does not give the same episode. Draw all random numbers from self.np_random, which "
-                "reset(seed=…) seeds; 'legible check' says where episodes differ. Or pass --unpaired to compare "
-                "independent episodes, which takes many more of them."
+                "same seed does not give the same episode. 'legible check' says where episodes differ. If the "
+                "environment is yours, call super().reset(seed=seed) and draw all random numbers from self.np_random. "
+                "Otherwise pass --unpaired: it compares independent episodes, and needs many more episodes."
             )
     # Play the policy (number -1), random play and constant actions, and compute the objective of each.
     references, _ = plain_references(study)

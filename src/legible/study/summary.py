@@ -66,7 +66,8 @@ def summarise(study: Study) -> Summary:
         success=success_words(environment),
         solved=environment.solved_from,
     )
-    # The ledger splits the gain by ending, by reward term and by time. Recorded states name unknown endings.
+    # The ledger splits the gain by ending, by reward term and by time. Endings that the environment does not
+    # name are grouped by the features of recorded states.
     final, evaluation = improvement.final_blocks, study.evaluation
     states, space = study.experiences.observations, study.experiences.space
     has_rules = len(improvement.composition) > 0
@@ -80,5 +81,6 @@ def summarise(study: Study) -> Summary:
         effects=improvement.effects() if has_rules else {},
         references=tuple(figures(baseline.result, objective) for baseline in study.references.quoted),
         endings=share_endings(final.base, guided, states, space),
+        # The split by time was computed when the composition was played: blocks hold no rewards of steps.
         ledger=ledger and replace(ledger, times=improvement.gain_by_time),
     )

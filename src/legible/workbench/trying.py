@@ -60,6 +60,7 @@ HOPELESS_SEEDS = 1000
 EXAMPLES = 3
 # Numbers of changed episodes at which preliminary figures are shown.
 _PRELIMINARY = (50, 100)
+"""Numbers of changed episodes at which figures without a verdict are shown."""
 
 
 @dataclass(frozen=True)
@@ -447,7 +448,8 @@ class Trial:
                 setting = "2 %" if relevant is None else repr(relevant)
                 self.relevant = relevant_effect(self._play.record.result.played.returns, self._random_mean, setting)
             has_enough = [index for index in waiting if self._play.changes(index)[0] >= look]
-            # On all seeds that there are, these change too few episodes for the first test.
+            # These change too few episodes for the first look: seeds or time are used up, or no change was seen. Those
+            # that an earlier look judged keep its verdict.
             for index in set(waiting) - set(has_enough) - set(results):
                 figures = self._summarise(index, self._pairs(index))
                 results[index] = replace(figures, verdict="too few changed episodes")

@@ -449,7 +449,8 @@ def grow(table: BitTable, rows: Rows, importances: NDArray[np.float64]) -> Condi
     start, stop, flip = 0, 0, ~np.uint64(0)  # no condition yet: an empty range of tests, negated, holds for all rows
     P, N = count(covered, positive_words)
     while P > 0 and N > 0:
-        # Few rows are left per word: pack them. The last condition is applied by this.
+        # Few rows are left per word: pack them, which also applies the last condition. Only where all features have
+        # bits, because packing moves rows, and other features are looked up by the place of a row.
         if all_have_bits and (P + N) / covered.size < _THIN:
             bits, covered, positive_words = _compact(bits, covered, positive_words, start, stop, flip)
             start, stop, flip = 0, 0, ~np.uint64(0)

@@ -82,9 +82,9 @@ def _read_trained(path: Path, options: LoadOptions, training: Training | None) -
         return policy
     if training.normalised and policy.normalisation is None and options.normalisation is None:
         raise UnclearPolicyError(
-            f"{path}: its observation statistics are missing, although config.yml says that observations were "
-            "normalised. Put vecnormalize.pkl next to it, or pass the file as normalisation; pass 'none' if there are "
-            "none",
+            f"{path}: config.yml says that the policy was trained on normalised observations, but their statistics "
+            "were not found. Put vecnormalize.pkl next to the policy, or name the file: --normalisation FILE (Python: "
+            "normalisation=FILE). If observations were not normalised, pass --normalisation none",
             "normalisation",
         )
 
