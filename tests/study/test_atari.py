@@ -48,7 +48,7 @@ def check_told(told: dict[str, Any], height: int) -> None:
     assert told["features"] == ["chicken.height", "car.quarter"]
     (weakness,) = told["weaknesses"]
     assert weakness["confirmed"]
-    assert "go up when" in weakness["headline"]
+    assert "goes up when" in weakness["headline"]
     assert f"chicken's height is above {height}" in weakness["headline"]
     assert told["improvement"]["effect"]["low"] > 0.0
 
