@@ -72,7 +72,7 @@ def share_endings(
 ) -> tuple[EndingShare, ...]:
     """Return the shares of all endings, the most frequent first; nothing where endings are unknown.
 
-    At most `MOST_ENDINGS` are told apart; rarer ones are summed up as another ending, which comes last.
+    At most `MOST_ENDINGS` are distinguished; rarer ones are summed up as another ending, which comes last.
 
     Parameters
     ----------

@@ -104,7 +104,7 @@ class NetworkPolicy(Displayed, ScoredPrediction):
 
     def __post_init__(self) -> None:
         """Freeze the fields, check that all parts fit each other, and prepare the layers for PyTorch."""
-        # Copies that nobody else can change; the dataclass is frozen, so fields are replaced this way.
+        # Copies that no other code can change; the dataclass is frozen, so fields are replaced this way.
         object.__setattr__(self, "layers", tuple(self.layers))
         object.__setattr__(self, "metadata", MappingProxyType(dict(self.metadata)))
         if self.action_names is not None:
