@@ -94,7 +94,9 @@ def test_nine_in_ten_steps_of_one_choice_imitate_it(braked: int, imitates: bool)
     beside = references(made, {BRAKE: 763.0, RANDOM: 50.0})
     assert np.allclose(made.choice_shares, [1 - braked / 20, braked / 20, 0])
     assert (imitated_reference(made, beside) is not None) == imitates
-    assert ("only imitates always Brake" in conclude(CONFIRMED, made, beside).text) == imitates
+    conclusion = conclude(CONFIRMED, made, beside)
+    assert ("only imitates always Brake" in conclusion.text) == imitates
+    assert ("only imitate that" in conclusion.headline) == imitates
 
 
 def test_a_composition_that_beats_a_constant_action_does_not_imitate_it() -> None:

@@ -64,7 +64,7 @@ def verify(
 ) -> int:
     """Verify a new policy: not worse than the study's, fixed weaknesses stay fixed, requirements are met.
 
-    Exit codes: 0 every required claim is shown; 1 a violation is shown; 3 undecided; 2 wrong input; 4 anything else.
+    Exit codes: 0 every required claim is proven; 1 a violation is proven; 3 undecided; 2 wrong input; 4 anything else.
     """
     from legible.files import write_text  # noqa: PLC0415
 

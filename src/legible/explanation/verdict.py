@@ -271,17 +271,18 @@ def _baseline_problems(improvement: Improvement | None, references: References |
         return []
     words, blocks = _words_of(improvement), improvement.final_blocks
     # The policy itself, played the other way (sampled instead of greedy, for instance), has its own sentence.
-    others = [reference for reference in references.quoted if reference.reference.kind != "way"]
-    best = others[0] if others else None
+    baselines = [reference for reference in references.quoted if reference.reference.kind != "way"]
+    best = baselines[0] if baselines else None  # `quoted` has the best first
     unguided_figure, guided_figure = words.of(blocks.base), words.of(blocks.results[-1])
     guided = f"; guided, it {words.has_again} {guided_figure}" if is_repair(improvement, references) else ""
-    better = next((reference for reference in others if reference.beats_policy), None)
+    better = next((reference for reference in baselines if reference.beats_policy), None)
     if better is not None:
         text = (
             f"The policy {words.has} {unguided_figure}, worse than {better.words} ({words.of(better.result)}){guided}"
         )
         if not guided and len(improvement.composition):
-            text += ", and guidance does not repair it"
+            imitates = imitated_reference(improvement, references) is not None
+            text += ", and the rules found only imitate that" if imitates else ", and guidance does not repair it"
         return [f"{text}."]
     if len(improvement.composition) and best is not None and best.over_guided.low > 0.0:
         worse = f"the policy {words.has} {guided_figure}, worse than {best.words} ({words.of(best.result)})"
@@ -292,13 +293,13 @@ def _baseline_problems(improvement: Improvement | None, references: References |
     if not (no_worse or uncertain):
         return []
     reference = (no_worse or uncertain)[0]
-    name, other, over = reference.words, words.of(reference.result), reference.over_policy
-    if unguided_figure == other:
+    name, baseline_figure, lead = reference.words, words.of(reference.result), reference.over_policy
+    if unguided_figure == baseline_figure:
         text = f"The policy is no better than {name}: {words.both_have} {unguided_figure}"
-    elif over.mean >= 0.0:
-        text = f"The policy {words.has} {unguided_figure}, no better than {name} ({other})"
+    elif lead.mean >= 0.0:
+        text = f"The policy {words.has} {unguided_figure}, no better than {name} ({baseline_figure})"
     else:
-        scores = f"it {words.has} {unguided_figure}, {name} {other} ({words.lead(over)})"
+        scores = f"it {words.has} {unguided_figure}, {name} {baseline_figure} ({words.lead(lead)})"
         text = f"The policy may be no better than {name}: {scores}"
     return [f"{text}{guided}."]
 

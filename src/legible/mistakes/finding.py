@@ -482,7 +482,7 @@ def _find_proven(
     taken_and_better = np.stack([taken, race.better[largest]], axis=1)
     measured_again = measure_searched(largest_numbers, taken_and_better, SHOWN_FUTURES, settings.final_rollouts)
 
-    # FINAL_FUTURES and SHOWN_FUTURES are the numbers of the first future of the last round and of this measurement.
+    # Futures are numbered: those of the last round from FINAL_FUTURES on, those that measured again from SHOWN_FUTURES.
     mistakes = []
     for rank, position in enumerate(ranked.tolist()):
         decision, differences = int(race.numbers[position]), race.differences[position]

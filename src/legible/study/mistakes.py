@@ -80,7 +80,8 @@ def plan_search(study: Study) -> _Search | Mistakes:
     if branching.way is None:
         return Mistakes(problem=f"single decisions cannot be examined: {branching.problem}")
     experiences, play = study.decisions, study.settings.play
-    # Where nothing is random after a state, one rollout says everything.
+    # One rollout per choice is enough where nothing is random after a state. Where random numbers cannot be changed, it
+    # is all there is, and the results hold for the recorded episodes only.
     is_greedy = not play.sample and play.epsilon == 0
     is_exact = branching.futures == "cannot be reseeded" or (branching.futures == "nothing random" and is_greedy)
     choices = count_choices_in(experiences.space)

@@ -50,8 +50,8 @@ def prune_cache(folder: Path, most_bytes: int = MOST_BYTES) -> None:
 def content_key(policy: Policy, source: str, environment: EnvironmentSpec) -> str | None:
     """Return a key under which played episodes are kept, or None where a changed policy would go unnoticed.
 
-    The key is a digest of the weights of a network, or of the file of another policy, and of the module of the
-    environment's class, so that changing any of them changes the key. A policy that is code has no key.
+    The key is a digest of the policy (the weights of a network, or the file of any other kind of policy) and of the
+    module of the environment's class: changing any of them changes the key. A policy that is code has no key.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def content_key(policy: Policy, source: str, environment: EnvironmentSpec) -> st
             return None
         classes = [type(inner_env)] if game is None else [type(inner_env), type(game.unwrapped)]
         for environment_class in classes:
-            with suppress(OSError, TypeError):  # classes without a file, such as those of a notebook
+            with suppress(OSError, TypeError):  # a class of a notebook has no file: its changes go unnoticed
                 digest.update(Path(inspect.getfile(environment_class)).read_bytes())
     finally:
         env.close()

@@ -333,9 +333,11 @@ class _Verifier:
         name, claim
             What is checked, and what must hold, in words.
         differences
-            One number per seed, for the lower and for the upper end of the interval.
+            Two numbers per seed, for the lower and the upper end of the interval; they differ where an episode failed.
+        bound
+            The claim is that the mean difference is above it.
         largest
-            Largest difference that is possible, which an interval must not exclude although it was never seen.
+            Largest difference that is possible; the interval allows for one that is too rare to have been seen.
         known
             Whether the check is a known weakness, which is reported only.
         """
@@ -343,9 +345,9 @@ class _Verifier:
         interval = interval_of_differences(differences.for_low, level, seed, largest, differences.for_high)
         shown_p = difference_p(differences.for_low, bound, level, seed, largest)
         violated_p = difference_p(-differences.for_high, -bound, level, seed, largest)
-        error = float(differences.for_low.std(ddof=1)) / math.sqrt(seeds)
-        needed = self._needed(seeds, error, interval.mean - bound, largest + abs(bound))
-        return _Tested(name, claim, interval, shown_p, violated_p, needed, known)
+        standard_error = float(differences.for_low.std(ddof=1)) / math.sqrt(seeds)
+        seeds_needed = self._needed(seeds, standard_error, interval.mean - bound, largest + abs(bound))
+        return _Tested(name, claim, interval, shown_p, violated_p, seeds_needed, known)
 
     def _needed(self, seeds: int, error: float, distance: float, largest: float) -> int | None:
         """Return how many seeds would probably decide a check; None if that cannot be estimated.

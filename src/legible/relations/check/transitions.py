@@ -359,39 +359,41 @@ class _Evidence:
 
 
 class _TransitionModel:
-    """Model of the results of an action, trained on half of the episodes and tested on the other half."""
+    """Model of the results of an action, trained on one half of the episodes and tested on the held-out half."""
 
     def __init__(
         self,
         observations: Values,
         results: Values,
         episodes: NDArray[np.int64],
-        known: NDArray[np.intp],
-        fresh: NDArray[np.intp],
+        trained: NDArray[np.intp],
+        held_out: NDArray[np.intp],
         seed: int,
     ) -> None:
-        """Train the model on transitions with the row numbers `known`, and test it on those with the numbers `fresh`.
+        """Train the model on some transitions, and test it on the others.
 
-        `observations`, `results` and `episodes` have a row for every transition; `seed` is that of the model.
+        `observations`, `results` and `episodes` have a row for every transition. `trained` and `held_out` are numbers
+        of rows; those that are held out belong to the episodes with odd numbers. `seed` is that of the model.
         """
-        centre, spread = observations[known].mean(axis=0), observations[known].std(axis=0)
+        centre, spread = observations[trained].mean(axis=0), observations[trained].std(axis=0)
         # A feature that never varied gets a small scale, so that images in which it differs are far away.
         self._scale = np.maximum(spread, 1e-4 * np.maximum(1.0, np.abs(centre)))
-        self._sorted = np.sort(results[known], axis=0)  # to turn results into ranks
-        self._known_results = results[known]
-        known_states = observations[known] / self._scale
-        self._tree = cKDTree(known_states)
+        self._sorted = np.sort(results[trained], axis=0)  # to turn results into ranks
+        self._trained_results = results[trained]
+        trained_states = observations[trained] / self._scale
+        self._tree = cKDTree(trained_states)
         self._forest = ExtraTreesRegressor(100, min_samples_leaf=3, random_state=seed % 2**32)
-        self._forest.fit(known_states, self._ranks(results[known]))
-        self._fresh = fresh
-        fresh_states = observations[fresh] / self._scale
-        self._fresh_errors = self._errors(fresh_states, results[fresh])
-        self._fresh_episodes = episodes[fresh]
-        # How far real transitions are from known ones: images beyond 99 % of them are not compared, others in strata.
-        distances = self._distances(fresh_states)
-        self._reach = float(np.quantile(distances, 0.99))
-        self._edges = np.quantile(distances, np.linspace(0, 1, STRATA + 1)[1:-1])
-        self._fresh_strata = np.searchsorted(self._edges, distances)
+        self._forest.fit(trained_states, self._ranks(results[trained]))
+        self._held_out = held_out
+        held_out_states = observations[held_out] / self._scale
+        self._held_out_errors = self._errors(held_out_states, results[held_out])
+        self._held_out_episodes = episodes[held_out]
+        # Images that are farther from the training states than 99 % of the held-out transitions are not compared; the
+        # others are compared within strata of similar distance.
+        distances = self._distances(held_out_states)
+        self._farthest = float(np.quantile(distances, 0.99))
+        self._stratum_edges = np.quantile(distances, np.linspace(0, 1, STRATA + 1)[1:-1])
+        self._held_out_strata = np.searchsorted(self._stratum_edges, distances)
         self._n_held_out = int(episodes.max() + 1) // 2  # the episodes with odd numbers
 
     def _ranks(self, results: Values) -> Values:
@@ -415,7 +417,7 @@ class _TransitionModel:
     def similar(self, state: Values) -> Values:
         """Return the mean result of known transitions from the nearest states."""
         nearest = np.atleast_1d(self._tree.query(state, min(NEIGHBOURS, self._tree.n))[1])
-        return np.asarray(self._known_results[nearest].mean(axis=0))
+        return np.asarray(self._trained_results[nearest].mean(axis=0))
 
     def compare(
         self, images: Values, results: Values, episodes: NDArray[np.int64], alike: Flags, seed: int, tests: int = 1
@@ -437,14 +439,16 @@ class _TransitionModel:
         states = images / self._scale
         errors = self._errors(states, results)
         distances = self._distances(states)
-        covered = distances <= self._reach
-        strata = np.searchsorted(self._edges, distances)
+        covered = distances <= self._farthest
+        strata = np.searchsorted(self._stratum_edges, distances)
         # Held-out episodes have odd numbers: halved, they count 0, 1, ….
         n = self._n_held_out
         sums_and_counts = _by_episode(errors[covered], episodes[covered] // 2, strata[covered], n)
-        real = alike[self._fresh]
-        real_errors = self._fresh_errors[real]
-        real_sums_and_counts = _by_episode(real_errors, self._fresh_episodes[real] // 2, self._fresh_strata[real], n)
+        real = alike[self._held_out]
+        real_errors = self._held_out_errors[real]
+        real_sums_and_counts = _by_episode(
+            real_errors, self._held_out_episodes[real] // 2, self._held_out_strata[real], n
+        )
         (mapped_mean,), (real_mean,) = _weighted_errors(np.ones((1, n)), *sums_and_counts, *real_sums_and_counts)
         # Bootstrap whole episodes, because steps of one episode are dependent.
         weights = np.random.default_rng([seed, Stream.BOOTSTRAP]).multinomial(n, np.full(n, 1 / n), BOOTSTRAPS)
