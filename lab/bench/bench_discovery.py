@@ -7,8 +7,7 @@ Recall: every signed permutation that ships and that its check does not refute. 
 scrambled (features in a random order, with random signs, without names); maps are proposed from them, mapped back, and
 proven with the check. A shipped relation is found if the group of the proven maps contains it, up to features that
 either ignores and features that never change, such as those of capsules in levels without any, and up to exchanges of
-features that are always equal. Each scrambling is a
-discovery of its own with the usual budget, on seeds of its own.
+features that are always equal. Each scrambling is a discovery of its own with the usual budget, on seeds of its own.
 `DEVELOPMENT_SCRAMBLINGS` served the development of the search, `SCRAMBLINGS` did not.
 
 Precision: worlds with planted symmetries, and decoys with a wall, wind, unequal rewards or a biased motor; a relation

@@ -49,7 +49,8 @@ SELECTION_ERROR_FACTOR = 1.5
 CHEAP_SEEDS, Z_PER_DOUBLING = 250, 0.5
 """See `is_worth_confirming`, which names the benchmark behind them."""
 PLANNED_EFFECT = 3.0
-"""Effects of at least this many times the smallest effect are confirmed as often as without a smallest effect."""
+"""Confirmations are planned for effects of at least this many times the smallest effect: they are then found nearly as
+often as without a smallest effect, and smaller ones would take too many episodes."""
 SEARCH_STAGE = "search"
 
 
