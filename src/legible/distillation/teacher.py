@@ -33,25 +33,14 @@ def best_choices(scores: Scores, starts: NDArray[np.int64]) -> NDArray[np.int64]
 
 
 class Labels(NamedTuple):
-    """Labels of states, one row per state.
+    """Labels of states, one row per state."""
 
-    Parameters
-    ----------
-    targets
-        ``float32[n, outputs]``: the policy's own Q-values; the guided policy's log-probabilities; or the outputs that
-        become its continuous actions.
-    choices
-        ``int64[n, groups]``, the guided policy's choices.
-    changed
-        Where rules change the action.
-    clear
-        Where the label is valid: rules do not block every choice.
-    """
-
+    # ``float32[n, outputs]``: the policy's own Q-values; the guided policy's log-probabilities; or the outputs that
+    # become its continuous actions
     targets: NDArray[np.float32]
-    choices: NDArray[np.int64]
-    changed: NDArray[np.bool_]
-    clear: NDArray[np.bool_]
+    choices: NDArray[np.int64]  # ``int64[n, groups]``, the guided policy's choices
+    changed: NDArray[np.bool_]  # where rules change the action
+    clear: NDArray[np.bool_]  # where the label is valid: rules do not block every choice
 
     def rows(self, chosen: NDArray[np.bool_] | slice) -> Labels:
         """Return the labels of some states."""

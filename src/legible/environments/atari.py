@@ -28,17 +28,10 @@ class ObjectReader(FeatureReader):
     """The objects of an Atari game: ``ball.x``, ``ball.y``, ``car1.x``, …, in pixels from the picture's top left.
 
     They depend on the memory of the game only, so that copies and repetitions of an episode have the same ones.
-
-    Parameters
-    ----------
-    game
-        The name of ocatari's module.
-    kinds
-        Kinds of objects with the largest number of each.
     """
 
-    game: str
-    kinds: tuple[tuple[str, int], ...]
+    game: str  # the name of ocatari's module
+    kinds: tuple[tuple[str, int], ...]  # kinds of objects with the largest number of each
     needs = "the environment"
 
     @classmethod

@@ -33,22 +33,13 @@ PLUGIN_GROUP = "legible.domains"
 
 
 class RelationsFile(NamedTuple):
-    """A relations file of a domain.
+    """A relations file of a domain."""
 
-    Parameters
-    ----------
-    ids
-        A regular expression for the ids of its environments, without their version; ``.*`` for all environments of the
-        domain, including those without an id.
-    path
-        The TOML file.
-    default
-        Whether a study uses it by default; otherwise it is offered by its name.
-    """
-
+    # A regular expression for the ids of its environments, without their version; ``.*`` for all environments of the
+    # domain, including those without an id
     ids: str
     path: Path
-    default: bool
+    default: bool  # whether a study uses it by default; otherwise it is offered by its name
 
     @property
     def name(self) -> str:

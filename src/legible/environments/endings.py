@@ -88,25 +88,17 @@ class Ending(NamedTuple):
 
 
 class LastStep(NamedTuple):
-    """The last step of an episode.
+    """The last step of an episode."""
 
-    Parameters
-    ----------
-    env, row
-        The bare environment, or the vector environment and the row of the episode in it.
-    observation, reward, info
-        As the environment returned them; of vector environments the entries of the episode. Observations are flat
-        where rules see flat ones.
-    terminated
-        Whether the environment terminated the episode; otherwise a limit of time cut it off.
-    """
-
+    # The bare environment, or the vector environment and the row of the episode in it
     env: Any
     row: int
+    # As the environment returned them; of vector environments the entries of the episode. Observations are flat where
+    # rules see flat ones.
     observation: Any
     reward: float
     info: Mapping[str, Any]
-    terminated: bool
+    terminated: bool  # whether the environment terminated the episode; otherwise a limit of time cut it off
 
 
 Reader = Callable[[LastStep], str | None]

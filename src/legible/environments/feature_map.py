@@ -29,27 +29,13 @@ from legible.features import FeatureSpace
 
 @dataclass(frozen=True)
 class FeatureMap:
-    """The features that rules see of an environment.
+    """The features that rules see of an environment."""
 
-    Parameters
-    ----------
-    space
-        The features, derived ones last, and the actions.
-    reader
-        Reads the features that are not derived.
-    observation_space
-        The space of the policy's observations.
-    named_by
-        The source of the names, see `legible.environments.NamedSpace`.
-    masks
-        Reads the action masks; None if the environment has none.
-    """
-
-    space: FeatureSpace
-    reader: FeatureReader
-    observation_space: spaces.Space[Any] = field(hash=False, repr=False)
-    named_by: str = UNNAMED
-    masks: MaskReader | None = None
+    space: FeatureSpace  # the features, derived ones last, and the actions
+    reader: FeatureReader  # reads the features that are not derived
+    observation_space: spaces.Space[Any] = field(hash=False, repr=False)  # the space of the policy's observations
+    named_by: str = UNNAMED  # the source of the names, see `legible.environments.NamedSpace`
+    masks: MaskReader | None = None  # reads the action masks; None if the environment has none
 
     def __deepcopy__(self, _: dict[int, Any]) -> FeatureMap:
         return self  # it never changes, and environments are copied often

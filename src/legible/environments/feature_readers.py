@@ -99,21 +99,12 @@ class ObservationReader(FeatureReader):
 
 @dataclass(frozen=True)
 class EntryReader(FeatureReader):
-    """Entries of a dictionary of observations, one after the other: ``achieved_goal.0``, ``direction``.
+    """Entries of a dictionary of observations, one after the other: ``achieved_goal.0``, ``direction``."""
 
-    Parameters
-    ----------
-    entries
-        Name and shape of each entry, and whether its numbers are categories.
-    whole
-        Whether the observation has no other entries.
-    text
-        The text of ``--features`` that selects it.
-    """
-
+    # Name and shape of each entry, and whether its numbers are categories
     entries: tuple[tuple[str, tuple[int, ...], bool], ...]
-    whole: bool
-    text: str = "entries"
+    whole: bool  # whether the observation has no other entries
+    text: str = "entries"  # the text of ``--features`` that selects it
 
     @classmethod
     def of(cls, space: spaces.Space[Any], chosen: Sequence[str] = (), left_out: str = "") -> EntryReader:

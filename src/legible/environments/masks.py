@@ -32,19 +32,12 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class MaskReader:
-    """Reader of the choices that an environment allows.
+    """Reader of the choices that an environment allows."""
 
-    Parameters
-    ----------
-    source
-        Where the mask is found: the method ``action_masks()`` as in sb3-contrib, the entry ``action_mask`` of infos, or
-        the entry of that name of a dictionary observation.
-    sizes
-        Number of values of each part of an action.
-    """
-
+    # Where the mask is found: the method ``action_masks()`` as in sb3-contrib, the entry ``action_mask`` of infos, or
+    # the entry of that name of a dictionary observation
     source: Literal["method", "info", "entry"]
-    sizes: tuple[int, ...]
+    sizes: tuple[int, ...]  # number of values of each part of an action
 
     def __post_init__(self) -> None:
         if self.source not in _WORDS or not self.sizes or min(self.sizes) < 1:

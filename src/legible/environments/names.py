@@ -42,18 +42,10 @@ _PARTS = {
 
 
 class NamedSpace(NamedTuple):
-    """Features and actions with the source of their names.
+    """Features and actions with the source of their names."""
 
-    Parameters
-    ----------
-    space
-        The features and actions.
-    source
-        "the names file FILE", "the given feature space", "the environment", "legible" or "unnamed".
-    """
-
-    space: FeatureSpace
-    source: str
+    space: FeatureSpace  # the features and actions
+    source: str  # "the names file FILE", "the given feature space", "the environment", "legible" or "unnamed"
 
     @property
     def is_named(self) -> bool:

@@ -24,34 +24,17 @@ NO_ACTION = -1.0
 
 @dataclass(frozen=True, eq=False)
 class DerivedFeatures:
-    """Features that are computed from the observation and from earlier steps.
+    """Features that are computed from the observation and from earlier steps."""
 
-    Parameters
-    ----------
-    own
-        Names of the features of the observation, in the order of its columns.
-    names
-        Names of the derived features, in the order of their columns.
-    expressions
-        Expression of each derived feature.
-    order
-        Order of computation: each feature comes after those that it uses.
-    parts, start
-        Names of the parts of the last action in expressions, and their values before the first action.
-    actions
-        Names of the actions.
-    width
-        Number of memory columns.
-    """
-
-    own: tuple[str, ...]
-    names: tuple[str, ...]
-    expressions: tuple[Expression, ...]
-    order: tuple[int, ...]
+    own: tuple[str, ...]  # names of the features of the observation, in the order of its columns
+    names: tuple[str, ...]  # names of the derived features, in the order of their columns
+    expressions: tuple[Expression, ...]  # expression of each derived feature
+    order: tuple[int, ...]  # order of computation: each feature comes after those that it uses
+    # Names of the parts of the last action in expressions, and their values before the first action
     parts: tuple[str, ...]
     start: tuple[float, ...]
-    actions: tuple[str, ...]
-    width: int
+    actions: tuple[str, ...]  # names of the actions
+    width: int  # number of memory columns
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Expressions hold functions, which cannot be pickled, so their texts are parsed again.

@@ -34,21 +34,11 @@ Values = NDArray[np.float64]
 
 @dataclass
 class StepValues:
-    """Values of one step of n episodes.
+    """Values of one step of n episodes."""
 
-    Parameters
-    ----------
-    values
-        Values of this step by name: ``float64[n]``.
-    memory
-        Memory of earlier steps, ``float64[n, columns]``; evaluation updates it.
-    fresh
-        Marks rows at the first step of their episode, ``bool[n]``.
-    """
-
-    values: dict[str, Values]
-    memory: Values
-    fresh: NDArray[np.bool_]
+    values: dict[str, Values]  # values of this step by name: ``float64[n]``
+    memory: Values  # memory of earlier steps, ``float64[n, columns]``; evaluation updates it
+    fresh: NDArray[np.bool_]  # marks rows at the first step of their episode, ``bool[n]``
 
 
 Evaluate = Callable[[StepValues], Values]
@@ -56,30 +46,14 @@ Evaluate = Callable[[StepValues], Values]
 
 @dataclass(frozen=True, eq=False)
 class Expression:
-    """An expression that can be evaluated.
-
-    Parameters
-    ----------
-    text
-        The text of the expression.
-    names
-        Names that it uses, in order of appearance.
-    memory
-        Number of memory columns that it uses.
-    is_condition
-        Whether its value is 1 (yes) or 0 (no).
-    same_as
-        The name whose current or earlier values it takes unchanged: x for ``previous(x)``; else "".
-    evaluate
-        Computes its values, ``float64[n]``, and updates the memory.
-    """
+    """An expression that can be evaluated."""
 
     text: str
-    names: tuple[str, ...]
-    memory: int
-    is_condition: bool
-    same_as: str
-    evaluate: Evaluate = field(repr=False)
+    names: tuple[str, ...]  # names that it uses, in order of appearance
+    memory: int  # number of memory columns that it uses
+    is_condition: bool  # whether its value is 1 (yes) or 0 (no)
+    same_as: str  # the name whose current or earlier values it takes unchanged: x for ``previous(x)``; else ""
+    evaluate: Evaluate = field(repr=False)  # computes its values, ``float64[n]``, and updates the memory
 
 
 class _WrongExpressionError(Exception):

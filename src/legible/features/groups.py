@@ -30,17 +30,6 @@ _KEYS = ("choices", "low", "high", "cuts", "typical", "spread")
 class Regions:
     """Regions ``low < x <= high`` of a continuous part of actions, in float32; the outer regions include the bounds.
 
-    Parameters
-    ----------
-    low, high
-        The bounds, possibly infinite.
-    cuts
-        Inner bounds of the regions, in ascending order; None until they are known.
-    typical
-        Typical action of the policy in each region; empty until they are known.
-    spread
-        Spread of the values: the unit of scores.
-
     Examples
     --------
     >>> steering = Regions(-1.0, 1.0, (-0.25, 0.25), (-0.5, 0.0, 0.5), spread=0.5)
@@ -50,11 +39,12 @@ class Regions:
     [[-0.5, 0.5, -0.5]]
     """
 
+    # The bounds, possibly infinite
     low: float
     high: float
-    cuts: tuple[float, ...] | None = None
-    typical: tuple[float, ...] = ()
-    spread: float = 1.0
+    cuts: tuple[float, ...] | None = None  # inner bounds of the regions, in ascending order; None until they are known
+    typical: tuple[float, ...] = ()  # typical action of the policy in each region; empty until they are known
+    spread: float = 1.0  # spread of the values: the unit of scores
 
     def __post_init__(self) -> None:
         if not self.low < self.high:
@@ -114,22 +104,13 @@ class Regions:
 
 @dataclass(frozen=True)
 class ActionGroup:
-    """Choices ``first … first + count - 1``, of which every action takes one.
+    """Choices ``first … first + count - 1``, of which every action takes one."""
 
-    Parameters
-    ----------
-    name
-        Name of the part, such as "steer"; "" for the only group of a ``Discrete`` space.
-    first, count
-        Index of the first choice, and number of choices.
-    regions
-        The regions of a continuous part, else None.
-    """
-
-    name: str
+    name: str  # name of the part, such as "steer"; "" for the only group of a ``Discrete`` space
+    # Index of the first choice, and number of choices
     first: int
     count: int
-    regions: Regions | None = None
+    regions: Regions | None = None  # the regions of a continuous part, else None
 
     def __post_init__(self) -> None:
         if self.name:

@@ -43,18 +43,10 @@ _ROUNDING = 1e-6
 
 
 class PolicyOutput(NamedTuple):
-    """Scores and actions of a policy for a batch of observations.
+    """Scores and actions of a policy for a batch of observations."""
 
-    Parameters
-    ----------
-    scores
-        ``float[n, choices]``.
-    actions
-        ``[n, groups]``: the values of the action; whole numbers follow from the choices.
-    """
-
-    scores: Scores
-    actions: NDArray[Any]
+    scores: Scores  # ``float[n, choices]``
+    actions: NDArray[Any]  # ``[n, groups]``: the values of the action; whole numbers follow from the choices
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,28 +56,20 @@ class AdaptedPolicy:
     Scores of continuous parts of an action come from `legible.features.Regions.scores`. Scores of other parts are
     the policy's log-probabilities, or without them 1 for the chosen value, `FALLBACK_SCORE` for the policy's fallback
     and 0 for the others. Choices that the environment's action mask forbids have the score `MASKED`.
-
-    Parameters
-    ----------
-    policy
-        The policy.
-    space
-        Features and choices, where an action is not a single choice: continuous parts are cut into regions, and the
-        scores are those of all choices. None: the policy scores its actions itself.
-    features
-        Content of the rows that the environment shows, and where the policy's observation stands in them. None: the
-        environment shows flat observations.
-    rows
-        Size of the batches that the policy sees, or another one that gives the same bits
-        (`legible.play.batch_sizes`); 0 leaves batches unchanged. Matrix products may differ in the last bit between
-        batch shapes. With batches of equal bits, the scores of a state depend on that state alone (with the linear
-        algebra of today's processors; `legible.evaluation.recorded` checks it for every study), and an episode is the
-        same to the bit alone, among others, and in a batch that shrinks.
     """
 
     policy: Policy | ActingPolicy
+    # Features and choices, where an action is not a single choice: continuous parts are cut into regions, and the
+    # scores are those of all choices. None: the policy scores its actions itself.
     space: FeatureSpace | None = None
+    # Content of the rows that the environment shows, and where the policy's observation stands in them. None: the
+    # environment shows flat observations.
     features: FeatureMap | None = None
+    # Size of the batches that the policy sees, or another one that gives the same bits (`legible.play.batch_sizes`); 0
+    # leaves batches unchanged. Matrix products may differ in the last bit between batch shapes. With batches of equal
+    # bits, the scores of a state depend on that state alone (with the linear algebra of today's processors;
+    # `legible.evaluation.recorded` checks it for every study), and an episode is the same to the bit alone, among
+    # others, and in a batch that shrinks.
     rows: int = 0
 
     @property

@@ -34,17 +34,10 @@ class FailedEpisode:
 
 @dataclass
 class FailureLimit:
-    """The failed episodes of a stage, and their maximum share.
+    """The failed episodes of a stage, and their maximum share."""
 
-    Parameters
-    ----------
-    most_failed
-        The share of the episodes of the stage that may fail.
-    stage, episodes
-        Name of the stage, and number of its episodes, if known; otherwise the number expected so far.
-    """
-
-    most_failed: float = MOST_FAILED
+    most_failed: float = MOST_FAILED  # the share of the episodes of the stage that may fail
+    # Name of the stage, and number of its episodes, if known; otherwise the number expected so far
     stage: str = ""
     episodes: int = 0
     found: list[FailedEpisode] = field(default_factory=list)

@@ -22,28 +22,18 @@ from legible.play.episodes import StepRecord
 
 @dataclass(frozen=True)
 class Recording:
-    """One recorded episode, with everything that a replay needs.
-
-    Parameters
-    ----------
-    seed
-        Seed of the episode.
-    observations, actions, rewards
-        One row per step: ``float32[n, features]`` and ``int64[n]``, or the types of the spaces
-        (`legible.play.SpaceSlots`).
-    wanted
-        The actions of the unguided policy, by its scores; equal to `actions` if it has no scores, or if an action is
-        not a single choice.
-    masks
-        The action masks; None if the environment has none.
-    """
+    """One recorded episode, with everything that a replay needs."""
 
     seed: int
+    # One row per step: ``float32[n, features]`` and ``int64[n]``, or the types of the spaces
+    # (`legible.play.SpaceSlots`)
     observations: Batch
     actions: NDArray[Any]
+    # The actions of the unguided policy, by its scores; equal to `actions` if it has no scores, or if an action is not
+    # a single choice
     wanted: NDArray[Any]
     rewards: NDArray[np.float64]
-    masks: NDArray[np.bool_] | None = None
+    masks: NDArray[np.bool_] | None = None  # the action masks; None if the environment has none
 
 
 class Steps(NamedTuple):

@@ -100,16 +100,9 @@ def play_policy(
 
 @dataclass(frozen=True)
 class PolicyReturn:
-    """The mean return of a policy.
+    """The mean return of a policy."""
 
-    Parameters
-    ----------
-    mean, error
-        Mean over the episodes, and its standard error; NaN for a single episode.
-    episodes
-        Results of the episodes.
-    """
-
+    # Mean over the episodes, and its standard error; NaN for a single episode
     mean: float
     error: float
     episodes: Episodes

@@ -38,53 +38,28 @@ _USUAL_CHANGES, _USUAL_JOINED, _USUAL_PLAYED = 4, 4, 0.5
 
 @dataclass(frozen=True)
 class Known:
-    """Numbers that a study knows so far, or expects.
+    """Numbers that a study knows so far, or expects."""
 
-    Parameters
-    ----------
-    rule_sets
-        Rule sets to test.
-    candidates
-        Rule sets that look like weaknesses.
-    explained_rules
-        Rules that are left out, one at a time, to explain weaknesses.
-    references
-        Baselines: random play, constant actions and other policies that the policy is compared with.
-    searched
-        Episodes that the step budget of the search allows.
-    """
-
-    rule_sets: int
-    candidates: int
-    explained_rules: int = 0
-    references: int = 0
-    searched: int = 0
+    rule_sets: int  # rule sets to test
+    candidates: int  # rule sets that look like weaknesses
+    explained_rules: int = 0  # rules that are left out, one at a time, to explain weaknesses
+    references: int = 0  # baselines: random play, constant actions and other policies that the policy is compared with
+    searched: int = 0  # episodes that the step budget of the search allows
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage of a study that plays episodes.
+    """A stage of a study that plays episodes."""
 
-    Parameters
-    ----------
-    name
-        Name in code, in progress bars and in the report.
-    block
-        Number of its block of seeds. Never reuse a number: it decides the seeds of finished studies.
-    step
-        The step of a study that plays it: "collect", "evaluate", "improve", "compare", "explain", "mistakes" or
-        "failures"; "discover" runs before a study; "distil", "try", "compare policies", "exploit", "verify" and
-        "symmetry" run after a study, or without one.
-    purpose
-        What its episodes are for, in the report's table of seeds and in the documentation.
-    seeds, episodes
-        Compute from the settings and from what is known how many seeds the stage uses, and how many episodes it plays.
-    """
-
-    name: str
+    name: str  # name in code, in progress bars and in the report
+    # Number of its block of seeds. Never reuse a number: it decides the seeds of finished studies.
     block: int
+    # The step of a study that plays it: "collect", "evaluate", "improve", "compare", "explain", "mistakes" or
+    # "failures"; "discover" runs before a study; "distil", "try", "compare policies", "exploit", "verify" and
+    # "symmetry" run after a study, or without one
     step: str
-    purpose: str
+    purpose: str  # what its episodes are for, in the report's table of seeds and in the documentation
+    # Compute from the settings and from what is known how many seeds the stage uses, and how many episodes it plays
     seeds: Callable[[StudySettings, Known], int]
     episodes: Callable[[StudySettings, Known], int]
 

@@ -68,13 +68,6 @@ ACTIVATION_NAMES: tuple[str, ...] = tuple(sorted(_DEFINITIONS))
 class Activation:
     """An activation function and its parameters.
 
-    Parameters
-    ----------
-    name
-        One of `ACTIVATION_NAMES`: PyTorch's names in lower case.
-    parameters
-        Parameters that differ from PyTorch's defaults, as pairs of name and value.
-
     Examples
     --------
     >>> Activation.of("ReLU")
@@ -85,7 +78,8 @@ class Activation:
     True
     """
 
-    name: str
+    name: str  # one of `ACTIVATION_NAMES`: PyTorch's names in lower case
+    # Parameters that differ from PyTorch's defaults, as pairs of name and value
     parameters: tuple[tuple[str, Parameter], ...] = ()
 
     def __post_init__(self) -> None:

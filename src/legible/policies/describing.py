@@ -23,51 +23,33 @@ _ENV_ID_IN_NAME = re.compile(r"(?:^|[-_])((?:[A-Za-z]\w*/)?[A-Z]\w*(?:-\w+)*-v\d
 
 @dataclass(frozen=True)
 class PolicyDescription:
-    """Contents of a policy file.
+    """Contents of a policy file."""
 
-    Parameters
-    ----------
-    source, format
-        The file or address, and the name of its reader.
-    algorithm, library_version
-        Algorithm and library version of the training; None if unknown.
-    observation_space, action_space
-        The spaces as Gymnasium prints them; None if unknown.
-    n_features, n_actions
-        Width of a flat observation, None for dictionaries; number of discrete actions, 0 for other actions.
-    kind
-        Meaning of the scores, ``"none"`` without scores.
-    recurrent, stochastic
-        Whether the policy has memory, and whether it can sample actions.
-    env_id, env_id_from
-        The training environment, and where its id was found; None if unknown.
-    todays_env_id, env_changes
-        The current id of an outdated environment, and the changes since.
-    normalisation
-        The file with the observation statistics, "in the file" if the policy file holds them, None without statistics.
-    training
-        Contents of the RL Zoo's files next to the policy.
-    metadata
-        All other entries.
-    """
-
+    # The file or address, and the name of its reader
     source: str
     format: str
+    # Algorithm and library version of the training; None if unknown
     algorithm: str | None
     library_version: str | None
+    # The spaces as Gymnasium prints them; None if unknown
     observation_space: str | None
     action_space: str
+    # Width of a flat observation, None for dictionaries; number of discrete actions, 0 for other actions
     n_features: int | None
     n_actions: int
-    kind: ScoreKind
+    kind: ScoreKind  # meaning of the scores, ``"none"`` without scores
+    # Whether the policy has memory, and whether it can sample actions
     recurrent: bool
     stochastic: bool
+    # The training environment, and where its id was found; None if unknown
     env_id: str | None
     env_id_from: str | None
+    # The current id of an outdated environment, and the changes since
     todays_env_id: str | None
     env_changes: tuple[str, ...]
+    # The file with the observation statistics, "in the file" if the policy file holds them, None without statistics
     normalisation: str | None
-    training: Training | None = None
+    training: Training | None = None  # contents of the RL Zoo's files next to the policy
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:

@@ -13,15 +13,9 @@ from legible.policies.protocol import Observations, PolicyError
 
 @dataclass(frozen=True)
 class Plain:
-    """The identity: every feature is one input.
+    """The identity: every feature is one input."""
 
-    Parameters
-    ----------
-    n_features
-        Width of an observation, and of the network's input.
-    """
-
-    n_features: int
+    n_features: int  # width of an observation, and of the network's input
 
     def __post_init__(self) -> None:
         if self.n_features < 1:
@@ -47,18 +41,13 @@ class OneHot:
 
     Stable-Baselines3 encodes ``Discrete`` (one feature) and ``MultiDiscrete`` observations like this.
 
-    Parameters
-    ----------
-    sizes
-        Number of values of each feature.
-
     Examples
     --------
     >>> OneHot((3, 2)).encode(np.array([[2, 0]], dtype=np.float32))
     array([[0., 0., 1., 1., 0.]], dtype=float32)
     """
 
-    sizes: tuple[int, ...]
+    sizes: tuple[int, ...]  # number of values of each feature
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sizes", tuple(int(size) for size in self.sizes))

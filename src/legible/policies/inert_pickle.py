@@ -41,21 +41,12 @@ class Named:
 
 @dataclass(eq=False)
 class Record:
-    """An object that a pickle describes.
+    """An object that a pickle describes."""
 
-    Parameters
-    ----------
-    name, arguments
-        Full name of the class or function, and the arguments of the call.
-    state
-        State of the object, usually its attributes by name.
-    entries
-        Entries of a mapping.
-    """
-
+    # Full name of the class or function, and the arguments of the call
     name: str
     arguments: tuple[Any, ...] = ()
-    state: Any = None
+    state: Any = None  # state of the object, usually its attributes by name
     entries: dict[Any, Any] = field(default_factory=dict)
 
     def attributes(self) -> dict[str, Any]:

@@ -28,20 +28,10 @@ _ROWS_AT_ONCE = 1024  # the hidden layers of this many rows stay in the processo
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """One fully connected layer, ``activation(weight @ x + bias)``.
+    """One fully connected layer, ``activation(weight @ x + bias)``."""
 
-    Parameters
-    ----------
-    weight
-        ``float32[out, in]``
-    bias
-        ``float32[out]``
-    activation
-        The activation function.
-    """
-
-    weight: npt.NDArray[np.float32]
-    bias: npt.NDArray[np.float32]
+    weight: npt.NDArray[np.float32]  # ``float32[out, in]``
+    bias: npt.NDArray[np.float32]  # ``float32[out]``
     activation: Activation = field(default_factory=lambda: Activation("identity"))
 
     def __post_init__(self) -> None:

@@ -174,29 +174,14 @@ class ActingPolicy(Protocol):
 
 
 class PolicyTraits(NamedTuple):
-    """Optional attributes of a policy, with the values for policies that do not have them.
+    """Optional attributes of a policy, with the values for policies that do not have them."""
 
-    Parameters
-    ----------
-    actions_only
-        Whether it returns actions without scores.
-    has_part_scores
-        Whether `part_scores` returns a score for every value of every part of an action.
-    takes_masks
-        Whether it was trained with action masks: its scores depend on them.
-    lacks_fallback
-        Whether rules must not block its actions; see `lacks_fallback`.
-    fallback
-        Action where rules block the one returned, by the value of each part.
-    env_id, metadata, normalisation
-        The training environment, other entries of its file, and its observation statistics.
-    """
-
-    actions_only: bool = False
-    has_part_scores: bool = False
-    takes_masks: bool = False
-    lacks_fallback: bool = False
-    fallback: tuple[int, ...] | None = None
+    actions_only: bool = False  # whether it returns actions without scores
+    has_part_scores: bool = False  # whether `part_scores` returns a score for every value of every part of an action
+    takes_masks: bool = False  # whether it was trained with action masks: its scores depend on them
+    lacks_fallback: bool = False  # whether rules must not block its actions; see `lacks_fallback`
+    fallback: tuple[int, ...] | None = None  # action where rules block the one returned, by the value of each part
+    # The training environment, other entries of its file, and its observation statistics
     env_id: str | None = None
     metadata: Mapping[str, Any] = {}
     normalisation: Any = None

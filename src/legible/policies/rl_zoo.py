@@ -48,28 +48,15 @@ class WrapperCall:
 
 @dataclass(frozen=True)
 class Training:
-    """Training settings of a policy of the RL Zoo, as far as its files say.
-
-    Parameters
-    ----------
-    env_id, algorithm, seed, steps
-        Arguments of the training command.
-    env_arguments
-        Arguments of the environment.
-    wrappers
-        The wrappers around the environment, innermost first; vectorised wrappers last.
-    frame_stack
-        Number of observations stacked into one after normalisation; 1 for no stacking.
-    normalised
-        Whether observations were normalised; None if the files do not say.
-    """
+    """Training settings of a policy of the RL Zoo, as far as its files say."""
 
     env_id: str | None = None
     algorithm: str | None = None
     env_arguments: Mapping[str, Any] = field(default_factory=dict)
+    # The wrappers around the environment, innermost first; vectorised wrappers last
     wrappers: tuple[WrapperCall, ...] = ()
-    frame_stack: int = 1
-    normalised: bool | None = None
+    frame_stack: int = 1  # number of observations stacked into one after normalisation; 1 for no stacking
+    normalised: bool | None = None  # whether observations were normalised; None if the files do not say
     seed: int | None = None
     steps: int | None = None
 

@@ -46,21 +46,6 @@ def kind_of_output(output: Output) -> ScoreKind:
 class FunctionPolicy(ScoredPrediction):
     """A policy around a function from observations to scores.
 
-    Parameters
-    ----------
-    function
-        Takes ``float32[n, features]`` and returns ``float[n, actions]``.
-    output
-        Meaning of the output; logits and probabilities are converted to log-probabilities.
-    n_actions
-        Number of actions.
-    n_features
-        Width of the observations, None for any width.
-    normalisation
-        Observation statistics, applied before the function.
-    metadata
-        Other entries.
-
     Examples
     --------
     >>> policy = FunctionPolicy(lambda observations: observations @ np.eye(2), "logits", n_actions=2)
@@ -70,11 +55,12 @@ class FunctionPolicy(ScoredPrediction):
     array([[0.5, 0.5]])
     """
 
+    # Takes ``float32[n, features]`` and returns ``float[n, actions]``
     function: Callable[[Observations], npt.ArrayLike]
-    output: Output
+    output: Output  # meaning of the output; logits and probabilities are converted to log-probabilities
     n_actions: int
-    n_features: int | None = None
-    normalisation: Normalisation | None = None
+    n_features: int | None = None  # width of the observations, None for any width
+    normalisation: Normalisation | None = None  # observation statistics, applied before the function
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -102,30 +88,18 @@ class ActionFunctionPolicy:
 
     There are no scores. Guidance replaces the action. For discrete actions, the action returned counts as 1, `fallback`
     as ½ and all others as 0, so that `fallback` is taken where rules block the action returned.
-
-    Parameters
-    ----------
-    function
-        Returns actions of the environment. With `batched`, it takes ``float32[n, features]`` and returns n actions,
-        else one observation and one action.
-    action_space
-        Space of the actions.
-    n_features, normalisation
-        As in `FunctionPolicy`.
-    observations
-        Space of the observations; by default flat ones of `n_features` numbers.
-    batched
-        Whether the function takes batches.
-    fallback
-        Action where rules block the one returned, by the value of each part, counted from 0; None if none is stated.
     """
 
+    # Returns actions of the environment. With `batched`, it takes ``float32[n, features]`` and returns n actions, else
+    # one observation and one action.
     function: Callable[..., Any]
     action_space: spaces.Space[Any]
     n_features: int | None = None
     normalisation: Normalisation | None = None
+    # Space of the observations; by default flat ones of `n_features` numbers
     observations: spaces.Space[Any] | None = None
-    batched: bool = True
+    batched: bool = True  # whether the function takes batches
+    # Action where rules block the one returned, by the value of each part, counted from 0; None if none is stated
     fallback: tuple[int, ...] | None = None
     recurrent = False
     stochastic = False

@@ -23,24 +23,12 @@ WORD = 64
 
 
 class ConditionBits(NamedTuple):
-    """Rows in which conditions hold.
+    """Rows in which conditions hold."""
 
-    Parameters
-    ----------
-    words
-        ``uint64[distinct conditions, words]``: row i is bit ``i % 64`` of word ``i // 64``.
-    number
-        Index into `words` for every condition of the compiled rules.
-    rows
-        Number of rows.
-    most_rules
-        Number of rules in the largest set.
-    """
-
-    words: Bits
-    number: NDArray[np.int64]
-    rows: int
-    most_rules: int
+    words: Bits  # ``uint64[distinct conditions, words]``: row i is bit ``i % 64`` of word ``i // 64``
+    number: NDArray[np.int64]  # index into `words` for every condition of the compiled rules
+    rows: int  # number of rows
+    most_rules: int  # number of rules in the largest set
 
     @classmethod
     def of(cls, rules: CompiledRules, observations: NDArray[np.float32]) -> ConditionBits:

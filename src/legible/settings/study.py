@@ -191,27 +191,13 @@ def read_settings_file(path: str | Path) -> dict[str, Any]:
 
 
 class Setting(NamedTuple):
-    """One setting.
+    """One setting."""
 
-    Parameters
-    ----------
-    section
-        The step that it belongs to, such as "mining"; "" for a setting of the whole study.
-    name
-        Its name there.
-    kind
-        ``int``, ``float``, ``bool``, ``str`` or a ``Literal``.
-    default
-        Its default.
-    help
-        What it is, in a sentence or two.
-    """
-
-    section: str
-    name: str
-    kind: Any
+    section: str  # the step that it belongs to, such as "mining"; "" for a setting of the whole study
+    name: str  # its name there
+    kind: Any  # ``int``, ``float``, ``bool``, ``str`` or a ``Literal``
     default: Any
-    help: str
+    help: str  # what it is, in a sentence or two
 
     @property
     def dotted(self) -> str:

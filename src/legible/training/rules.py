@@ -51,16 +51,6 @@ class RuleLayer(NamedTuple):
 class RuleSettings:
     """Settings of rules in a training.
 
-    Parameters
-    ----------
-    fade
-        The share of the training over which guidance falls linearly from 1 to 0.
-    margin
-        The distance by which forbidden choices must score below the best allowed one; None for no such loss. Scores
-        are Q-values for DQN, logits for PPO, and depths in a region, in spreads of the dimension, for SAC and TD3.
-    margin_weight
-        Weight of that loss; it fades out with the rules.
-
     Examples
     --------
     >>> settings = RuleSettings(fade=0.5)
@@ -68,9 +58,11 @@ class RuleSettings:
     [1.0, 0.5, 0.0, 0.0]
     """
 
-    fade: float = 0.5
+    fade: float = 0.5  # the share of the training over which guidance falls linearly from 1 to 0
+    # The distance by which forbidden choices must score below the best allowed one; None for no such loss. Scores are
+    # Q-values for DQN, logits for PPO, and depths in a region, in spreads of the dimension, for SAC and TD3.
     margin: float | None = None
-    margin_weight: float = 1.0
+    margin_weight: float = 1.0  # weight of the margin loss; it fades out with the rules
 
     def __post_init__(self) -> None:
         if not 0.0 < self.fade <= 1.0:
@@ -87,21 +79,11 @@ class RuleSettings:
 
 @dataclass(frozen=True)
 class TrainingRules:
-    """Rules that guide a training.
+    """Rules that guide a training."""
 
-    Parameters
-    ----------
-    layers
-        Rules, the innermost first: a guided policy that was guided again has several.
-    space
-        Names of features and actions, with the regions of continuous ones.
-    enforce
-        The value of a continuous action that rules move into another region.
-    """
-
-    layers: tuple[RuleLayer, ...]
-    space: FeatureSpace
-    enforce: Enforce = "typical"
+    layers: tuple[RuleLayer, ...]  # rules, the innermost first: a guided policy that was guided again has several
+    space: FeatureSpace  # names of features and actions, with the regions of continuous ones
+    enforce: Enforce = "typical"  # the value of a continuous action that rules move into another region
 
     def __post_init__(self) -> None:
         for rule in (rule for layer in self.layers for rule in layer.rules.rules):

@@ -21,24 +21,16 @@ class Branches:
 
     With the same future, the seeds of the recorded episodes are used. With new futures they seed the environment and
     the policy from the point on.
-
-    Parameters
-    ----------
-    branching, states
-        A branching of the slots in which the episodes are played, and the result of `Branching.visit`.
-    state_of, steps
-        The number of each episode's state, and the number of steps before its start.
-    returns, costs
-        Return and cost of these steps; 0 by default, so that only the rest counts. If they are the sequential sums of
-        the recorded steps, the return equals the return of the whole episode to the bit.
-    future
-        "same" or "new".
     """
 
+    # A branching of the slots in which the episodes are played, and the result of `Branching.visit`
     branching: Branching
     states: States
+    # The number of each episode's state, and the number of steps before its start
     state_of: NDArray[np.intp]
     steps: NDArray[np.int64]
+    # Return and cost of these steps; 0 by default, so that only the rest counts. If they are the sequential sums of the
+    # recorded steps, the return equals the return of the whole episode to the bit.
     returns: NDArray[np.float64] = None  # type: ignore[assignment]
     costs: NDArray[np.float64] = None  # type: ignore[assignment]
     future: Future = "same"

@@ -36,21 +36,11 @@ Futures = Literal["random", "nothing random", "cannot be reseeded"]
 
 @dataclass(frozen=True)
 class BranchingMethod:
-    """The method of branching that works for an environment.
+    """The method of branching that works for an environment."""
 
-    Parameters
-    ----------
-    way
-        One of `legible.play.WAYS`; None if none works.
-    futures
-        Whether new futures differ, in the episode that was tried.
-    problem
-        Why no method works, or why no faster one.
-    """
-
-    way: Way | None
-    futures: Futures
-    problem: str = ""
+    way: Way | None  # one of `legible.play.WAYS`; None if none works
+    futures: Futures  # whether new futures differ, in the episode that was tried
+    problem: str = ""  # why no method works, or why no faster one
 
     def __str__(self) -> str:
         if self.way is None:

@@ -24,22 +24,15 @@ class BranchingError(UnfitEnvironmentError):
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """A decision of a recorded episode.
+    """A decision of a recorded episode."""
 
-    Parameters
-    ----------
-    seed, step
-        Seed of the episode, and number of the decision, from 0.
-    actions
-        The actions of the episode, one row per step, at least up to the decision, in the format of the slots. Points
-        of one episode share the array.
-    observation
-        The observation at the decision, in the format of the slots. If given, it is compared, to the bit.
-    """
-
+    # Seed of the episode, and number of the decision, from 0
     seed: int
     step: int
+    # The actions of the episode, one row per step, at least up to the decision, in the format of the slots. Points of
+    # one episode share the array.
     actions: NDArray[Any]
+    # The observation at the decision, in the format of the slots. If given, it is compared, to the bit.
     observation: Any = None
 
     def __post_init__(self) -> None:

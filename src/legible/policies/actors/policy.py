@@ -45,39 +45,22 @@ class SpacePolicy(Displayed):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ActorPolicy(SpacePolicy):
-    """A network from observations of any space to actions of any space.
+    """A network from observations of any space to actions of any space."""
 
-    Parameters
-    ----------
-    observation_space, action_space
-        Spaces of the observations and actions.
-    extractor, body, head
-        Feature extractor, hidden layers, and the head that gives actions.
-    memory
-        LSTM between extractor and body, None without memory.
-    squashed
-        Whether the head gives continuous actions between −1 and 1, which are scaled to the bounds of the action space;
-        otherwise they are clipped.
-    scale_images
-        Whether images are divided by 255.
-    normalisation
-        Observation statistics, applied first; by entry for dictionaries.
-    env_id
-        The environment that the policy was trained in, None if unknown.
-    metadata
-        Other entries.
-    """
-
+    # Spaces of the observations and actions
     observation_space: spaces.Space[Any]
     action_space: spaces.Space[Any]
+    # Feature extractor, hidden layers, and the head that gives actions
     extractor: nn.Module
     body: nn.Module
     head: Head
-    memory: nn.LSTM | None = None
+    memory: nn.LSTM | None = None  # LSTM between extractor and body, None without memory
+    # Whether the head gives continuous actions between −1 and 1, which are scaled to the bounds of the action space;
+    # otherwise they are clipped
     squashed: bool = False
-    scale_images: bool = True
-    normalisation: Statistics | None = None
-    env_id: str | None = None
+    scale_images: bool = True  # whether images are divided by 255
+    normalisation: Statistics | None = None  # observation statistics, applied first; by entry for dictionaries
+    env_id: str | None = None  # the environment that the policy was trained in, None if unknown
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -103,23 +103,11 @@ def policy_of_model(model: Sb3Model) -> NetworkPolicy | FunctionPolicy | ModelPo
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ModelPolicy(SpacePolicy):
-    """A policy of Stable-Baselines3 that acts by its own ``predict``: continuous or several actions, masks, memory.
-
-    Parameters
-    ----------
-    policy
-        The policy.
-    head
-        Source of the scores, None without scores.
-    normalisation
-        Observation statistics, applied before the policy.
-    metadata
-        Other entries.
-    """
+    """A policy of Stable-Baselines3 that acts by its own ``predict``: continuous or several actions, masks, memory."""
 
     policy: BasePolicy
-    head: _Head | None = None
-    normalisation: Statistics | None = None
+    head: _Head | None = None  # source of the scores, None without scores
+    normalisation: Statistics | None = None  # observation statistics, applied before the policy
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     @property
