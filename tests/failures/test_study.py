@@ -18,7 +18,7 @@ KINDS = {"does not use", "misjudges", "never met", "cannot tell"}
 def explained(study_copy: Path) -> Study:
     """The small study, with its failures explained."""
     study = Study.open(study_copy, trust=True, engine=InProcess())
-    study.explain_failures()
+    study.do("failures")
     return study
 
 

@@ -88,7 +88,7 @@ def test_own_rules_are_judged_whatever_the_race_says(tmp_path) -> None:
         relations=mirror_world.mirror(),
         settings=TINY.updated({"evaluation": {"confirmation_seeds": 1000}}),
     )
-    found = {(one.rule, one.form): one for one in study.judge_own_rules().rules}
+    found = {(one.rule, one.form): one for one in study.do("own rules").rules}
     assert found["+Left <- left", "alone"].verdict == "helps"
     assert found["-Right <- right", "alone"].verdict == "harms"
     assert found["-Right <- right", "alone"].effect.high < 0

@@ -52,7 +52,7 @@ def test_one_round_mends_and_the_next_confirms_nothing(tmp_path, policy_file, mo
     assert found.stopped == snapshot
     assert (found.best, len(found.results)) == (1, 2)
     assert found.effect(1, 0).low > 5
-    assert "network of round 1 returns" in found.verdict()
+    assert "network of round 1 scores" in found.verdict()
     network = load_policy(tmp_path / "m" / "mended.safetensors")
     assert type(network) is NetworkPolicy
     assert (tmp_path / "m" / "mended.safetensors").read_bytes() == (
@@ -117,7 +117,7 @@ def test_the_report_over_all_rounds(tmp_path, policy_file) -> None:
     page = (tmp_path / "m" / "report.html").read_text(encoding="utf-8")
     assert "Gain of each round" in page
     assert 'href="round-1/report.html"' in page
-    assert found.stopped == "One round was asked for."
+    assert found.stopped == "The limit of 1 round is reached (--rounds allows more)."
     assert found.stopped in page
     assert found.rounds[0].confirmed[0][1:] in page
 

@@ -225,7 +225,7 @@ def _play_and_plan(
     else:
         rate = None
     # First facts and the user's own rules, then the rule sets; after that, their number makes a better estimate.
-    for sentence in (*study.look_first().sentences(), *study.judge_own_rules().sentences()):
+    for sentence in (*study.do("first facts").sentences(), *study.do("own rules").sentences()):
         remark(escape(sentence))
     study.generalise()
     rule_sets = len(study.rule_sets)

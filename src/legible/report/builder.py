@@ -48,7 +48,7 @@ def write_report(
     target = Path(path) if path is not None else study.folder / "report.html"
     study.play_references(others)
     study.explain()
-    study.summarise()
+    study.do("summary")
     study.split_gains()
     findings = gather(study, watch)
     folder = target.parent / "plots"

@@ -3,11 +3,6 @@
 Budgets are counted in episodes and steps, so that the same budgets give the same results. They are chosen from the
 measured speed before a study begins (and, for minutes, again after mining and before the composition), and the folder
 keeps them: a study that is continued has the budgets that it began with.
-
-- `fit_to_ladder`: lowers the budgets of a preset by factors of four until the study takes a reasonable time.
-- `fit_to_minutes`: budgets of the steps to come for the time that is left; `fit_composition` and `fit_continuation`:
-  the same once rule sets have been tested, and for a study that is continued.
-- `scaled`: settings with all budgets multiplied by a factor.
 """
 
 from __future__ import annotations
@@ -44,14 +39,8 @@ CONTINUATION_SHARE = 0.6
 def scaled(settings: StudySettings, factor: float, search_steps: int) -> StudySettings:
     """Return settings with all numbers of episodes and steps multiplied by a factor, within limits.
 
-    Parameters
-    ----------
-    settings
-        The settings at factor 1.
-    factor
-        The factor; below `SHORT_BELOW` fewer rule sets are raced, and below `NO_SEARCH_BELOW` nothing is searched.
-    search_steps
-        Environment steps of the search for rules at factor 1; the setting may leave them open.
+    Below a factor of `SHORT_BELOW` fewer rule sets are raced, and below `NO_SEARCH_BELOW` nothing is searched.
+    `search_steps` are the environment steps of the search for rules at factor 1; the setting may leave them open.
     """
 
     def at_least(least: int, value: int) -> int:
@@ -120,18 +109,8 @@ def fit_to_ladder(study: Study, rate: Rate, target_seconds: float) -> int:
 def fit_to_minutes(study: Study, rate: Rate, seconds: float, rule_sets: int | None = None) -> float:
     """Give the remaining steps of a study the budgets for which the time suffices; return their factor.
 
-    The factor multiplies all numbers of episodes and steps of the study's settings.
-
-    Parameters
-    ----------
-    study
-        The study; its budgets are changed.
-    rate
-        Its measured speed, in episodes and environment steps per second.
-    seconds
-        The time that is left.
-    rule_sets
-        Number of rule sets to test, once it is known.
+    The factor multiplies all numbers of episodes and steps of the study's settings. `rate` is its measured speed,
+    `seconds` is the time that is left, and `rule_sets` the number of rule sets to test, once it is known.
     """
     nominal, setup = study.nominal_settings, study.setup()
     search_steps = _search_steps(study, rate, rule_sets)

@@ -1,7 +1,4 @@
-"""Is an environment fit for a study, and a policy? Every question is asked of the environment itself.
-
-- `check_env`: asks them all; `Finding` is one answer.
-"""
+"""The check of an environment and a policy before a study (`check_env`): a `Finding` answers each question."""
 
 from __future__ import annotations
 
@@ -56,7 +53,7 @@ from legible.policies import Policy, ScoreKind, acting
 from legible.policies.protocol import lacks_fallback, traits_of
 from legible.relations import ChosenRelations, resolve_relations
 from legible.settings import StudySettings
-from legible.study.estimate import Estimate, estimate, measure_rate, settings_for
+from legible.study.estimate import estimate, is_native, measure_rate, settings_for
 from legible.study.inputs import load_policy_for
 from legible.study.running import run_within_limit
 
@@ -107,19 +104,12 @@ def check_env(
 
     Parameters
     ----------
-    spec
-        The environment: its id, arguments and wrappers.
-    policy
-        A policy, or its path.
-    names
-        Names of features and actions, or a TOML file with them.
-    features
-        What rules see, if that is not the observation: "entries:NAME,…", "info:NAME,…" or "module:function".
-    seed
-        Seed of the first episode that is tried.
-    time_limit
-        Seconds after which an episode is given up, for environments that hang. With a limit, episodes are played in
-        another process.
+    spec, policy
+        The environment: its id, arguments and wrappers. A policy, or its path; None checks the environment alone.
+    names, features
+        Names of features and actions, or a TOML file with them; what rules see, if that is not the observation.
+    seed, time_limit
+        Seed of the first episode; seconds after which an episode is given up, in another process.
     on_features
         Called with the features and actions, as far as they are known; if features have no names, their kinds (numeric
         or categorical) are guessed.
@@ -143,19 +133,7 @@ def _ask(
     time_limit: float | None,
     on_features: Callable[[FeatureSpace], None],
 ) -> Iterator[Finding]:
-    """Yield the findings on an environment and a policy one by one, the cheapest first.
-
-    Parameters
-    ----------
-    spec
-        The environment: its id, arguments and wrappers.
-    source
-        A policy, or its path; None checks the environment alone.
-    names, features
-        Names of features and actions (or their file), and what rules see if that is not the observation.
-    seed, time_limit
-        Seed of the first episode, and the seconds after which an episode is given up (in another process).
-    """
+    """Yield the findings on an environment and a policy one by one, the cheapest first; see `check_env`."""
     policy = None if source is None else load_policy_for(spec, source, features=features)
     spec = environment_for(policy, spec)  # with the wrappers that the policy was trained with
     if spec.wrappers:
@@ -169,18 +147,7 @@ def _ask(
             return
         mapped = map_features(env, names, features)
         space, relations = mapped.space, resolve_relations(env, mapped.space)
-        yield Finding("observations", "yes", _feature_words(mapped))
-        yield Finding("features", "yes", _list_features(space))
-        if space.derived is not None:
-            yield Finding(
-                "derived features",
-                "yes",
-                ", ".join(f"{f.name} = {f.expression}" for f in space.features[space.n_own :]),
-            )
-        yield Finding("actions", "yes", _action_words(space))
-        if mapped.masks is not None:
-            words = f"by {mapped.masks.words}; they hold in all of a study (--set play.masks=false ignores them)"
-            yield Finding("action masks", "yes", words)
+        yield from _describe_features(mapped)
         problem = None if policy is None else explain_not_studied(policy)
         if policy is not None and problem is None and isinstance(mapped.reader, ObservationReader):
             problem = explain_not_flat(policy)  # pictures and dictionaries need features that are not their numbers
@@ -214,6 +181,20 @@ def _ask(
         yield _kind_of(policy, player, mapped)
     remark = "" if policy is not None else ", played by an untrained policy; give POLICY for a better guess"
     yield from _times(spec, player, remark, time_limit)
+
+
+def _describe_features(mapped: FeatureMap) -> Iterator[Finding]:
+    """Yield the findings on features, actions and action masks, which need no play."""
+    space = mapped.space
+    yield Finding("observations", "yes", _feature_words(mapped))
+    yield Finding("features", "yes", _list_features(space))
+    if space.derived is not None:
+        derived = [f"{feature.name} = {feature.expression}" for feature in space.features[space.n_own :]]
+        yield Finding("derived features", "yes", ", ".join(derived))
+    yield Finding("actions", "yes", _action_words(space))
+    if mapped.masks is not None:
+        words = f"by {mapped.masks.words}; a study always keeps to them (--set play.masks=false ignores them)"
+        yield Finding("action masks", "yes", words)
 
 
 def _kind_of(policy: Policy, player: Policy, mapped: FeatureMap) -> Finding:
@@ -263,19 +244,19 @@ def _features_seen(space: FeatureSpace, walks: list[_Walk]) -> NDArray[np.float3
 
 def _what_to_improve(mapped: FeatureMap, walks: list[_Walk]) -> Iterator[Finding]:
     """Yield a finding on everything that would make rules easier to read, or to find."""
-    wanting, space = [], mapped.space
+    advice, space = [], mapped.space
     if not any(feature.words or feature.values for feature in space.features):
         lacking = "words for people" if mapped.reader.text or mapped.names.is_named else "names"
-        wanting.append(f"features have no {lacking}: --write-names FILE writes a names file to edit")
+        advice.append(f"features have no {lacking}: --write-names FILE writes a names file to edit")
     seen = _features_seen(space, walks)
     constant = [space.names[i] for i in np.flatnonzero((seen == seen[0]).all(axis=0)).tolist()]
     if constant:
-        more = f" and {len(constant) - MOST_NAMED} more" if len(constant) > MOST_NAMED else ""
-        wanting.append(f"features that never change carry no information: {', '.join(constant[:MOST_NAMED])}{more}")
+        others = f" and {len(constant) - MOST_NAMED} more" if len(constant) > MOST_NAMED else ""
+        advice.append(f"features that never change carry no information: {', '.join(constant[:MOST_NAMED])}{others}")
     if len(space) > MANY_FEATURES:
-        wanting.append(f"{len(space)} features are many for rules: fewer that mean more help (--features)")
-    if wanting:
-        yield Finding("what to improve", "mind", "; ".join(wanting))
+        advice.append(f"{len(space)} features are many for rules: fewer that mean more help (--features)")
+    if advice:
+        yield Finding("what to improve", "mind", "; ".join(advice))
 
 
 def _action_words(space: FeatureSpace) -> str:
@@ -302,7 +283,7 @@ def _play_walks(spec: EnvironmentSpec, seed: int, time_limit: float | None) -> t
         # The limit is for episodes: the imports of the environment's module are not part of it.
         run_within_limit(engine, _make_once, spec, None, time_limit + IMPORT_SECONDS, "making the environment")
         # Each on its own, so that it is known which seed hangs.
-        walks = [walk(one)[0] for one in seeds]
+        walks = [walk(walk_seed)[0] for walk_seed in seeds]
         return walks, {same: walk(seeds[-1], seed)[-1], fresh: walk(seed)[0]}
 
 
@@ -311,16 +292,17 @@ def _make_once(spec: EnvironmentSpec, _: None) -> None:
 
 
 def _walks(spec: EnvironmentSpec, seeds: Sequence[int], actions: int | None = None) -> list[_Walk]:
-    """Play random walks in one environment; the first again as long as it gets much faster, as after compiling.
+    """Play one episode of random actions per seed in one environment.
 
-    Actions are drawn with the seed of the episode, or with that of `actions`.
+    Actions are drawn with the seed of the episode, or with that of `actions`. A first episode that time cuts off is
+    played again as long as it gets more than `FASTER` times as far, because the environment may have been compiling.
     """
     env = spec.make()
     try:
         encoder = ObservationEncoder.of(env.observation_space)
-        first, steps = _walk(env, encoder, seeds[0], actions), 0
-        while not first.over and FASTER * steps < len(first.rewards) < MOST_STEPS:
-            steps = len(first.rewards)
+        first, steps_before = _walk(env, encoder, seeds[0], actions), 0
+        while not first.over and FASTER * steps_before < len(first.rewards) < MOST_STEPS:
+            steps_before = len(first.rewards)
             first = _walk(env, encoder, seeds[0], actions)
         return [first, *(_walk(env, encoder, seed, actions) for seed in seeds[1:])]
     finally:
@@ -330,10 +312,8 @@ def _walks(spec: EnvironmentSpec, seeds: Sequence[int], actions: int | None = No
 def _describe_policy(policy: Policy, space: FeatureSpace, *, reads_own: bool) -> Finding:
     """Return the finding that says what a policy reads, observations or features of rules, and how it acts."""
     reads = "its own observations" if reads_own else f"{space.n_own} features"
-    if space.is_discrete:
-        acts = f"chooses among {len(space.actions)} actions"
-    else:
-        acts = f"acts in {acting(policy).action_space}"
+    actions = f"chooses among {len(space.actions)} actions"
+    acts = actions if space.is_discrete else f"acts in {acting(policy).action_space}"
     return Finding("policy", "yes", f"reads {reads}, {acts}")
 
 
@@ -349,7 +329,7 @@ def _find_unsupported(env: Env, policy: Policy | None, features: str | None) -> 
         if isinstance(read, (spaces.Dict, spaces.Tuple)) and not _is_playable(read, taken):
             raise  # it says how they are flattened
         check_policy_spaces(read, taken)
-        problem = f"{error} legible play works already, a study does not yet."
+        problem = f"{error} 'legible play' works with it."
     if policy is not None and (problem is not None or explain_not_studied(policy) is not None):
         check_spaces_fit(policy, read, taken)
     return None if problem is None else Finding("fit for a study", "no", problem)
@@ -366,12 +346,8 @@ def _is_playable(observation_space: spaces.Space[Any], action_space: spaces.Spac
 def _walk(env: Env, encoder: ObservationEncoder, seed: int, action_seed: int | None = None) -> _Walk:
     """Play an episode of random actions and return its observations and rewards, and whether it ended by itself.
 
-    Parameters
-    ----------
-    env, encoder
-        The environment, and what makes rows of numbers of its observations.
-    action_seed
-        Seed of the random actions; by default that of the episode.
+    `encoder` makes rows of numbers of observations. `action_seed` is the seed of the actions; by default that of the
+    episode.
     """
     action_seed = seed if action_seed is None else action_seed
     rng = np.random.default_rng(action_seed)
@@ -412,32 +388,27 @@ def _same_again(before: _Walk, again: dict[str, _Walk], seed: int) -> Finding:
     for where, walk in again.items():
         step = _first_difference(before, walk)
         if step is not None:
-            return Finding(
-                question,
-                "no",
-                f"effects on the same seeds cannot be compared: played twice with seed {seed} {where}, the episodes "
-                f"differ at step {step}. Call super().reset(seed=seed) and draw all random numbers from self.np_random",
+            words = (
+                f"guided and unguided episodes cannot be compared: played twice with seed {seed} {where}, the episodes "
+                f"differ at step {step}. Call super().reset(seed=seed) and draw all random numbers from self.np_random"
             )
+            return Finding(question, "no", words)
     return Finding(question, "yes", f"{len(before.rewards)} steps, in the same environment and in a fresh one")
 
 
 def _branching(spec: EnvironmentSpec, seed: int, time_limit: float | None) -> Finding:
     """Return the finding on how the environment is brought back to a visited state."""
-    found = find_branching_method(spec, seed=seed, time_limit=time_limit)
-    if found.way is None:
-        return Finding("branching", "mind", f"not possible, so nothing is played from a state on: {found.problem}")
-    return Finding("branching", "yes", str(found))
+    method = find_branching_method(spec, seed=seed, time_limit=time_limit)
+    if method.way is None:
+        return Finding("branching", "mind", f"not possible, so single decisions cannot be examined: {method.problem}")
+    return Finding("branching", "yes", str(method))
 
 
 def _seeds_matter(walks: list[_Walk], spec: EnvironmentSpec, seed: int, time_limit: float | None) -> Finding:
     """Return the finding whether other seeds of the environment give other episodes.
 
-    Parameters
-    ----------
-    walks
-        Episodes of random actions with different seeds, the first with `seed`.
-    seed, time_limit
-        Seed of the first episode, and the seconds after which an episode is given up; None: no limit.
+    `walks` are episodes of random actions with different seeds, the first with `seed`. An episode is given up after
+    `time_limit` seconds.
     """
     question = "seeds make a difference"
     start_states = {walk.observations[0].tobytes() for walk in walks}
@@ -457,17 +428,13 @@ def _seeds_matter(walks: list[_Walk], spec: EnvironmentSpec, seed: int, time_lim
     first_differences = [_first_difference(walks[0], other) for other in other_walks]
     differing_steps = [step for step in first_differences if step is not None]
     if differing_steps:
-        return Finding(
-            question,
-            "yes",
-            f"episodes start in the same state and differ from step {min(differing_steps)} on",
-        )
-    return Finding(
-        question,
-        "mind",
+        words = f"episodes start in the same state and differ from step {min(differing_steps)} on"
+        return Finding(question, "yes", words)
+    words = (
         "with the same actions, episodes with different seeds are identical. A deterministic policy would play the "
-        "same episode every time, so there would be nothing to test. Add random actions: --set play.epsilon=0.05",
+        "same episode every time, so there would be nothing to test. Add random actions: --set play.epsilon=0.05"
     )
+    return Finding(question, "mind", words)
 
 
 def _inside(read: spaces.Space[Any], mapped: FeatureMap, walks: list[_Walk]) -> Finding:
@@ -485,11 +452,8 @@ def _ends(walks: list[_Walk]) -> Finding:
         return Finding("episodes end", "yes", f"after {lengths} steps of random actions")
     longest = max(len(walk.rewards) for walk in walks)
     in_time = "" if longest >= MOST_STEPS else f", which took {MOST_SECONDS:g} s"
-    return Finding(
-        "episodes end",
-        "mind",
-        f"not within {longest} steps of random actions{in_time}; --set play.step_limit=N ends them if they never do",
-    )
+    words = f"not within {longest} steps of random actions{in_time}; --set play.step_limit=N ends them if they never do"
+    return Finding("episodes end", "mind", words)
 
 
 def _kinds(space: FeatureSpace, walks: list[_Walk], *, is_named: bool) -> Finding:
@@ -498,12 +462,9 @@ def _kinds(space: FeatureSpace, walks: list[_Walk], *, is_named: bool) -> Findin
     categorical = sum(feature.kind == "categorical" for feature in kinds.features)
     constant = int((seen == seen[0]).all(axis=0).sum())
     how = "as named" if is_named else "guessed from what was seen"
-    more = f"; {constant} never changed" if constant else ""
-    return Finding(
-        "kinds of features",
-        "yes",
-        f"{len(kinds) - categorical} numeric, {categorical} categorical ({how}){more}",
-    )
+    unchanged = f"; {constant} never changed" if constant else ""
+    words = f"{len(kinds) - categorical} numeric, {categorical} categorical ({how}){unchanged}"
+    return Finding("kinds of features", "yes", words)
 
 
 def _relations(chosen: ChosenRelations) -> Finding:
@@ -511,9 +472,8 @@ def _relations(chosen: ChosenRelations) -> Finding:
         return Finding("relations", "mind", f"{'; '.join(chosen.left_out)}. A study leaves it out")
     if chosen.texts:
         return Finding("relations", "yes", f"{', '.join(entry.name for entry in chosen.texts)} (come with the package)")
-    return Finding(
-        "relations", "mind", "none come with the package; mined rules are tested by themselves unless you write some"
-    )
+    words = "none come with the package, so rules are tested without related forms; --relations FILE adds some"
+    return Finding("relations", "mind", words)
 
 
 @dataclass(frozen=True)
@@ -553,18 +513,14 @@ class _Untrained:
 
 
 def _times(spec: EnvironmentSpec, policy: Policy, played: str, time_limit: float | None) -> Iterator[Finding]:
+    """Yield the findings on the speed of play, and on the time that a study takes with each preset."""
     settings = settings_for(spec)
-    envs = spec.make_batch(1)
-    form = "a vector form with a seed for every episode" if envs is not None else "one environment at a time"
-    if envs is not None:
-        envs.close()
+    form = "a vector form with a seed for every episode" if is_native(spec) else "one environment at a time"
     setup = Setup(policy, spec, (), settings.play)
     rate = measure_rate(setup, time_limit=time_limit)
     yield Finding("speed", "yes", f"{number(rate.episodes)} episodes a second in one process ({form}{played})")
     engine = LocalProcesses()
-    takes: dict[str, Estimate] = {
-        name: estimate(setup, chosen, engine, rate=rate)
-        for name, chosen in (("quick", StudySettings.quick()), ("default", settings), ("paper", StudySettings.paper()))
-    }
-    times = ", ".join(f"{name} {duration(guess.seconds)}" for name, guess in takes.items())
+    presets = {"quick": StudySettings.quick(), "default": settings, "paper": StudySettings.paper()}
+    seconds = {name: estimate(setup, chosen, engine, rate=rate).seconds for name, chosen in presets.items()}
+    times = ", ".join(f"{name} {duration(seconds_of_preset)}" for name, seconds_of_preset in seconds.items())
     yield Finding("time for a study", "yes", f"about, on {engine.workers} workers: {times}")

@@ -1,9 +1,4 @@
-"""The parts of a study's rules: choices, relations among them, and intervals of features.
-
-- `cut_experiences`: experiences with continuous actions cut into regions, by what the policy does.
-- `read_relations`: relations in the numbers of the choices that are left.
-- `intervals_for`: intervals of feature values.
-"""
+"""Choices of a study (continuous actions cut into regions), relations among them, and intervals of features."""
 
 from __future__ import annotations
 
@@ -37,11 +32,10 @@ def read_relations(
     if named.action_names == space.action_names:
         return tuple(relation for text in texts for relation in text.relations(space))
     before = replace(named, features=space.features)
-    read = [relation for text in texts for relation in text.relations(before)]
-    left = {name: number for number, name in enumerate(space.action_names)}
-    numbers = {number: left[name] for number, name in enumerate(named.action_names) if name in left}
+    new_numbers = {name: number for number, name in enumerate(space.action_names)}
+    numbers = {number: new_numbers[name] for number, name in enumerate(named.action_names) if name in new_numbers}
     renumbered = []
-    for relation in read:
+    for relation in (relation for text in texts for relation in text.relations(before)):
         if relation.action in numbers and relation.image_action in numbers:
             action, image = numbers[relation.action], numbers[relation.image_action]
             features = tuple(replace(feature, action=action, image_action=image) for feature in relation.features)

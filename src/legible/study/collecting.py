@@ -34,16 +34,10 @@ def collect_in_units(
 
     Parameters
     ----------
-    study
-        The study whose engine, limits and folder are used.
-    setup
-        Policy, environment, and settings of play.
-    stage
-        Name of the stage, for progress and failures.
+    stage, seeds_of
+        Name of the stage, for progress and failures; the stage whose seeds are played, by default the same.
     episodes
         Number of episodes; by default that of the study's settings.
-    seeds_of
-        Name of the stage whose seeds are played; by default `stage`.
     folder
         Folder of the unit files; by default one in the study's folder with the name of the stage.
     """
@@ -61,17 +55,15 @@ def collect_in_units(
     failures = FailureLimit(settings.most_failed, stage, len(seeds))
     for i in sorted(set(range(len(units))) - set(missing)):
         recorded_seeds = set(Experiences.load(unit_files[i], key).seeds.tolist())
-        failed_seeds = [unit_seed for unit_seed in units[i] if unit_seed not in recorded_seeds]
-        failures.add(
-            *(FailedEpisode(guided=False, seed=failed_seed, error="failed before") for failed_seed in failed_seeds)
-        )
+        failed_seeds = [seed for seed in units[i] if seed not in recorded_seeds]
+        failures.add(*(FailedEpisode(guided=False, seed=seed, error="failed before") for seed in failed_seeds))
 
     def by_episode(unit: tuple[int, ...]) -> Pieces[ExperienceSetup, tuple[int, ...]]:
         """Cut a failed unit into episodes; the policy still sees batches of the same size, for the same bits."""
         alone = replace(setup, policy=adapt_policy(setup.policy, rows=min(setup.batch, len(unit))))
         return Pieces(alone, [(unit_seed,) for unit_seed in unit], unit)
 
-    for number, results in run_units_or_pieces(
+    for place, results in run_units_or_pieces(
         collect_unit,
         setup,
         [units[i] for i in missing],
@@ -81,7 +73,7 @@ def collect_in_units(
         failures=failures,
         problem="experiences cannot be collected",
     ):
-        i = missing[number]
+        i = missing[place]
         recordings = [result for result in results if result is not None]
         if not recordings:
             raise UnitFailedError(

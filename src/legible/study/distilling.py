@@ -1,7 +1,4 @@
-"""From a study, or the file of a guided policy, to a network without rules.
-
-- `distil`: `legible.distil`; `distillation_settings_for`: default settings of learning.
-"""
+"""From a study, or the file of a guided policy, to a network without rules (`legible.distil`)."""
 
 from __future__ import annotations
 
@@ -128,16 +125,7 @@ def _source_of(
 ) -> tuple[_Source, Engine | None]:
     """Return the guided policy to distil with its environment, settings and seed, and the engine to play on.
 
-    Parameters
-    ----------
-    source
-        A study or its folder, or a guided policy (a policy with rules) or its file.
-    environment
-        The environment of a guided policy; by default the one that its file names. A study has its own.
-    trust
-        Whether to import code that the folder or the file names.
-    engine, progress
-        As for `legible.Study`, if a study has to be opened.
+    The arguments are those of `distil`.
     """
     # A study: play until its rules are known.
     if isinstance(source, str | Path) and Path(source).is_dir():
@@ -172,12 +160,12 @@ def _environment_of(
     """Return the environment that the user names, or the one in the file of the policy, which is only data."""
     network: Policy = guided.network
     if environment is None:
-        known = getattr(network, "env_id", None)
-        if known is None:
+        env_id = getattr(network, "env_id", None)
+        if env_id is None:
             raise LegibleError("the file of this guided policy does not name its environment; give it (--env).")
         written = getattr(network, "metadata", {}).get("environment")
         arguments = written.get("arguments") if isinstance(written, dict) else None
-        environment = EnvironmentSpec(known, dict(arguments) if isinstance(arguments, dict) else {})
+        environment = EnvironmentSpec(env_id, dict(arguments) if isinstance(arguments, dict) else {})
         refuse_named_code(environment, where, trust=trust)
     spec = EnvironmentSpec(environment) if isinstance(environment, str) else environment
     spec = environment_for(network, spec)

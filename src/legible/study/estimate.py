@@ -1,11 +1,7 @@
-"""Estimates of the time that a study takes, from a few episodes, and units of work that suit an environment.
+"""Estimates of the time that a study takes, from a few episodes, and settings that suit an environment.
 
-- `measure_rate`: episodes and steps a second in one process, a `Rate`.
-- `planned_episodes`: how many episodes the stages of a study play; `expected_episodes`, `guess_known`: how many are to
-  be expected of those that learn only step by step.
-- `estimate`: both together.
-- `search_budget`: environment steps that the search of a study may take.
-- `settings_for`: settings with units of work of a size that suits an environment.
+- `measure_rate`: episodes and steps a second in one process, a `Rate`; `planned_episodes`: how many episodes the stages
+  of a study play; `estimate`: both together.
 """
 
 from __future__ import annotations
@@ -130,21 +126,18 @@ def measure_rate(
 
     Parameters
     ----------
-    setup
-        Policy, environment and settings of play.
     seconds, seed
         How long to play, and the seed of the study.
     engine, time_limit
         With a time limit the episodes are played on an engine (by default another process), and a batch is given up
         after this many seconds.
     """
-    if time_limit is not None and engine is None:
-        engine = LocalProcesses(1)
+    engine = (engine or LocalProcesses(1)) if time_limit is not None else None
     episodes, replays = 1, 0
     rate = rate_in_few_slots = 0.0
     measured = Rate(0.0, 0.0)
     longest = seconds * (PATIENCE if is_native(setup.environment) else 1.0)
-    with engine if engine is not None and time_limit is not None else nullcontext():
+    with engine or nullcontext():
         for batch in itertools.count():
             unit = Unit((UNGUIDED,) * episodes, tuple(stage_seeds(seed, "experiences", 0, episodes)))
             try:
@@ -185,12 +178,7 @@ def measure_rate(
 def describe_endless(setup: Setup, *, seed: int = 0, seconds: float = 10.0) -> str:
     """Return a warning if the first episode does not end, or only at the step limit; "" otherwise.
 
-    Parameters
-    ----------
-    setup
-        Policy, environment and settings of play, with the step limit.
-    seed, seconds
-        Seed of the study, and the maximum number of seconds to play.
+    `seed` is that of the study, and `seconds` the longest time to play.
     """
     step_limit, end_time, steps = setup.play.step_limit, 0.0, 0
 
@@ -212,8 +200,8 @@ def describe_endless(setup: Setup, *, seed: int = 0, seconds: float = 10.0) -> s
     except _StillPlayingError:
         problem = f"The first episode has not ended after {number(steps)} steps ({seconds:.0f} s)"
     return (
-        f"{problem}. A study plays thousands of episodes, each up to {number(step_limit)} steps. If episodes never "
-        "end, cut them off earlier: --set play.step_limit=1000, for example."
+        f"{problem}. A study plays thousands of episodes, so it would take very long. If episodes never end, cut them "
+        "off earlier, for example with --set play.step_limit=1000."
     )
 
 
@@ -222,15 +210,16 @@ class _StillPlayingError(Exception):
 
 
 def _seconds_for(setup: Setup, unit: Unit, engine: Engine | None, time_limit: float | None) -> tuple[float, UnitResult]:
+    """Play a unit and return the seconds that it took and its episodes; without a time limit in this process."""
     if engine is None or time_limit is None:
         return _time_unit(setup, unit)
     episodes = f"seed {unit.seeds[0]}" if len(unit) == 1 else f"seeds {unit.seeds[0]} to {unit.seeds[-1]}"
-    what = f"the episodes that tell how long a study takes, {episodes}"
-    return run_within_limit(engine, _time_unit, setup, unit, time_limit, what)
+    return run_within_limit(
+        engine, _time_unit, setup, unit, time_limit, f"the episodes that measure the speed, {episodes}"
+    )
 
 
 def _time_unit(setup: Setup, unit: Unit) -> tuple[float, UnitResult]:
-    """Play a unit, and return the seconds that it took and its episodes."""
     before = time.perf_counter()
     played = play_unit(setup, unit)
     return time.perf_counter() - before, played
@@ -239,14 +228,7 @@ def _time_unit(setup: Setup, unit: Unit) -> tuple[float, UnitResult]:
 def planned_episodes(settings: StudySettings, known: Known, *, collected: bool = False) -> dict[str, int]:
     """Return how many episodes each stage of a whole run plays.
 
-    Parameters
-    ----------
-    settings
-        The numbers.
-    known
-        How many rule sets there are, and how many of them look like weaknesses.
-    collected
-        Whether the experiences are there already.
+    `known` says how many rule sets there are and look like weaknesses; with `collected` the experiences are there.
     """
     stages = [stage for stage in STAGES.values() if stage.step not in _APART and stage.seeds(settings, known)]
     return {
@@ -282,10 +264,6 @@ def estimate(
 
     Parameters
     ----------
-    setup
-        Policy, environment and settings of play.
-    settings
-        Settings of the study.
     engine
         Where episodes run; its number of workers divides the time.
     rule_sets
@@ -324,14 +302,7 @@ def estimate(
 def search_budget(settings: StudySettings, environment: EnvironmentSpec | Env, rule_sets: int, length: float) -> int:
     """Return the environment steps that the search of a study may take.
 
-    Parameters
-    ----------
-    settings, environment
-        Of the study.
-    rule_sets
-        How many there are without it.
-    length
-        Steps of an episode, on average.
+    `rule_sets` are those to test without the search, and `length` is the mean number of steps of an episode.
     """
     if settings.search.budget:
         return settings.search.budget

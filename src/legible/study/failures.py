@@ -1,7 +1,4 @@
-"""The step of a study that explains why the policy fails: failure modes, and causes of mistakes.
-
-- `explain_failures`: the step.
-"""
+"""The step of a study that explains why the policy fails: failure modes, and causes of mistakes."""
 
 from __future__ import annotations
 
@@ -20,14 +17,12 @@ from legible.failures.causes import TriedDecisions, choose_unusual, find_cause, 
 from legible.failures.modes import FEWEST_FAILURES, find_modes, mark_failed
 from legible.failures.results import Diagnosis, Failures
 from legible.features import cut_choices
-from legible.mistakes import Rollouts, RolloutSetup, RolloutUnit, play_endings, play_rollouts, points_of
+from legible.mistakes import RolloutSetup, RolloutUnit, play_endings, play_rollouts, points_of
 from legible.mistakes.decisions import other_choices, steps_of
 from legible.play import Experiences, adapt_policy, reads_features, stage_seeds
 from legible.play.experiences import ExperienceSetup
-from legible.play.failures import FailureLimit
-from legible.play.runner import Pieces, run_units_or_pieces
 from legible.study.collecting import collect_in_units
-from legible.study.mistakes import rollout_setup
+from legible.study.mistakes import play_rollout_units, rollout_setup
 
 if TYPE_CHECKING:
     from legible.study.study import Study
@@ -86,15 +81,14 @@ def explain_failures(study: Study) -> Failures:
 
 
 @dataclass(frozen=True)
-class _LimitedUnit:
+class _LimitedUnit(RolloutUnit):
     """Rollouts that are cut off at a step."""
 
-    unit: RolloutUnit
     limit: int
 
 
-def _play_limited(setup: RolloutSetup, limited: _LimitedUnit) -> NDArray[np.str_]:
-    return play_endings(replace(setup, play=replace(setup.play, step_limit=limited.limit)), limited.unit)
+def _play_limited(setup: RolloutSetup, unit: _LimitedUnit) -> NDArray[np.str_]:
+    return play_endings(replace(setup, play=replace(setup.play, step_limit=unit.limit)), unit)
 
 
 class _Tries:
@@ -156,24 +150,23 @@ class _Tries:
                     chance.episode * len(STEPS_BACK) + STEPS_BACK.index(length - step) for step in chance.steps.tolist()
                 ]
                 futures = [self._futures("failures rollouts", number, first, count) for number in state_numbers]
-                step_limit = length + extra_steps
-                unit = RolloutUnit(points, chance.choices, np.array(futures, np.int64))
-                units.append(_LimitedUnit(unit, step_limit))
+                units.append(_LimitedUnit(points, chance.choices, np.array(futures, np.int64), length + extra_steps))
             # A unit that raises an error counts as not avoiding the failure: all of its rollouts end in failure.
-            if_error = [np.full((*limited.unit.choices.shape, count), "failure") for limited in units]
-            played = self._run(_play_limited, units)
+            if_error = [np.full((*unit.choices.shape, count), "failure") for unit in units]
+            played = play_rollout_units(self._study, _play_limited, self._setup, units, "failures")
             return [failed if endings is None else endings for endings, failed in zip(played, if_error, strict=True)]
 
         lengths = [int(held_out.lengths[chance.episode]) for chance in chances]
         return find_last_chance(chances, lengths, try_choices, rollouts=rollouts, seed=self._study.seed)
 
     def decisions(self, recorded: Experiences, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Return rows of decisions to try: a random sample, and unusual states."""
+        """Return rows of decisions to try, as many as there are steps for: a random sample, and unusual states."""
+        # The mean number of steps of a rollout: to the end of the episode, or the whole episode where it is replayed.
         left = float((recorded.lengths[recorded.episode_ids] - steps_of(recorded)).mean())
         if self._setup.way == "replay":
             left = float(recorded.lengths[recorded.episode_ids].mean())
-        choices = other_choices(recorded.space, recorded.actions[:1]).shape[1]
-        count = min(MOST_DECISIONS, int(self._steps / (left * choices * self.rollouts)), len(recorded))
+        n_choices = other_choices(recorded.space, recorded.actions[:1]).shape[1]
+        count = min(MOST_DECISIONS, int(self._steps / (left * n_choices * self.rollouts)), len(recorded))
         unusual = choose_unusual(recorded.observations, round(UNUSUAL_DECISIONS * count), rng)
         usual = rng.permutation(len(recorded))[: count - len(unusual)]
         return np.union1d(usual, unusual).astype(np.int64)
@@ -188,45 +181,27 @@ class _Tries:
         choices = other_choices(recorded.space, recorded.actions[rows], recorded.scores[rows])
         units = []
         for first in range(0, len(rows), UNIT_DECISIONS):
-            part = slice(first, first + UNIT_DECISIONS)
-            numbers = range(first, min(first + UNIT_DECISIONS, len(rows)))
-            futures = [self._futures("causes rollouts", number, 0, self.rollouts) for number in numbers]
-            units.append(RolloutUnit(points_of(recorded, rows[part]), choices[part], np.array(futures, np.int64)))
-        played: list[Rollouts | None] = self._run(play_rollouts, units)
-        shapes = [(*unit.choices.shape, self.rollouts) for unit in units]
+            end = min(first + UNIT_DECISIONS, len(rows))
+            futures = [self._futures("causes rollouts", number, 0, self.rollouts) for number in range(first, end)]
+            points = points_of(recorded, rows[first:end])
+            units.append(RolloutUnit(points, choices[first:end], np.array(futures, np.int64)))
+        played = play_rollout_units(self._study, play_rollouts, self._setup, units, "failures")
+        if_error = [np.full((*unit.choices.shape, self.rollouts), np.nan) for unit in units]
+        # float64[decisions, choices]: the mean return of each choice over its futures; column 0 is the choice taken.
         returns = np.concatenate(
-            [np.full(shape, np.nan) if one is None else one.returns for one, shape in zip(played, shapes, strict=True)]
+            [failed if result is None else result.returns for result, failed in zip(played, if_error, strict=True)]
         ).mean(axis=2)
         return choices, returns - returns[:, :1]
 
     def _futures(self, stage: str, number: int, first: int, count: int) -> list[int]:
+        """Return `count` futures of the state with a number, from its `first` one on."""
         return stage_seeds(self._study.seed, stage, number * FUTURES + first, count)
-
-    def _run(self, play: Any, units: Sequence[Any]) -> list[Any]:
-        study, results = self._study, [None] * len(units)
-        for number, found in run_units_or_pieces(
-            play,
-            self._setup,
-            units,
-            cut=lambda unit: Pieces(self._setup, [unit], [0]),
-            engine=study.engine,
-            time_limit=study.settings.time_limit or None,
-            failures=FailureLimit(study.settings.most_failed, "failures", len(units)),
-            problem="rollouts failed",
-        ):
-            results[number] = found[0]
-        return results
 
 
 def _diagnose(study: Study, tries: _Tries) -> tuple[Diagnosis, ...]:
     """Return why the policy chooses wrongly: one diagnosis for every set of choices that it confuses.
 
-    Parameters
-    ----------
-    study
-        The study; its weaknesses and mistakes say which choices to compare.
-    tries
-        Plays other choices from recorded states and returns how much better they are.
+    Weaknesses and mistakes of the study say which choices to compare. `tries` plays other choices from recorded states.
     """
     # Draw recorded decisions (rows of the experiences) and play their other choices: ``[decisions, other choices]``.
     recorded, policy = study.experiences, study.player()
@@ -317,10 +292,9 @@ def _choices_to_compare(study: Study) -> list[tuple[int, ...]]:
 def _misranked(tried: TriedDecisions, scores: NDArray[Any]) -> float:
     """Return the share of pairs of choices that scores rank wrongly, weighted by the difference of returns."""
     wrong = total = 0.0
-    for one in range(scores.shape[1]):
-        for two in range(one):
-            difference = tried.gains[:, one] - tried.gains[:, two]
-            weights = np.abs(difference) * tried.weights
-            total += float(weights.sum())
-            wrong += float(weights[(difference > 0) != (scores[:, one] > scores[:, two])].sum())
+    for first, second in ((i, j) for i in range(scores.shape[1]) for j in range(i)):
+        difference = tried.gains[:, first] - tried.gains[:, second]
+        weights = np.abs(difference) * tried.weights
+        total += float(weights.sum())
+        wrong += float(weights[(difference > 0) != (scores[:, first] > scores[:, second])].sum())
     return wrong / total if total else 0.0

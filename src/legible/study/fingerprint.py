@@ -1,9 +1,5 @@
 """A short text that changes when a policy or an environment behaves differently.
 
-- `fingerprint_of`: hashes what a policy says about the observations of a short random walk, and measures it.
-- `walk_randomly`: the walk.
-- `is_same_behaviour`: whether two of them stand for the same, up to rounding.
-
 Another processor or another version of a library rounds otherwise in the last digits. A study must not be refused there
 that was made here, so a fingerprint holds some numbers in addition to the hash.
 """
@@ -53,8 +49,6 @@ def fingerprint_of(
 
     Parameters
     ----------
-    policy, environment
-        The policy, and its environment.
     engine, time_limit
         With a time limit the steps are made on the engine (by default another process), and given up after this many
         seconds.
@@ -86,13 +80,14 @@ def walk_randomly(
 
 def is_same_behaviour(first: str, second: str) -> bool:
     """Return whether two fingerprints stand for the same behaviour, up to rounding."""
-    (digest, *some), (other_digest, *others) = first.split(" "), second.split(" ")
+    (digest, *numbers), (other_digest, *other_numbers) = first.split(" "), second.split(" ")
     if digest == other_digest:
         return True
-    if len(some) != 3 * _NUMBERS or len(others) != len(some):
+    if len(numbers) != 3 * _NUMBERS or len(other_numbers) != len(numbers):
         return False
-    one, other = (np.array([float(number) for number in part]).reshape(3, -1) for part in (some, others))
-    return bool((np.abs(one - other) <= _ROUNDING * one[:, :1]).all())
+    # float64[observations, rewards and outputs; numbers of each], of which the first is the length of the vector.
+    measures, others = (np.array([float(text) for text in part]).reshape(3, -1) for part in (numbers, other_numbers))
+    return bool((np.abs(measures - others) <= _ROUNDING * measures[:, :1]).all())
 
 
 def _measure(values: NDArray[Any]) -> NDArray[np.float64]:

@@ -1,8 +1,4 @@
-"""The first facts of a study, before any rule is tested: scores, how episodes end, baselines, reproducible seeds.
-
-- `FirstFacts`: the facts, with the smallest effect of interest, which is fixed here.
-- `gather_first_facts`: the step that plays them.
-"""
+"""The first facts of a study, before any rule is tested: scores, how episodes end, baselines, reproducible seeds."""
 
 from __future__ import annotations
 
@@ -72,18 +68,18 @@ class FirstFacts(Displayed):
 
     def sentences(self) -> list[str]:
         """Return the facts in plain words; they are provisional until held-out seeds are played."""
-        episodes = f"over {self.base.episodes} episodes"
-        ends = f"{percent(self.truncated)} of them end at the time limit"
-        success = self.base.success
-        if np.isfinite(success):
-            ends = f"{percent(success)} of them succeed, {percent(self.truncated)} end at the time limit"
-        lines = [f"First look: mean return {with_error(self.base.mean, self.base.error)} {episodes}; {ends}."]
+        mean = with_error(self.base.mean, self.base.error)
+        ends = [f"{percent(self.base.success)} succeed"] if np.isfinite(self.base.success) else []
+        ends.append(f"{percent(self.truncated)} end at the time limit")
+        lines = [f"First look: mean return {mean} over {self.base.episodes} episodes; {', '.join(ends)}."]
         if self.ending:
-            lines[0] = f"{lines[0].removesuffix('.')}; {self.ending}."
-        simple = [one for one in self.baselines if one.kind in {"random", "constant"}]
-        best = max(simple, key=lambda one: one.value)
-        lines.append(f"Best simple baseline: {best.words}, {number(best.value)}.")
-        lines += [f"{capitalise(one.words)}: {number(one.value)}." for one in self.baselines if one.kind == "way"]
+            lines.append(f"{capitalise(self.ending)}.")
+        simple = [baseline for baseline in self.baselines if baseline.kind in {"random", "constant"}]
+        best = max(simple, key=lambda baseline: baseline.value)
+        lines.append(f"The best simple baseline is {best.words}: {number(best.value)}.")
+        lines += [
+            f"{capitalise(other.words)}: {number(other.value)}." for other in self.baselines if other.kind == "way"
+        ]
         if self.relevant:
             lines.append(f"Effects up to {number(self.relevant)} count as negligible (evaluation.relevant).")
         else:

@@ -1,8 +1,5 @@
 """The folder of a study: its files, its lock, and checks that the files are unchanged.
 
-- `StudyFolder`: paths, the lock, claiming a folder for a study, reading ``study.json``.
-- `UnitFiles`: played units on disk, each a file that is there whole or not at all.
-
 A folder is data: opening one never runs code that its files name, unless the person who opens it trusts it.
 """
 
@@ -39,7 +36,7 @@ _KEPT: Mapping[str, type] = {
 _ABOUT: Mapping[str, type] = {
     **{"policy": str, "policy file": object, "lost arguments": list, "versions": dict, "id": str, "files": dict},
 }
-# Claiming a folder takes moments; whoever finds it being claimed waits that long.
+# Claiming a folder takes moments; another process waits at most this long for it.
 CLAIMING_SECONDS = 20.0
 
 
@@ -97,13 +94,7 @@ class UnitFiles(MutableMapping[str, S]):
 
 
 class StudyFolder:
-    """The folder of one study.
-
-    Parameters
-    ----------
-    path
-        Where it is, or will be.
-    """
+    """The folder of one study, which may not exist yet."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -208,8 +199,8 @@ class StudyFolder:
         changed = _differences({key: kept.get(key) for key in now}, now)
         if changed:
             raise LegibleError(
-                f"{self.path}: holds a study with other settings ({'; '.join(changed[:4])}). Use another folder, or "
-                "the settings that this one was made with."
+                f"{self.path}: holds a study with other settings ({'; '.join(changed[:4])}). Choose another folder "
+                "(--out), or repeat the settings of this study."
             )
         if before != kept["settings"]["most_failed"]:
             with self.lock(CLAIMING_SECONDS):
@@ -250,7 +241,7 @@ def _check_entries(document: Mapping[str, Any], expected: Mapping[str, type], pa
 def environment_of(kept: Mapping[str, Any], folder: Path, *, trust: bool) -> EnvironmentSpec:
     """Return the environment that a folder names, unless that would import what the folder chose.
 
-    Environments that installed packages or legible register with Gymnasium open by themselves. A factory, a module
+    Environments that installed packages or legible register with Gymnasium need no trust. A factory, a module
     that registers an id, or a wrapper is code by a name that somebody wrote into the folder (see
     `EnvironmentSpec.named_code`); it needs ``trust=True``, on the command line ``--trust``.
     """
@@ -266,7 +257,7 @@ def environment_of(kept: Mapping[str, Any], folder: Path, *, trust: bool) -> Env
 
 
 def names_text(names: FeatureSpace) -> str:
-    """Names of features and actions as the content of a study's ``names.json``."""
+    """Return names of features and actions as the content of a study's ``names.json``."""
     return json.dumps(names.to_dict(), indent=1) + "\n"
 
 
@@ -288,12 +279,16 @@ def _differences(before: Any, now: Any, where: str = "") -> list[str]:
     """Return the differences of two pieces of plain data in words, leaf by leaf."""
     if isinstance(before, dict) and isinstance(now, dict):
         keys = sorted(set(before) | set(now))
-        return [d for key in keys for d in _differences(before.get(key), now.get(key), f"{where}.{key}".lstrip("."))]
+        return [
+            difference
+            for key in keys
+            for difference in _differences(before.get(key), now.get(key), f"{where}.{key}".lstrip("."))
+        ]
     if before == now:
         return []
     if where == BEHAVIOUR:
         same = is_same_behaviour(str(before), str(now))
-        return [] if same else ["the policy or the environment behaves differently than before"]
+        return [] if same else ["the policy or the environment behaves differently now"]
     if where in {"relations", "names"}:
-        return [f"the {where} are others"]
+        return [f"the {where} differ"]
     return [f"{where} was {before!r}, is now {now!r}"]

@@ -1,7 +1,4 @@
-"""Results of a study as files.
-
-- `RESULTS` lists the classes, `KINDS` what each file holds; `makers_of` says how a study makes what no file keeps.
-"""
+"""Results of a study as files: `RESULTS` lists their classes, `KINDS` the type of what each file holds."""
 
 from __future__ import annotations
 
@@ -45,19 +42,8 @@ RESULTS = RecordFormat(
     (
         *(Condition, Rule, RuleSet),
         *(Equal, Anything, Affine, ValueTable, FeatureRelation, MetamorphicRelation, Generalisation, Dropped),
-        *(
-            Effect,
-            Sample,
-            RareLosses,
-            ConstraintCheck,
-            Confirmation,
-            Verdict,
-            Continuation,
-            Evaluation,
-            UnitResult,
-            PlayedBlocks,
-            Repetition,
-        ),
+        *(Effect, Sample, RareLosses, ConstraintCheck, Confirmation, Verdict, Continuation, Evaluation),
+        *(UnitResult, PlayedBlocks, Repetition),
         *(ReferenceResult, QuotedReference, References),
         *(CompositionStep, FrontPoint, CompositionCheck, Improvement),
         *(Contribution, Knowledge, StrongerRule, WeaknessExplanation),
@@ -90,7 +76,6 @@ KINDS: Mapping[str, Any] = {
     "mistake-ledgers.npz": tuple[Ledger | None, ...],
     "failures.npz": Failures,
 }
-"""The type of what each file holds."""
 
 
 def makers_of(study: Study) -> Mapping[type, Callable[..., Any]]:

@@ -1,13 +1,7 @@
 """The inputs of a study: its identity, and the files of them that its folder keeps.
 
-- `load_policy_for`: the policy by its path or address, as far as the environment can help.
-- `check_fallback`: whether rules may block actions of the policy.
-- `names_to_keep`: the names that a folder has to keep.
-- `inspect_environment`: makes the environment once, checks the policy, decides on features, names and relations, and
-  takes the fingerprint; returns an `EnvironmentInfo`.
-- `found_again`: a file by its whole path.
-- `StudyInputs`: the inputs; `StudyInputs.identity`, `StudyInputs.about` and `StudyInputs.write` put them into a folder.
-- `read_inputs`: from a folder to the arguments that its study was made with.
+`inspect_environment` makes the environment once, and decides on features, names and relations. `StudyInputs` puts the
+inputs into a folder, and `read_inputs` reads them from it.
 """
 
 from __future__ import annotations
@@ -15,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import platform
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -82,10 +76,9 @@ def load_policy_for(
         The environment that it is for. It answers what a file or function leaves open, such as the number of actions.
     source
         Its path or address, a function or an object with ``predict``. A `Policy` is returned as it is.
-    allow_code
-        Whether the source may be the name of code, ``module:function``: true if the user named it, false if a file did.
-    trust
-        Whether it may be a TorchScript program, which runs code when it is loaded.
+    allow_code, trust
+        Whether the source may be the name of code, ``module:function`` (true if the user named it, false if a file
+        did), and whether it may be a TorchScript program, which runs code when it is loaded.
     options
         Further arguments of `legible.load_policy`; ``fallback`` may be the name of an action.
     features
@@ -108,12 +101,7 @@ def _loaded(
 ) -> Policy:
     """Return the policy of a source; what the source leaves open is taken from the spaces of the environment.
 
-    Parameters
-    ----------
-    allow_code, trust
-        Whether the source may be ``module:function``, and whether it may be a TorchScript program.
-    options
-        Further arguments of `legible.load_policy`; "fallback" may be the name of an action. They are changed in place.
+    The arguments are those of `load_policy_for`; `options` are changed in place.
     """
     from legible.policies import load_policy  # noqa: PLC0415 (it needs PyTorch)
     from legible.policies.torch_file import is_torchscript  # noqa: PLC0415 (it needs PyTorch)
@@ -148,11 +136,11 @@ def _loaded(
 def _choices_of_fallback(text: str, space: FeatureSpace) -> tuple[int, ...]:
     """Return an action that is given by names or numbers, by the value of each part, counted from 0."""
     values = []
-    for part, group in zip([each.strip() for each in text.split(",")], space.groups, strict=False):
-        names = [space.action_names[choice] for choice in range(group.first, group.first + group.count)]
-        short = [name.removeprefix(f"{group.name}.") for name in names]
-        if part in names or part in short:
-            values.append((names if part in names else short).index(part))
+    for part, group in zip([part.strip() for part in text.split(",")], space.groups, strict=False):
+        names = list(space.action_names[group.choices])
+        short_names = [name.removeprefix(f"{group.name}.") for name in names]
+        if part in names or part in short_names:
+            values.append((names if part in names else short_names).index(part))
         elif part.isdigit() and int(part) < group.count:
             values.append(int(part))
         else:
@@ -172,6 +160,20 @@ def check_fallback(policy: Policy, rules: Iterable[str]) -> None:
             "a rule that blocks actions needs a fallback, because this policy has no scores: state the action that "
             "is taken instead (--fallback ACTION, policy_options={'fallback': ACTION})."
         )
+
+
+def write_policy(policy: Policy, path: Path) -> bool:
+    """Write a network, or a guided policy of one, as a ``.safetensors`` file; return False for any other policy."""
+    from legible.guidance import GuidedPolicy  # noqa: PLC0415 (it needs PyTorch)
+    from legible.policies.policy_file import save_policy, why_not_saved  # noqa: PLC0415
+
+    if why_not_saved(policy.network if isinstance(policy, GuidedPolicy) else policy) is not None:
+        return False
+    if isinstance(policy, GuidedPolicy):
+        policy.save(path)
+    else:
+        save_policy(policy, path)
+    return True
 
 
 @dataclass(frozen=True)
@@ -211,10 +213,11 @@ class StudyInputs:
     features: str | None = None
 
     def __post_init__(self) -> None:
-        asked = self.settings.evaluation
-        check_objectives(asked.objective, asked.constraint, self.settings.play)  # hours before they are needed
-        names = source_names(self.settings.sources)
-        if self.rules_from and OTHERS not in names:
+        evaluation = self.settings.evaluation
+        check_objectives(
+            evaluation.objective, evaluation.constraint, self.settings.play
+        )  # hours before they are needed
+        if self.rules_from and OTHERS not in source_names(self.settings.sources):
             raise LegibleError(
                 f"--rules-from has no effect, because {OTHERS!r} is not among the sources of rule sets: --set "
                 f"sources={self.settings.sources},{OTHERS} adds it."
@@ -241,22 +244,20 @@ class StudyInputs:
 
     def about(self) -> dict[str, Any]:
         """Return further facts for people: versions, names of files."""
-        found = {"legible": legible.__version__, "python": platform.python_version()}
+        versions = {"legible": legible.__version__, "python": platform.python_version()}
         for package in ("numpy", "numba", "gymnasium", "torch"):
-            try:
-                found[package] = version(package)
-            except PackageNotFoundError:
-                continue
+            with suppress(PackageNotFoundError):
+                versions[package] = version(package)
         return {
             "policy": self.policy_name,
             "policy file": found_again(self.policy_name) if self.policy_name else None,
             "policy options": {name: found_again(value) for name, value in self.policy_options.items()},
             "lost arguments": self._lost_arguments(),
-            "versions": found,
+            "versions": versions,
         }
 
     def _lost_arguments(self) -> list[str]:
-        """Arguments of the environment that no file can hold."""
+        """Return the names of the environment's arguments that no file can hold."""
         return [name for name, value in self.environment.arguments.items() if not survives_json(value)]
 
     def write(self, folder: Path) -> list[Path]:
@@ -264,16 +265,8 @@ class StudyInputs:
 
         A policy that is no network, such as a function, cannot be written; the folder then only has its name.
         """
-        from legible.guidance import GuidedPolicy  # noqa: PLC0415 (it needs PyTorch)
-        from legible.policies.policy_file import save_policy, why_not_saved  # noqa: PLC0415
-
-        written = []
-        policy, file = self.policy, folder / "policy.safetensors"
-        if isinstance(policy, GuidedPolicy) and why_not_saved(policy.network) is None:
-            policy.save(file)
-            written.append(file)
-        elif why_not_saved(policy) is None:
-            written.append(save_policy(policy, file))
+        policy_file = folder / "policy.safetensors"
+        written = [policy_file] if write_policy(self.policy, policy_file) else []
         if self.relations:
             (folder / "relations").mkdir(exist_ok=True)
         for i, relations_text in enumerate(self.relations):  # numbered, to keep their order
@@ -349,7 +342,7 @@ def names_to_keep(mapped: FeatureMap, names: str | Path | FeatureSpace | None) -
 
 
 def found_again(name: str) -> str:
-    """A file by its whole path, so that it is found from elsewhere; other names, such as ``zoo:NAME``, as they are."""
+    """Return a file by its whole path, which works from any folder; other names, such as ``zoo:NAME``, as they are."""
     return str(Path(name).resolve()) if Path(name).exists() else name
 
 
@@ -396,14 +389,9 @@ def inspect_environment(
 
     Parameters
     ----------
-    environment, policy
-        The environment, which is made once here, and the policy to study.
-    names
-        Names of features and actions, or the file that has them; None: the environment's own.
-    features
-        What rules see, if that is not the observation; None: the observation.
-    relations
-        Symmetries of the task, or where they come from: a file, "discover", or None for those of the environment.
+    names, features, relations
+        As the user gave them: names of features and actions, or their file (None: the environment's own); what rules
+        see (None: the observation); symmetries of the task, their files, or "discover" (None: the shipped ones).
     engine, time_limit
         With a time limit, first steps are made on the engine, and given up after this many seconds.
     masks

@@ -1,12 +1,7 @@
-"""The steps of a study that split gains: of weaknesses, and of single mistakes.
-
-- `split_weaknesses`: plays the changed episodes of the confirmation once more, to know when their rewards differ.
-- `split_mistakes`: plays the futures of the largest mistakes once more.
-"""
+"""The steps of a study that split gains: of weaknesses (`split_weaknesses`), and of mistakes (`split_mistakes`)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -16,13 +11,10 @@ from numpy.typing import NDArray
 from legible.evaluation import Verdict
 from legible.evaluation.ledger import Courses, Ledger, courses_of, split_gain
 from legible.evaluation.units import UNGUIDED, UnitResult, cut_into_units
-from legible.mistakes import CHOICE_TAKEN, Mistake, Mistakes, RolloutUnit, play_in_detail, points_of
+from legible.mistakes import CHOICE_TAKEN, Mistakes, RolloutUnit, play_in_detail, points_of
 from legible.mistakes.finding import MEASURED_AGAIN
 from legible.mistakes.racing import SHOWN_FUTURES
-from legible.play import Experiences
-from legible.play.failures import FailureLimit
-from legible.play.runner import Pieces, run_units_or_pieces
-from legible.study.mistakes import plan_search, rollout_setup
+from legible.study.mistakes import plan_search, play_rollout_units, rollout_setup
 
 if TYPE_CHECKING:
     from legible.study.study import Study
@@ -89,16 +81,9 @@ def _play_again(
 ) -> _Replayed | None:
     """Return the rewards of single steps of episodes of a confirmation, which are played once more.
 
-    None if rewards are too many to keep, or if returns differ from those before.
-
-    Parameters
-    ----------
-    study, verdict
-        The study, and the verdict on the rule set that guided the episodes.
-    new, changed
-        Numbers of the unguided and of the guided episodes to play.
-    pair
-        The unguided and the guided results of the confirmation.
+    None if rewards are too many to keep, or if returns differ from those before (`pair`: unguided and guided results).
+    `new` are the numbers of the unguided episodes to play, and `changed` those of the episodes that the rule set of
+    `verdict` guides.
     """
     blocks = study.evaluation.confirmation_blocks
     assert blocks is not None
@@ -131,9 +116,11 @@ def split_mistakes(study: Study) -> tuple[Ledger | None, ...]:
     # quoted figures are played again.
     is_single = search_result.is_exact or planned.way.futures == "cannot be reseeded"
     first, count = (0, 1) if is_single else (SHOWN_FUTURES, study.settings.mistakes.final_rollouts)
-    # As many as the allowed environment steps suffice for, but at least one.
-    step_budget = MISTAKE_SHARE * search_result.steps_played
-    mistakes = _within(search_result.listed[:MEASURED_AGAIN], recorded, count, step_budget)
+    # As many as the allowed environment steps suffice for, but at least one. Both choices play every future to the end.
+    mistakes = search_result.listed[:MEASURED_AGAIN]
+    lengths = recorded.lengths[recorded.episode_ids[[mistake.row for mistake in mistakes]]]
+    is_affordable = np.cumsum(2.0 * count * lengths) <= MISTAKE_SHARE * search_result.steps_played
+    mistakes = mistakes[: max(1, int(is_affordable.sum()))]
     # One piece of work per mistake: its state, the choice taken and the better one, and the futures.
     units = [
         RolloutUnit(
@@ -143,34 +130,13 @@ def split_mistakes(study: Study) -> tuple[Ledger | None, ...]:
         )
         for mistake in mistakes
     ]
-    setup = rollout_setup(study)
-    results: list[Ledger | None] = [None] * len(units)
-    for number, outcomes in run_units_or_pieces(
-        play_in_detail,
-        setup,
-        units,
-        cut=lambda unit: Pieces(setup, [unit], [unit.points[0].seed]),
-        engine=study.engine,
-        time_limit=study.settings.time_limit or None,
-        failures=FailureLimit(study.settings.most_failed, "ledger", len(units)),
-        problem="rollouts failed",
-    ):
-        episodes = outcomes[0]
-        if episodes is not None:
-            taken, better = episodes[:count], episodes[count:]  # rollouts are ordered by choice, then by future
-            results[number] = split_gain(
-                taken,
-                better,
-                recorded.observations,
-                recorded.space,
-                courses_of(taken, better),
-                is_exact=is_single,
-            )
-    return tuple(results)
-
-
-def _within(mistakes: Sequence[Mistake], seen: Experiences, count: int, steps: float) -> list[Mistake]:
-    """Return the first mistakes whose futures take no more than a number of steps, at least one of them."""
-    to_the_end = seen.lengths[seen.episode_ids[[mistake.row for mistake in mistakes]]]
-    cost = np.cumsum(2.0 * count * to_the_end)
-    return list(mistakes[: max(1, int((cost <= steps).sum()))])
+    ledgers: list[Ledger | None] = []
+    for episodes in play_rollout_units(study, play_in_detail, rollout_setup(study), units, "ledger"):
+        if episodes is None:  # a rollout failed
+            ledgers.append(None)
+            continue
+        taken, better = episodes[:count], episodes[count:]  # rollouts are ordered by choice, then by future
+        courses = courses_of(taken, better)
+        states, space = recorded.observations, recorded.space
+        ledgers.append(split_gain(taken, better, states, space, courses, is_exact=is_single))
+    return tuple(ledgers)

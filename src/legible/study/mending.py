@@ -1,9 +1,5 @@
 """Mending in rounds: study a policy, distil what helped into its network, study that, until a round confirms nothing.
 
-- `mend`: mends a policy in a folder; `Mending`: its result.
-- `MendedRound`: the results of one round; `study_steps`: the environment steps of its study; `read_mending`: the
-  arguments that a mending began with.
-
 The folder holds ``round-1``, ``round-2``, … (each the folder of a study), ``network-1.safetensors``, … (the network of
 each round, with its figures in a ``.json`` file of the same name), ``mended.safetensors`` (the best network),
 ``mend.json`` and ``report.html``.
@@ -40,9 +36,8 @@ from legible.evaluation.units import (
     run_units,
     usual_rows,
 )
-from legible.features import FeatureSpace
 from legible.files import DamagedFileError, read_json, sha256_of, write_json
-from legible.formatting import confidence_interval, in_words, number
+from legible.formatting import confidence_interval, counted, number
 from legible.play import adapt_policy, stage_seeds
 from legible.policies import Policy, load_policy
 from legible.rules import Rule, RuleSet, describe_rule_set
@@ -50,7 +45,7 @@ from legible.settings import DistillationSettings
 from legible.study.distilling import distil, distillation_settings_for
 from legible.study.folder import StudyFolder, UnitFiles
 from legible.study.inputs import load_policy_for, read_inputs
-from legible.study.running import Progress, ignore_progress
+from legible.study.running import Progress, ProgressCount, ignore_progress
 from legible.study.study import Study
 
 ROUNDS = 3
@@ -144,12 +139,12 @@ class Mending:
         """Return the result in plain sentences."""
         means = [number(Sample.of(result).mean) for result in self.results]
         if not self.best:
-            return f"No network is better than the policy, which returns {means[0]}. {self.stopped}"
+            return f"No network is better than the policy, which scores {means[0]}. {self.stopped}"
         effect = self.effect(self.best, 0)
         difference = confidence_interval(effect.mean, effect.low, effect.high)
-        doubt = "" if effect.low > 0.0 else ", which may be chance"
+        doubt = "" if effect.low > 0.0 else "; the gain may be chance"
         return (
-            f"The network of round {self.best} returns {means[self.best]}, the policy {means[0]}: {difference}{doubt}. "
+            f"The network of round {self.best} scores {means[self.best]}, the policy {means[0]}: {difference}{doubt}. "
             f"{self.stopped}"
         )
 
@@ -170,22 +165,18 @@ class Mending:
         }
 
     def _network(self, place: int) -> dict[str, Any]:
+        """Return the figures of the policy (place 0) or of a network as plain data."""
         result = self.results[place]
         sample = Sample.of(result)
-        more_figures = {name: figure._asdict() for name, figure in figures(result).items() if name != "mean"}
-        more = {}
-        if place:
-            more = {
-                "against_base": asdict(self.effect(place, 0)),
-                "against_last": asdict(self.effect(place, place - 1)),
-            }
+        other_figures = {name: figure._asdict() for name, figure in figures(result).items() if name != "mean"}
+        against = {"against_base": 0, "against_last": place - 1} if place else {}
         return {
             "round": place,
             "mean": sample.mean,
             "error": sample.error,
             "episodes": len(result),
-            **more_figures,
-            **more,
+            **other_figures,
+            **{name: asdict(self.effect(place, other)) for name, other in against.items()},
         }
 
 
@@ -222,8 +213,7 @@ def mend(
     rounds
         Maximum number of rounds, by default 3; a mending that is continued keeps its own unless another is given.
     seed
-        Random seed; the study of round k has seed + k - 1. Ignored if a mending is continued without `environment` and
-        `policy`, which keeps its own seed.
+        Random seed; the study of round k has seed + k - 1. A mending that is continued keeps its own.
     distillation
         Settings with which networks learn.
     engine
@@ -277,10 +267,9 @@ def _earlier_arguments(place: Path, *, trust: bool) -> dict[str, Any]:
     name, arguments = read_inputs(StudyFolder(place / "round-1"), policy=None, trust=trust, most_failed=None)
     kept_policy = place / "round-1" / "policy.safetensors"
     # The study keeps a copy of the policy; a name such as zoo:NAME says more about its origin.
-    return {
-        **arguments,
-        "policy": name if name.startswith("zoo:") else kept_policy if kept_policy.exists() else arguments["policy"],
-    }
+    if name.startswith("zoo:"):
+        return {**arguments, "policy": name}
+    return {**arguments, "policy": kept_policy} if kept_policy.exists() else arguments
 
 
 def _claim(place: Path, seed: int, distillation: DistillationSettings | None, rounds: int | None) -> int:
@@ -288,12 +277,12 @@ def _claim(place: Path, seed: int, distillation: DistillationSettings | None, ro
     file = place / "mend.json"
     identity = {"seed": seed, "distillation": None if distillation is None else asdict(distillation)}
     if file.is_file():
-        kept = read_mending(place)
-        if (kept.seed, kept.distillation) != (seed, distillation):
+        earlier = read_mending(place)
+        if (earlier.seed, earlier.distillation) != (seed, distillation):
             raise LegibleError(
-                f"{place}: holds a mending with another seed or other settings of distillation; use another folder."
+                f"{place}: holds rounds with another seed or other settings of distillation; use another folder."
             )
-        rounds, identity = rounds or kept.asked, kept.document
+        rounds, identity = rounds or earlier.asked, earlier.document
     asked = rounds or ROUNDS
     write_json(file, {**identity, "asked": asked})
     return asked
@@ -324,7 +313,8 @@ def read_mending(place: Path) -> BegunMending:
 @contextmanager
 def _locked(place: Path) -> Iterator[None]:
     """Make the folder, refuse one with other content, and lock it against other processes."""
-    if not (place / "mend.json").is_file() and place.exists() and any(one.name != "lock" for one in place.iterdir()):
+    has_files = place.exists() and any(path.name != "lock" for path in place.iterdir())
+    if has_files and not (place / "mend.json").is_file():
         raise LegibleError(f"{place}: holds other files, not rounds of mending; use another folder.")
     try:
         place.mkdir(parents=True, exist_ok=True)
@@ -347,13 +337,14 @@ def _remove_files_if_refused(place: Path) -> Iterator[None]:
     try:
         yield
     except LegibleError:
-        if {one.name for one in place.iterdir()} <= {"lock", "mend.json"}:
+        if {path.name for path in place.iterdir()} <= {"lock", "mend.json"}:
             shutil.rmtree(place, ignore_errors=True)
         raise
 
 
-def _why_stopped(found: Sequence[MendedRound], rounds: int) -> str:
-    last = found[-1]
+def _why_stopped(finished: Sequence[MendedRound], rounds: int) -> str:
+    """Return why no further round follows, as a sentence; "" if one does."""
+    last = finished[-1]
     if not last.helps:
         return f"Round {last.number} confirms no weakness any more." if last.number > 1 else "No weakness is confirmed."
     if last.distilled is None:
@@ -362,7 +353,7 @@ def _why_stopped(found: Sequence[MendedRound], rounds: int) -> str:
         return f"The network of round {last.number} is not shown to be better than the one that the round began with."
     if last.number < rounds:
         return ""
-    return f"{in_words(rounds).capitalize()} round{'s were' if rounds > 1 else ' was'} asked for."
+    return f"The limit of {counted(rounds, 'round')} is reached (--rounds allows more)."
 
 
 @dataclass(frozen=True)
@@ -421,8 +412,8 @@ class _Work:
             number=number,
             tested=len(evaluation.verdicts),
             rules=len(improvement.composition),
-            confirmed=_words(confirmed, study.space),
-            came_back=_words(came_back, study.space),
+            confirmed=tuple(describe_rule_set(rule_set, study.space, "advice") for rule_set in confirmed),
+            came_back=tuple(describe_rule_set(rule_set, study.space, "advice") for rule_set in came_back),
             guided={"mean": effect.mean, "low": effect.low, "high": effect.high},
             distilled=None,
             steps=study_steps(study),
@@ -453,16 +444,9 @@ class _Work:
     def finish(self, base: Policy, finished: tuple[MendedRound, ...], stop_reason: str) -> Mending:
         """Play the policy and all networks on common seeds, choose the best, and write and return the result.
 
-        Parameters
-        ----------
-        base
-            The policy that the mending began with.
-        finished
-            The results of all rounds.
-        stop_reason
-            Why no further round follows, as a sentence.
+        `base` is the policy that the mending began with, and `stop_reason` says why no further round follows.
         """
-        networks = [self.network(one.number) for one in finished if one.distilled is not None]
+        networks = [self.network(result.number) for result in finished if result.distilled is not None]
         policies: list[Policy] = [base, *(load_policy(file) for file in networks)]
         study = self.study(1)
         # Episodes are kept by the fingerprint of the policy, so that a stopped run does not play them again.
@@ -471,9 +455,9 @@ class _Work:
         # Seeds of the first half choose the best network, seeds of the second give the reported figures.
         episodes = distillation_settings_for(self.distillation, study.environment).final_episodes
         seeds_of_halves = [stage_seeds(self.seed, "rounds", half * episodes, episodes) for half in range(2)]
-        report_played = self._counting(2 * len(policies) * episodes)
+        count = ProgressCount(self.progress, "rounds", 2 * len(policies) * episodes)
         choosing, reported = (
-            [self._play(study, policy, fingerprint, seeds, report_played) for policy, fingerprint in players]
+            [self._play(study, policy, fingerprint, seeds, count.add) for policy, fingerprint in players]
             for seeds in seeds_of_halves
         )
         best = int(np.argmax([float(np.nanmean(result.returns)) for result in choosing]))
@@ -490,20 +474,10 @@ class _Work:
         write_json(self.place / "mend.json", {**identity, **json.loads(json.dumps(mending.to_dict()))})
         return mending
 
-    def _counting(self, of: int) -> Callable[[int], None]:
-        """Return a function that counts played episodes and reports the sum."""
-        played = 0
-
-        def tell(more: int) -> None:
-            nonlocal played
-            played += more
-            self.progress("rounds", played, of)
-
-        return tell
-
     def _play(
-        self, study: Study, policy: Policy, fingerprint: str, seeds: Sequence[int], tell: Callable[[int], None]
+        self, study: Study, policy: Policy, fingerprint: str, seeds: Sequence[int], on_episodes: Callable[[int], None]
     ) -> UnitResult:
+        """Return the unguided episodes of a policy on seeds; those that the folder holds are not played again."""
         play = study.settings.play
         player = adapt_policy(policy, study.environment, study.space)
         setup = Setup(player, study.environment, (), play, usual_rows(play))
@@ -516,7 +490,7 @@ class _Work:
             fingerprint=hashlib.sha256(fingerprint.encode()).hexdigest(),
             time_limit=study.settings.time_limit or None,
             stage="rounds",
-            on_episodes=tell,
+            on_episodes=on_episodes,
         )
 
 
@@ -532,10 +506,6 @@ def _read_figures(path: Path, key: str) -> dict[str, Any]:
     return kept
 
 
-def _words(rule_sets: Sequence[RuleSet], space: FeatureSpace) -> tuple[str, ...]:
-    return tuple(describe_rule_set(rule_set, space, "advice") for rule_set in rule_sets)
-
-
 def alike(one: Rule, two: Rule) -> bool:
     """Return whether two rules are the same apart from the exact bounds of their intervals.
 
@@ -545,16 +515,14 @@ def alike(one: Rule, two: Rule) -> bool:
     if (one.polarity, one.action, set(one.features)) != (two.polarity, two.action, set(two.features)):
         return False
     others = {condition.feature: condition for condition in two.conditions}
-    return all(max(c.low, others[c.feature].low) < min(c.high, others[c.feature].high) for c in one.conditions)
+    pairs = [(condition, others[condition.feature]) for condition in one.conditions]
+    return all(max(first.low, second.low) < min(first.high, second.high) for first, second in pairs)
 
 
 def _is_known(rule_set: RuleSet, others: Sequence[RuleSet]) -> bool:
-    """Return whether one of the others says the same."""
-    return any(alike(_head(rule_set), _head(other)) for other in others)
-
-
-def _head(rule_set: RuleSet) -> Rule:
-    return rule_set.source or rule_set.rules[0]
+    """Return whether one of the others says the same: the rules that they were made from are alike."""
+    rule, *other_rules = (each.source or each.rules[0] for each in (rule_set, *others))
+    return any(alike(rule, other) for other in other_rules)
 
 
 def study_steps(study: Study) -> int:

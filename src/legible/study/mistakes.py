@@ -1,14 +1,10 @@
-"""The steps of a study that look for single decisions that cost most.
-
-- `record_decisions`, `look_for_mistakes`: the steps.
-- `decision_gains`: what other choices are worth, for a source of rule sets.
-- `rollout_setup`: what all rollouts of a study share.
-"""
+"""The steps of a study that look for single decisions that cost most, and what rollouts of a study share."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from legible.errors import LegibleError
 from legible.evaluation import FailureLimit
@@ -19,6 +15,7 @@ from legible.mistakes import (
     RolloutRunner,
     Rollouts,
     RolloutSetup,
+    RolloutUnit,
     find_mistakes,
     plan_decisions,
 )
@@ -26,6 +23,7 @@ from legible.mistakes.decisions import count_choices_in
 from legible.mistakes.finding import EXACT_ROLLOUTS
 from legible.play import BranchingMethod, Experiences
 from legible.play.experiences import ExperienceSetup
+from legible.play.runner import Pieces, run_units_or_pieces
 from legible.study.collecting import collect_in_units
 from legible.study.folder import UnitFiles
 from legible.study.running import ProgressCount
@@ -33,11 +31,13 @@ from legible.study.running import ProgressCount
 if TYPE_CHECKING:
     from legible.study.study import Study
 
+Unit = TypeVar("Unit", bound=RolloutUnit)
+T = TypeVar("T")
+
 
 def record_decisions(study: Study) -> Experiences:
     """Record the episodes whose decisions are looked at."""
-    play = study.settings.play
-    setup = ExperienceSetup(study.player(), study.environment, play.epsilon, play.sample, play.batch, play.step_limit)
+    setup = ExperienceSetup.of(study.player(), study.environment, study.settings.play)
     found = collect_in_units(study, setup, "mistakes", episodes=study.settings.mistakes.episodes)
     return found if found.space.is_discrete else found.with_choices(study.space)
 
@@ -59,6 +59,25 @@ def rollout_setup(study: Study) -> RolloutSetup:
         raise LegibleError(f"single decisions cannot be examined: {found.problem}")
     future: Any = "same" if found.futures == "cannot be reseeded" else "new"
     return RolloutSetup(study.player(), study.environment, found.way, future, study.settings.play)
+
+
+def play_rollout_units(
+    study: Study, play: Callable[[RolloutSetup, Unit], T], setup: RolloutSetup, units: Sequence[Unit], stage: str
+) -> list[T | None]:
+    """Return the result of every unit of rollouts, played on the engine of a study; None for a unit that failed."""
+    results: list[T | None] = [None] * len(units)
+    for index, found in run_units_or_pieces(
+        play,
+        setup,
+        units,
+        cut=lambda unit: Pieces(setup, [unit], [unit.points[0].seed]),
+        engine=study.engine,
+        time_limit=study.settings.time_limit or None,
+        failures=FailureLimit(study.settings.most_failed, stage, len(units)),
+        problem="rollouts failed",
+    ):
+        results[index] = found[0]
+    return results
 
 
 class _Search(NamedTuple):

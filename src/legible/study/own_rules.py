@@ -1,13 +1,11 @@
 """The verdict on the user's own rules, each alone and with its related forms, on seeds of their own.
 
 Own rules are never dropped: each plays a fixed sample. So they have a verdict even if a race would have dropped them.
-
-- `OwnRule`: the result of one rule in one form; `OwnRules`: all of them.
-- `judge_own_rules`: the step.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,8 +18,8 @@ from legible.evaluation.recorded import EpisodeRecord, find_repetition
 from legible.evaluation.statistics import Effect
 from legible.explanation.objective_words import ObjectiveWords
 from legible.formatting import counted, number
-from legible.relations import generalise
-from legible.rules import RuleSet
+from legible.relations import MetamorphicRelation, generalise
+from legible.rules import Rule, RuleSet
 from legible.settings import FEWEST_CHANGES
 
 if TYPE_CHECKING:
@@ -76,18 +74,27 @@ class OwnRules(Displayed):
 
     def facts(self) -> dict[str, object]:
         """Return what a notebook shows."""
-        return {f"{one.rule} ({one.form})": one.verdict for one in self.rules}
+        return {f"{result.rule} ({result.form})": result.verdict for result in self.rules}
 
     def sentences(self) -> list[str]:
         """Return every verdict in a sentence."""
-        return [one.sentence(self.objective) for one in self.rules]
+        return [result.sentence(self.objective) for result in self.rules]
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Return the verdicts as plain rows, for JSON."""
         return [
-            {"rule": one.rule, "form": one.form, "rules": len(one.rule_set), "verdict": one.verdict, **vars(one.effect)}
-            for one in self.rules
+            {"rule": own.rule, "form": own.form, "rules": len(own.rule_set), "verdict": own.verdict, **vars(own.effect)}
+            for own in self.rules
         ]
+
+
+def forms_of(rule: Rule, relations: Sequence[MetamorphicRelation]) -> list[tuple[RuleSet, Form]]:
+    """Return a rule alone, and together with its related forms if relations (symmetries of the task) make some."""
+    related = generalise(rule, relations).rule_set
+    forms: list[tuple[RuleSet, Form]] = [(RuleSet((rule,), rule), "alone")]
+    if len(related) and set(related.rules) != {rule}:
+        forms.append((related, "with related forms"))
+    return forms
 
 
 def judge_own_rules(study: Study) -> OwnRules:
@@ -98,12 +105,9 @@ def judge_own_rules(study: Study) -> OwnRules:
     """
     settings, space = study.settings.evaluation, study.space
     # The rules to play: text of the user's rule, the rules that guide the policy, and whether related forms are in it.
-    played_rules: list[tuple[str, RuleSet, Form]] = []
-    for rule in study.rules:
-        played_rules.append((rule.text(space), RuleSet((rule,), rule), "alone"))
-        related = generalise(rule, study.relations).rule_set
-        if len(related) and set(related.rules) != {rule}:
-            played_rules.append((rule.text(space), related, "with related forms"))
+    played_rules = [
+        (rule.text(space), rule_set, form) for rule in study.rules for rule_set, form in forms_of(rule, study.relations)
+    ]
     if not played_rules:
         return OwnRules((), settings.objective)
     # Play them and the unguided policy on the same seeds; `play` knows each by a number.

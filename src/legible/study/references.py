@@ -1,8 +1,4 @@
-"""The references of a study: random play, constant choices, and other policies that its folder names.
-
-- `compare_with_references`: plays them; `plain_references`: the baselines of every study.
-- `OtherPolicies`: other policies, named in a file of the folder.
-"""
+"""The references of a study: random play, constant choices, and other policies that its folder names."""
 
 from __future__ import annotations
 
@@ -67,11 +63,11 @@ def plain_references(study: Study) -> tuple[list[Reference], str]:
     gerunds = [gerund(action.label) for action in space.actions]
     # For every group of choices the one that the policy takes most often.
     chosen = study.experiences.actions.reshape(len(study.experiences), -1)
-    counts = [np.bincount(chosen[:, g], minlength=len(space.actions)) for g in range(len(space.groups))]
+    counts = [np.bincount(column, minlength=len(space.actions)) for column in chosen.T]
     typical = [int(np.argmax(count)) for count in counts]
-    found, left_out = default_references(names, study.settings.references.most_constants, typical, gerunds)
+    baselines, left_out = default_references(names, study.settings.references.most_constants, typical, gerunds)
     way = other_way(study.player(), study.settings.play)
-    return [*found, *([way] if way is not None else [])], left_out
+    return [*baselines, *([way] if way is not None else [])], left_out
 
 
 @dataclass(frozen=True)
@@ -86,12 +82,7 @@ class _Entry:
 class OtherPolicies:
     """Other policies of a study, by their names in a file of its folder; loaded only where they have to play.
 
-    Parameters
-    ----------
-    study
-        The study.
-    load
-        `legible.study.load_policy_for` with what the person allows for the policies of the file.
+    `load` is `legible.study.load_policy_for` with what the user allows for the policies of the file.
     """
 
     def __init__(self, study: Study, load: Callable[..., Policy]) -> None:
@@ -112,11 +103,11 @@ class OtherPolicies:
 
     @property
     def sources(self) -> dict[str, str]:
-        """The paths or addresses of policies that were given by one, by name."""
+        """The paths or addresses of the policies by name; policies that were objects are left out."""
         return {entry.name: entry.source for entry in self._entries() if entry.source}
 
     def references(self) -> list[Reference]:
-        """Return them as references."""
+        """Return the policies as baselines; one that cannot be loaded any more has only its fingerprint."""
         gone = self._gone()
         return [
             Reference(entry.name, fingerprint=entry.fingerprint, policy=None if entry in gone else self._policy(entry))
@@ -138,12 +129,12 @@ class OtherPolicies:
         except FileNotFoundError:
             return ()
         try:
-            found = tuple(_Entry(**entry) for entry in document["others"])
-            if not all(isinstance(value, str) for entry in found for value in asdict(entry).values()):
+            entries = tuple(_Entry(**entry) for entry in document["others"])
+            if not all(isinstance(value, str) for entry in entries for value in asdict(entry).values()):
                 raise TypeError
         except (KeyError, TypeError) as error:
             raise DamagedFileError(f"{self._path}: is damaged; {_ADVICE}.") from error
-        return found
+        return entries
 
     def _policy(self, entry: _Entry) -> Policy:
         """Return the policy of an entry, which must act as it did when it was given."""

@@ -3,10 +3,6 @@
 The folder of another study is data: its confirmed rules are read, or, where it confirmed none, its mined ones, and
 carried over by the names of features and actions. Another policy plays in this study's environment, and rules are mined
 from that with the settings of this study.
-
-- `Origin`: another policy or study; `find_origins`: the policies and studies that a user names.
-- `OtherRules`: their rules, kept in the folder.
-- `keep_confirmed`: writes the confirmed rules of a study, for others to read; `are_confirmed_kept`: whether it has.
 """
 
 from __future__ import annotations
@@ -62,20 +58,20 @@ class Origin:
     fingerprint: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
+        """Return plain data for JSON."""
         return {**asdict(self), "rules": None if self.rules is None else list(self.rules)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], where: str) -> Origin:
         """Read what `to_dict` wrote."""
         try:
-            made = cls(**data)
-            texts = [made.name, made.file, made.fingerprint, *(made.rules or ())]
+            origin = cls(**data)
+            texts = [origin.name, origin.file, origin.fingerprint, *(origin.rules or ())]
         except TypeError as error:
             raise DamagedFileError(f"{where}: is damaged (no origin of rules: {error}); use another folder.") from error
         if not all(isinstance(text, str) for text in texts):
             raise DamagedFileError(f"{where}: is damaged (no origin of rules: {str(data)[:80]}); use another folder.")
-        return replace(made, rules=None if made.rules is None else tuple(made.rules))
+        return replace(origin, rules=None if origin.rules is None else tuple(origin.rules))
 
 
 class FoundOrigins(NamedTuple):
@@ -142,7 +138,7 @@ def _fingerprint(study: Study, policy: Policy) -> str:
 
 
 def _rules_in(folder: Path) -> list[str]:
-    """The confirmed rules of a study's folder, or, if there are none, its mined ones, as texts."""
+    """Return the confirmed rules of a study's folder, or, if there are none, its mined ones, as texts."""
     try:
         rules = read_json(folder / CONFIRMED, advice="run that study again")["rules"]
     except FileNotFoundError:
@@ -165,7 +161,7 @@ def _are_texts(value: Any) -> bool:
 
 
 def _fitting(texts: Sequence[str], space: FeatureSpace, where: str) -> tuple[tuple[str, ...], list[str]]:
-    """The rules that speak of names that are known here, and a line about the others."""
+    """Return the rules whose features and actions this study has, and a line about the others."""
     fitting, reason, unfit = [], "", 0
     for text in texts:
         try:
@@ -183,14 +179,7 @@ def _fitting(texts: Sequence[str], space: FeatureSpace, where: str) -> tuple[tup
 class OtherRules:
     """The rules of other policies and studies, tested on the policy of a study.
 
-    Parameters
-    ----------
-    study
-        The study that tests the rules.
-    found
-        Where rules come from.
-    allow_code
-        Whether a person named the policies, which then may be code.
+    `load` is `legible.study.load_policy_for` with what the user allows.
     """
 
     def __init__(self, study: Study, found: FoundOrigins, load: Callable[..., Policy]) -> None:
@@ -211,24 +200,27 @@ class OtherRules:
 
         Episodes that the folder holds are not played again.
         """
-        places = self._study.folder / "rules-from"
-        places.mkdir(exist_ok=True)
-        found = []
+        folder = self._study.folder / "rules-from"
+        folder.mkdir(exist_ok=True)
+        entries = []
         for number, origin in enumerate(self.origins):
             rules, steps = origin.rules, 0
             if rules is None:
-                rules, steps = self._mine(origin, places / f"{number:02}")
-            found.append({"name": origin.name, "rules": list(rules), "steps": steps})
-        return found
+                rules, steps = self._mine(origin, folder / f"{number:02}")
+            entries.append({"name": origin.name, "rules": list(rules), "steps": steps})
+        return entries
 
     def _mine(self, origin: Origin, place: Path) -> tuple[tuple[str, ...], int]:
-        """Let another policy play here and mine its rules; returns them, and the environment steps that were played."""
+        """Return the rules mined from another policy, which plays in this environment, and the steps that it played.
+
+        Its episodes are kept in the file `place` with the suffix ``.npz``.
+        """
         study, path = self._study, place.with_suffix(".npz")
         player = adapt_policy(self._policy(origin), study.environment, study.space)
         if not path.exists():
             setup = ExperienceSetup.of(player, study.environment, study.settings.play)
-            found = collect_in_units(study, setup, "others", seeds_of="experiences", folder=place)
-            found.with_choices(study.space).save(path, study.key)
+            played = collect_in_units(study, setup, "others", seeds_of="experiences", folder=place)
+            played.with_choices(study.space).save(path, study.key)
         seen = Experiences.load(path, study.key)
         mining = mine(
             player, seen, seed=study.seed, settings=study.settings.mining, intervals=intervals_for(study, seen)
@@ -242,8 +234,8 @@ class OtherRules:
         study = self._study
         if not origin.file:
             raise LegibleError(
-                f"{origin.name}, from which rules are to be mined, was an object in memory, which the folder cannot "
-                "hold. Continue in a program that passes the object again."
+                f"{origin.name}, whose rules this study tests, was an object in memory, which the folder cannot hold. "
+                "Continue in a program that passes the object again."
             )
         policy = self._load(study.environment, origin.file)
         if not is_same_behaviour(_fingerprint(study, policy), origin.fingerprint):
@@ -254,22 +246,21 @@ class OtherRules:
         return policy
 
     def _entries(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self._study.read("rules from") if self.origins else []
-        return found
+        return self._study.read("rules from") if self.origins else []
 
     def rules(self) -> dict[str, tuple[Rule, ...]]:
-        """The rules of every origin, by its name; those on regions that the policy never uses are left out."""
-        found = {}
+        """Return the rules of every origin, by its name, without those on regions that the policy never uses."""
+        rules_of = {}
         for entry in self._entries():
             rules = []
             for text in entry["rules"]:
                 with suppress(RuleError):  # continuous actions have fewer regions where a policy never goes
                     rules.append(parse_rule(text, self._study.space))
-            found[entry["name"]] = tuple(dict.fromkeys(rules))
-        return found
+            rules_of[entry["name"]] = tuple(dict.fromkeys(rules))
+        return rules_of
 
     def steps(self) -> dict[str, int]:
-        """Environment steps that were played to mine rules, by the name of the origin."""
+        """Return the environment steps that were played to mine rules, by the name of the origin."""
         return {entry["name"]: entry["steps"] for entry in self._entries()}
 
 

@@ -1,10 +1,4 @@
-"""The runner of a study: it plays the units that the folder does not hold yet, with progress by stage.
-
-- `StageRunner`: runs units of one or more stages.
-- `StepMissingError`: the result of a step was asked for, and it has not been done.
-- `run_within_limit`: one piece of work on an engine, within a time limit, with a clear line when it fails.
-- `Progress`, `ProgressCount`, `ignore_progress`: reports of progress.
-"""
+"""The runner of a study: it plays the units that the folder does not hold yet, with progress by stage."""
 
 from __future__ import annotations
 
@@ -34,7 +28,7 @@ def ignore_progress(_stage: str, _done: int, _of: int) -> None:
 def run_within_limit(
     engine: Engine, function: Callable[[Shared, Work], T], shared: Shared, unit: Work, time_limit: float, what: str
 ) -> T:
-    """Run one piece of work on an engine within a time limit; `what` says what failed when it does."""
+    """Run one piece of work on an engine within a time limit in seconds; `what` names it in the error of a failure."""
     try:
         return run_one(engine, function, shared, unit, time_limit)
     except UnitFailedError as error:
@@ -52,36 +46,18 @@ class ProgressCount:
         self._progress, self._done, self._known, self._of = progress or ignore_progress, 0, 0, of
 
     def expect(self, more: int) -> None:
-        """Learn that more is to come than was known."""
+        """Expect more episodes than were known of."""
         self._known += more
         self._of = max(self._of, self._known)
 
     def add(self, n: int) -> None:
-        """Count, and tell."""
+        """Count finished episodes, and report the progress."""
         self._done += n
         self._progress(self.stage, self._done, self._of)
 
 
 class StageRunner:
-    """Runs units as `legible.evaluation.units.run_units` does, with engine and store already chosen.
-
-    Parameters
-    ----------
-    stages
-        What the successive calls are called in progress; the last name stays.
-    of
-        Episodes of all calls together, where they are known.
-    expected
-        For stages that calls name themselves: how many episodes they play at least, and how many are to be expected.
-    store_of
-        Where results are kept, by what is kept of episodes.
-    engine, fingerprint, time_limit
-        As in `run_units`.
-    most_failed
-        Share of the episodes of a stage that may fail.
-    progress
-        Called with the progress.
-    """
+    """Plays units, which are fixed lists of episodes, as `legible.evaluation.units.run_units` does."""
 
     def __init__(
         self,
@@ -121,11 +97,7 @@ class StageRunner:
         self._progress, self._count = progress, ProgressCount(progress, stages[0], of)
         self._failures = FailureLimit(most_failed, stages[0], of)
         # Arguments of every call of `run_units`.
-        self._options: dict[str, Any] = {
-            "engine": engine,
-            "fingerprint": fingerprint,
-            "time_limit": time_limit,
-        }
+        self._options: dict[str, Any] = {"engine": engine, "fingerprint": fingerprint, "time_limit": time_limit}
 
     def __call__(
         self,
@@ -141,16 +113,12 @@ class StageRunner:
 
         Parameters
         ----------
-        setup
-            Policy, environment, rule sets and settings of play.
-        units
-            Fixed lists of episodes, each with a rule set (or none) and a seed.
+        setup, units
+            Policy, environment, rule sets and settings of play; lists of episodes, each with a rule set and a seed.
         kept
             Data to keep of the episodes: per-episode results by default, or all steps.
-        stage
-            Name for progress and failures; by default the next one of the runner's stages.
-        failures
-            Counts failed episodes instead of the count of the stage.
+        stage, failures
+            Name for progress (by default the next one of the runner's stages), and the count of failed episodes.
         on_episodes
             Called with the number of episodes that have finished.
         """

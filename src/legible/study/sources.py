@@ -1,9 +1,4 @@
-"""The sources of rule sets that a study uses: their inputs, and the results of each.
-
-- `sources_of`: their generators, by name.
-- `KeptSearch`: what a search proposed, kept in the folder, so that it is done once.
-- `SourceRow`, `source_rows`: how many rule sets of each source were tried, confirmed and used, and what they cost.
-"""
+"""The sources of rule sets that a study uses: their inputs (`sources_of`), and the results of each (`source_rows`)."""
 
 from __future__ import annotations
 
@@ -96,20 +91,14 @@ def known_before_testing(study: Study) -> Known:
 
 
 class KeptSearch:
-    """The proposals of a search, in a file of the study's folder.
-
-    Parameters
-    ----------
-    study
-        The study.
-    """
+    """The proposals of a search, kept in a file of the study's folder, so that a search is done once."""
 
     def __init__(self, study: Study) -> None:
         self._study, self._path = study, study.folder / "searched.json"
         self._advice = "delete it and run the study again"
 
     def source(self, search: Callable[[], Hypotheses]) -> Hypotheses:
-        """Yield what was proposed; where nothing has been searched yet, search, and keep it."""
+        """Yield the proposals of the search; where nothing has been searched yet, search, and keep them."""
         if not self._path.exists():
             yield from self._search(search())
         kept = self._read()
@@ -137,7 +126,7 @@ class KeptSearch:
         write_json(self._path, document, self._study.key)
 
     def counts(self) -> tuple[int, int]:
-        """Number of rule sets that were tried, and their environment steps; None without a search."""
+        """Return the number of rule sets that were tried, and their environment steps; zeros without a search."""
         if not self._path.exists():
             return 0, 0
         kept = self._read()
@@ -201,7 +190,7 @@ class SourceRow:
 
     @property
     def words(self) -> str:
-        """The source in words."""
+        """The source in words; "" for one that a user registered."""
         return _WORDS.get(self.source.partition(":")[0], "")
 
     def to_dict(self) -> dict[str, Any]:

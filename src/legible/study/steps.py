@@ -1,7 +1,4 @@
-"""The steps of a study, each declared once.
-
-- `Step`: what a step needs, which file of the folder keeps its result, how it is done, saved and loaded.
-- `STEPS`: all of them by name, in their order; `register_step` adds one.
+"""The steps of a study, each declared once: `STEPS` by name, in their order; `register_step` adds one.
 
 `legible.study.Study` does a step and everything that it needs (`Study.do`), or reads a result that is there
 (`Study.read`). A finished step is never done again.
@@ -18,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from legible.errors import LegibleError
 from legible.evaluation import Evaluation, Verdict, evaluate
 from legible.explanation import explain_weaknesses
-from legible.formatting import counted, signed
+from legible.formatting import capitalise, counted, signed
 from legible.improvement import Improvement, find_candidates, improve
 from legible.mining import Mining, mine
 from legible.mistakes import Mistakes
@@ -65,7 +62,7 @@ class Step:
     name
         What it is called; `Study.read` takes it.
     missing
-        What is said where its result is asked for and not there, as in "no rules have been mined".
+        Start of the error where its result is asked for but not there, as in "no rules have been mined".
     file
         The file of the folder that keeps its result; the step is done when it is there.
     run
@@ -76,8 +73,6 @@ class Step:
         Write the result to the file, and read it; by default as `legible.study.formats.RESULTS` has it.
     export
         Writes what other programs use, if that is missing; called whenever the step is asked for.
-    stages
-        The stages of `legible.play.STAGES` whose seeds it plays.
     command
         Options of ``legible run FOLDER`` that do the step, where a plain run may not.
     """
@@ -90,7 +85,6 @@ class Step:
     save: Callable[[Study, Path, Any], None] = _save_result
     load: Callable[[Study, Path], Any] = _load_result
     export: Callable[[Study, Any], None] | None = None
-    stages: tuple[str, ...] = ()
     command: str = ""
 
     def needed_by(self, study: Study) -> tuple[str, ...]:
@@ -134,20 +128,19 @@ def _mine(study: Study) -> Mining:
 def _evaluate(study: Study) -> Evaluation:
     """Return a verdict on every rule set of a study: whether the policy does better when it is guided by it.
 
-    On the way, the user gets a remark on the best rule set of the first test, and one on the confirmed ones.
+    The user sees the best rule set of the first test, before it is tested on held-out seeds, and the confirmed ones.
     """
 
     def describe(verdict: Verdict, effect: float) -> str:
         """Return a rule set as advice in plain English, with its effect."""
-        return f"{describe_rule_set(verdict.rule_set, study.space, 'advice')} ({signed(effect)})"
+        return f"{capitalise(describe_rule_set(verdict.rule_set, study.space, 'advice'))} ({signed(effect)})"
 
     def remark_on_candidates(candidates: Sequence[Verdict]) -> None:
         """Name the rule set that looks best before held-out seeds are played."""
         best = max(candidates, key=lambda verdict: verdict.difference)
-        may_help = f"{counted(len(candidates), 'rule set')} may help"
         study.remark(
-            f"Provisional: {may_help}, the best on seeds that selected it: {describe(best, best.difference)}. "
-            "Fresh seeds decide."
+            f"Provisional, before the test on fresh seeds: {counted(len(candidates), 'rule set')} may help. "
+            f"The best so far: {describe(best, best.difference)}."
         )
 
     # The smallest effect of interest has been computed from the first episodes; from here on it is a fixed number.
@@ -163,7 +156,9 @@ def _evaluate(study: Study) -> Evaluation:
     if confirmed:
         first = confirmed[0]
         effect = first.confirmation.effect.mean if first.confirmation is not None else first.difference
-        study.remark(f"Confirmed: {counted(len(confirmed), 'rule set')}, first {describe(first, effect)}.")
+        study.remark(
+            f"Confirmed on fresh seeds: {counted(len(confirmed), 'rule set')}. First: {describe(first, effect)}."
+        )
     return evaluation
 
 
@@ -222,6 +217,11 @@ def _save_itself(study: Study, path: Path, result: Any) -> None:
     result.save(path, study.key)
 
 
+def _loader(kind: type[Experiences | Mining | Mistakes]) -> Callable[[Study, Path], Any]:
+    """Return the function that reads what `_save_itself` wrote."""
+    return lambda study, path: kind.load(path, study.key)
+
+
 for _step in (
     Step(
         "experiences",
@@ -229,8 +229,7 @@ for _step in (
         "experiences.npz",
         _collect,
         save=_save_itself,
-        load=lambda study, path: Experiences.load(path, study.key),
-        stages=("experiences",),
+        load=_loader(Experiences),
     ),
     Step(
         "first facts",
@@ -238,16 +237,8 @@ for _step in (
         "first-facts.npz",
         gather_first_facts,
         needs=("experiences",),
-        stages=("references",),
     ),
-    Step(
-        "own rules",
-        "your own rules have not been tested",
-        "own-rules.npz",
-        judge_own_rules,
-        needs=("first facts",),
-        stages=("own rules",),
-    ),
+    Step("own rules", "your own rules have not been tested", "own-rules.npz", judge_own_rules, needs=("first facts",)),
     Step(
         "mining",
         "no rules have been mined",
@@ -255,7 +246,7 @@ for _step in (
         _mine,
         needs=("experiences",),
         save=_save_itself,
-        load=lambda study, path: Mining.load(path, study.key),
+        load=_loader(Mining),
     ),
     Step(
         "generalisations",
@@ -282,9 +273,8 @@ for _step in (
         record_decisions,
         needs=_needed_by_decisions,
         save=_save_itself,
-        load=lambda study, path: Experiences.load(path, study.key),
+        load=_loader(Experiences),
         command=" --until mistakes",
-        stages=("mistakes",),
     ),
     Step(
         "mistakes",
@@ -293,9 +283,8 @@ for _step in (
         look_for_mistakes,
         needs=_needed_by_mistakes,
         save=_save_itself,
-        load=lambda study, path: Mistakes.load(path, study.key),
+        load=_loader(Mistakes),
         command=" --until mistakes",
-        stages=("mistakes",),
     ),
     Step(
         "evaluation",
@@ -304,7 +293,6 @@ for _step in (
         _evaluate,
         needs=_needed_by_evaluation,
         export=_export_confirmed,
-        stages=("screening", "racing", "confirmation"),
     ),
     Step(
         "improvement",
@@ -313,7 +301,6 @@ for _step in (
         _improve,
         needs=("evaluation",),
         export=_export_guided_policy,
-        stages=("composition", "final"),
     ),
     Step(
         "references",
@@ -321,7 +308,6 @@ for _step in (
         "references.npz",
         compare_with_references,
         needs=("improvement",),
-        stages=("references",),
     ),
     Step(
         "time limit",
@@ -329,30 +315,17 @@ for _step in (
         "time-limit.npz",
         probe_time_limit,
         needs=("improvement",),
-        stages=("final",),
     ),
-    Step(
-        "explanations",
-        "no weaknesses have been explained",
-        "explanations.npz",
-        _explain,
-        needs=("evaluation",),
-        stages=("explanation",),
-    ),
+    Step("explanations", "no weaknesses have been explained", "explanations.npz", _explain, needs=("evaluation",)),
     Step(
         "failures",
         "failures have not been explained",
         "failures.npz",
         explain_failures,
         needs=("improvement", "explanations"),
-        stages=("failures",),
     ),
     Step(
-        "summary",
-        "the results have not been summarised",
-        "figures.npz",
-        summarise,
-        needs=("improvement", "references"),
+        "summary", "the results have not been summarised", "figures.npz", summarise, needs=("improvement", "references")
     ),
     Step(
         "weakness ledgers",
@@ -360,7 +333,6 @@ for _step in (
         "weakness-ledgers.npz",
         split_weaknesses,
         needs=("improvement", "summary"),
-        stages=("confirmation",),
     ),
     Step(
         "mistake ledgers",
@@ -368,7 +340,6 @@ for _step in (
         "mistake-ledgers.npz",
         split_mistakes,
         needs=("mistakes",),
-        stages=("mistakes",),
     ),
 ):
     register_step(_step)

@@ -1,11 +1,8 @@
 """A study: one run from policy to guided policy, in a folder, that can be stopped and resumed.
 
-- `Study`: the steps of the paper. A method does a step and the steps before it (`Study.mine`, `Study.evaluate`, …) and
-  saves the result in the folder; nothing is done twice. A property only reads results (`Study.mining`,
-  `Study.evaluation`).
-
-The steps are declared in `legible.study.steps`. The folder holds everything that a study was made from, so `Study.open`
-needs nothing else. All numbers are in `legible.settings.StudySettings`.
+A method of `Study` does a step of the paper and the steps before it (`Study.mine`, `Study.evaluate`, …) and saves the
+result in the folder; nothing is done twice. A property only reads a result (`Study.mining`, `Study.evaluation`). The
+steps are declared in `legible.study.steps`.
 """
 
 from __future__ import annotations
@@ -14,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from legible.display import Displayed
 from legible.engines import Engine, LocalProcesses
@@ -87,6 +84,7 @@ if TYPE_CHECKING:
     from legible.study.own_rules import OwnRules
     from legible.study.time_limit import TimeLimitProbe
 
+_BUDGETS = "budgets.json"
 # Attributes that need the policy and the environment; a study that was opened loads them when one is asked for.
 _PREPARED = frozenset(
     (
@@ -150,20 +148,14 @@ class Study(Displayed):
         The settings as given, and with budgets that were fitted to the speed of the environment (`change_budgets`).
     named_environment
         The environment by its name, arguments and wrappers; `environment` may also compute features for rules.
-    names, given_space
-        Names that the folder has to keep, if any; names of features and actions before continuous ones are cut.
+    given_space
+        Names of features and actions, before continuous actions are cut into regions.
     relation_texts, rule_texts
-        The relations and the user's rules as they were given.
+        The relations and the user's rules as texts.
     others, other_rules
         Other policies that it is compared with, and rules that come from other policies and studies.
-    policy_name
-        The path or zoo name that the policy was given by; "" for an object.
-    relations_left_out
-        Shipped relations that do not fit the names, with the reason.
-    observations_outside
-        Which observations leave their space; None if none was seen to.
-    fingerprint
-        Changes when policy or environment behave differently.
+    relations_left_out, observations_outside
+        Shipped relations that do not fit the names; observations that leave their space (None: none was seen).
 
     Examples
     --------
@@ -206,9 +198,7 @@ class Study(Displayed):
     ) -> None:
         """Load the inputs of a study and make its folder, or open the folder if it holds this study; no step is done.
 
-        The class describes the parameters. In short: a `policy` is studied in an `environment`; `relations` are
-        symmetries of the task; `rules` and `rules_from` are tested with the mined rules, and rules of `veto` are never
-        deployed; `names` and `features` say what rules see; `allow_code` and `trust` say which code may be loaded.
+        The class describes the parameters.
         """
         self.policy_name = str(policy) if isinstance(policy, (str, Path)) else ""
         spec = EnvironmentSpec(environment) if isinstance(environment, str) else environment
@@ -217,7 +207,6 @@ class Study(Displayed):
         )
         # Default settings depend on the environment with the wrappers that the policy was trained with.
         settings = settings or settings_for(environment_for(loaded, spec))
-        # `_begin` sets what a study has before its inputs are known, `_prepare` checks the inputs and writes them.
         self._begin(folder, seed, settings, engine, progress)
         self._prepare(
             spec,
@@ -235,13 +224,9 @@ class Study(Displayed):
         self.named_environment = self.environment
 
     def _begin(
-        self,
-        folder: str | Path,
-        seed: int,
-        settings: StudySettings,
-        engine: Engine | None,
-        progress: Progress | None,
+        self, folder: str | Path, seed: int, settings: StudySettings, engine: Engine | None, progress: Progress | None
     ) -> None:
+        """Set the attributes that a study has before its policy and environment are loaded."""
         self._folder, self.seed, self.settings = StudyFolder(folder), seed, settings
         self.nominal_settings = settings
         self.engine, self.progress = engine or LocalProcesses(), progress or ignore_progress
@@ -265,18 +250,8 @@ class Study(Displayed):
     ) -> None:
         """Load the policy, inspect the environment, and write the inputs of the study into its folder.
 
-        The folder must hold this study or none. When a study is opened from its folder, this runs when something first
-        needs the policy or the environment.
-
-        Parameters
-        ----------
-        relations, rules, rules_from, veto
-            Symmetries of the task; the user's rules; policies and studies whose rules are tested, too; rules that must
-            not be deployed.
-        names, features
-            Names of features and actions (or their file), and what rules see, if not the observation.
-        allow_code, trust
-            Whether the policy may be the name of code, ``module:function``; whether its file may be a program.
+        The folder must hold this study or none. A study that was opened from its folder runs this only when something
+        needs the policy or the environment. The class describes the parameters.
         """
         load = partial(load_policy_for, allow_code=allow_code, trust=trust)
         self.policy = load(environment, policy, options=policy_options, features=features)
@@ -339,8 +314,6 @@ class Study(Displayed):
 
         Parameters
         ----------
-        folder
-            The folder.
         policy
             The policy, for studies of a policy that is neither a file nor a network; the folder cannot hold it.
         trust
@@ -348,10 +321,8 @@ class Study(Displayed):
             folder from somebody else can name any code.
         most_failed
             Largest share of failed episodes from now on; None leaves it as it is.
-        engine
-            Where episodes run; by default processes on all cores.
-        progress
-            Called as ``progress(stage, done, of)`` with numbers of episodes.
+        folder, engine, progress
+            As for the class.
         """
         name, arguments = read_inputs(StudyFolder(folder), policy=policy, trust=trust, most_failed=most_failed)
         # Not through `__init__`, which would load the policy: results can be read without it.
@@ -379,16 +350,13 @@ class Study(Displayed):
     def change_budgets(self, settings: StudySettings) -> None:
         """Use other budgets for the steps to come; the folder keeps them."""
         self.settings = settings
-        write_json(self._budgets_file, settings.to_dict(), self.key)
-
-    @property
-    def _budgets_file(self) -> Path:
-        return self.folder / "budgets.json"
+        write_json(self.folder / _BUDGETS, settings.to_dict(), self.key)
 
     def _read_budgets(self) -> None:
-        if self._budgets_file.exists():
-            data = read_json(self._budgets_file, self.key, "delete it to use the budgets of the settings again")
-            self.settings = StudySettings.from_dict(data, str(self._budgets_file))
+        file = self.folder / _BUDGETS
+        if file.exists():
+            data = read_json(file, self.key, "delete it to use the budgets of the settings again")
+            self.settings = StudySettings.from_dict(data, str(file))
 
     @property
     def is_played(self) -> bool:
@@ -501,23 +469,24 @@ class Study(Displayed):
 
         Steps that depend on them are done again by the next run, which plays only what has not been played yet.
         """
-        with self._folder.lock():
-            new = tuple(text for text in self._texts_of(rules) if text not in self.rule_texts)
-            if new:
-                self._kept = self._folder.with_rules(new)
-                self.rule_texts += new
-                self._forget({"generalisations"})
+        self.rule_texts, new = self._add("rules", rules, self.rule_texts, stale="generalisations")
         return new
 
     def add_veto(self, rules: Sequence[str | Rule]) -> tuple[str, ...]:
         """Forbid rules in the composition; return those that are new. The next run composes without them."""
-        with self._folder.lock():
-            new = tuple(text for text in self._texts_of(rules) if text not in self._veto_texts)
-            if new:
-                self._kept = self._folder.with_rules(new, "veto")
-                self._veto_texts += new
-                self._forget({"improvement"})
+        self._veto_texts, new = self._add("veto", rules, self._veto_texts, stale="improvement")
         return new
+
+    def _add(
+        self, entry: Literal["rules", "veto"], rules: Sequence[str | Rule], known: tuple[str, ...], *, stale: str
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Add rules to an entry of ``study.json``, and forget the step `stale`; return all texts, and the new ones."""
+        with self._folder.lock():
+            new = tuple(text for text in self._texts_of(rules) if text not in known)
+            if new:
+                self._kept = self._folder.with_rules(new, entry)
+                self._forget({stale})
+        return (*known, *new), new
 
     def _forget(self, stale: set[str]) -> None:
         """Delete the results of steps, and of all steps that need them."""
@@ -653,62 +622,54 @@ class Study(Displayed):
             Other policies (or their paths) by name that the policy is compared with.
         """
         with self.engine:  # workers stay alive from step to step
-            self.judge_own_rules()
+            self.do("own rules")
             improvement = self.improve()
             self.play_references(others)
-            self.probe_time_limit()
+            self.do("time limit")
             self.explain()
-            self.summarise()
+            self.do("summary")
             if self.looks_for_mistakes():
                 self.find_mistakes()
             self.split_gains()
-            self.explain_failures()
+            self.do("failures")
         return improvement
 
     def collect(self) -> Experiences:
         """Play episodes of the policy, and keep its observations and actions."""
-        return cast("Experiences", self.do("experiences"))
+        return self.do("experiences")
 
     @property
     def experiences(self) -> Experiences:
         """The recorded episodes of the policy."""
-        return cast("Experiences", self.read("experiences"))
-
-    def look_first(self) -> FirstFacts:
-        """Play the policy and simple baselines; refuses an environment whose seeds are not reproducible."""
-        return cast("FirstFacts", self.do("first facts"))
+        return self.read("experiences")
 
     @property
     def first_facts(self) -> FirstFacts:
         """Facts from the first episodes: scores, how episodes end, baselines, the smallest effect of interest."""
-        return cast("FirstFacts", self.read("first facts"))
-
-    def judge_own_rules(self) -> OwnRules:
-        """Test the user's own rules on seeds of their own."""
-        return cast("OwnRules", self.do("own rules"))
+        return self.read("first facts")
 
     @property
     def own_rules(self) -> OwnRules:
         """The verdicts on the user's own rules."""
-        return cast("OwnRules", self.read("own rules"))
+        return self.read("own rules")
 
     def mine(self) -> Mining:
         """Step 1: mine rules from what the policy does; collects experiences first."""
-        return cast("Mining", self.do("mining"))
+        return self.do("mining")
 
     @property
     def mining(self) -> Mining:
         """Step 1: the mined rules."""
-        return cast("Mining", self.read("mining"))
+        return self.read("mining")
 
     def generalise(self) -> tuple[Generalisation, ...]:
         """Step 2: generalise every mined rule and every rule of the user's; mines rules first."""
-        return cast("tuple[Generalisation, ...]", self.do("generalisations"))
+        return self.do("generalisations")
 
     @property
     def generalisations(self) -> tuple[Generalisation, ...]:
         """Step 2: every mined rule and every rule of the user's, with all that it generalises to."""
-        return cast("tuple[Generalisation, ...]", self.read("generalisations"))
+        return self.read("generalisations")
 
     @property
     def rule_sets(self) -> tuple[RuleSet, ...]:
@@ -717,21 +678,21 @@ class Study(Displayed):
 
     def evaluate(self) -> Evaluation:
         """Step 3: guide the policy with every rule set and compare returns; generalises first."""
-        return cast("Evaluation", self.do("evaluation"))
+        return self.do("evaluation")
 
     @property
     def evaluation(self) -> Evaluation:
         """Step 3: the verdicts on all rule sets."""
-        return cast("Evaluation", self.read("evaluation"))
+        return self.read("evaluation")
 
     def improve(self) -> Improvement:
         """Algorithm 2: compose the rule sets that help, and measure the guided policy on fresh seeds."""
-        return cast("Improvement", self.do("improvement"))
+        return self.do("improvement")
 
     @property
     def improvement(self) -> Improvement:
         """Compose rules with the paper's Algorithm 2, and measure the composition on fresh seeds."""
-        return cast("Improvement", self.read("improvement"))
+        return self.read("improvement")
 
     def play_references(self, others: Mapping[str, str | Path | Policy] | None = None) -> References:
         """Compare the policy and the guided policy with random play, constant choices and other policies.
@@ -746,21 +707,17 @@ class Study(Displayed):
             with self._folder.lock():
                 self.others.add(others)
                 self._forget({"references"})
-        return cast("References", self.do("references"))
+        return self.do("references")
 
     @property
     def references(self) -> References:
         """Random play, constant choices and other policies, compared with the policy and the guided policy."""
-        return cast("References", self.read("references"))
-
-    def probe_time_limit(self) -> TimeLimitProbe:
-        """Play on some episodes that reached the time limit, to see how they would have ended."""
-        return cast("TimeLimitProbe", self.do("time limit"))
+        return self.read("references")
 
     @property
     def time_limit_probe(self) -> TimeLimitProbe:
         """Endings of episodes that reach the time limit, if they are played on."""
-        return cast("TimeLimitProbe", self.read("time limit"))
+        return self.read("time limit")
 
     @property
     def other_policies(self) -> dict[str, str]:
@@ -769,39 +726,31 @@ class Study(Displayed):
 
     def explain(self) -> tuple[WeaknessExplanation, ...]:
         """Explain the strongest weaknesses, with the contribution of each rule (see `can_leave_rules_out`)."""
-        return cast("tuple[WeaknessExplanation, ...]", self.do("explanations"))
+        return self.do("explanations")
 
     @property
     def explanations(self) -> tuple[WeaknessExplanation, ...]:
         """The most telling weaknesses in words."""
-        return cast("tuple[WeaknessExplanation, ...]", self.read("explanations"))
-
-    def summarise(self) -> Summary:
-        """Compute what `Study.summary` returns, and keep it."""
-        return cast("Summary", self.do("summary"))
+        return self.read("explanations")
 
     def find_mistakes(self) -> Mistakes:
         """Look for single decisions in which another choice is significantly better; independent of all other steps."""
-        return cast("Mistakes", self.do("mistakes"))
+        return self.do("mistakes")
 
     @property
     def mistakes(self) -> Mistakes:
         """Single decisions in which another choice is significantly better."""
-        return cast("Mistakes", self.read("mistakes"))
-
-    def explain_failures(self) -> Failures:
-        """Learn what predicts failure, until when it can be avoided, and the causes of mistakes in the policy."""
-        return cast("Failures", self.do("failures"))
+        return self.read("mistakes")
 
     @property
     def failures(self) -> Failures:
         """Conditions that predict failure, until when it can be avoided, and the causes of mistakes in the policy."""
-        return cast("Failures", self.read("failures"))
+        return self.read("failures")
 
     @property
     def decisions(self) -> Experiences:
         """The recorded episodes whose decisions were looked at."""
-        return cast("Experiences", self.read("decisions"))
+        return self.read("decisions")
 
     # --- What follows from them --------------------------------------------------------------------------------------
 
@@ -815,7 +764,7 @@ class Study(Displayed):
     @property
     def summary(self) -> Summary:
         """Weaknesses, facts about deployment and figures; composition and references must be known."""
-        return cast("Summary", self.read("summary")) if self.has("summary") else summarise(self)
+        return self.read("summary") if self.has("summary") else summarise(self)
 
     @property
     def can_leave_rules_out(self) -> bool:
@@ -834,7 +783,7 @@ class Study(Displayed):
         """The whole study in a few sentences; composition and references must be known."""
         probe = self.time_limit_probe if self.has("time limit") else None
         remarks = [] if probe is None else [probe.sentence()]
-        remarks += [one.sentence() for one in self.evaluation.continuations]
+        remarks += [continuation.sentence() for continuation in self.evaluation.continuations]
         failures = self.failures.summary(self.space) if self.has("failures") else []
         return conclude(
             self.evaluation,
@@ -894,14 +843,12 @@ class Study(Displayed):
     @property
     def weakness_ledgers(self) -> tuple[Ledger | None, ...]:
         """Where the gains of the weaknesses come from, in their order; empty where they have not been split."""
-        name = "weakness ledgers"
-        return cast("tuple[Ledger | None, ...]", self.read(name)) if self.has(name) else ()
+        return self.read("weakness ledgers") if self.has("weakness ledgers") else ()
 
     @property
     def mistake_ledgers(self) -> tuple[Ledger | None, ...]:
         """Where the gains of the largest mistakes come from, in their order; empty where they have not been split."""
-        name = "mistake ledgers"
-        return cast("tuple[Ledger | None, ...]", self.read(name)) if self.has(name) else ()
+        return self.read("mistake ledgers") if self.has("mistake ledgers") else ()
 
     @property
     def endings(self) -> tuple[EndingShare, ...]:

@@ -2,8 +2,6 @@
 
 A time limit can hide failures: a cart that drifts slowly scores the maximum as long as the episode is short. The probe
 is reported on its own and enters no other figure.
-
-- `TimeLimitProbe`: the result; `probe_time_limit`: the step.
 """
 
 from __future__ import annotations
@@ -101,8 +99,8 @@ def probe_time_limit(study: Study) -> TimeLimitProbe:
     result = study.runner("time limit", of=len(seeds))(setup, units, failures=failures).played
     ended = ~result.truncated
     length = float(result.lengths[ended].mean()) if ended.any() else 0.0
-    known = [share for share in share_endings(result[ended]) if share.kind != "other"]
-    ending = known[0].words if known else ""
+    named = [share for share in share_endings(result[ended]) if share.kind != "other"]
+    ending = named[0].words if named else ""
     return TimeLimitProbe(truncated, limit, TIMES_LONGER * limit, len(result), int(ended.sum()), length, ending)
 
 

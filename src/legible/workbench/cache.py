@@ -1,8 +1,4 @@
-"""Played units that are kept between commands, so that another rule for the same policy need not play them again.
-
-- `UnitCache`: units of one kind, in memory and in files; `cache_folder`: where the files are.
-- `content_key`: a key of the policy and the environment; units of others are never used.
-"""
+"""Played units that are kept between commands (`UnitCache`), so that another rule for a policy need not replay them."""
 
 from __future__ import annotations
 
@@ -20,6 +16,7 @@ from legible.environments import EnvironmentSpec
 from legible.evaluation.units import Kept, R
 from legible.policies import Policy
 from legible.study import UnitFiles
+from legible.study.inputs import write_policy
 
 MOST_BYTES = 2_000_000_000
 """Size of the cache; beyond it the oldest units are deleted."""
@@ -53,14 +50,7 @@ def content_key(policy: Policy, source: str, environment: EnvironmentSpec) -> st
     The key is a digest of the policy (the weights of a network, or the file of any other kind of policy) and of the
     module of the environment's class: changing any of them changes the key. A policy that is code has no key.
 
-    Parameters
-    ----------
-    policy
-        The policy that plays.
-    source
-        The path that it was loaded from; "" if there is none.
-    environment
-        The environment that it plays in.
+    `source` is the path that the policy was loaded from; "" if there is none.
     """
     digest = hashlib.sha256(f"{legible.__version__} {environment!r}".encode())
     env = environment.make()
@@ -68,9 +58,8 @@ def content_key(policy: Policy, source: str, environment: EnvironmentSpec) -> st
         inner_env: Any = env.unwrapped
         # In a game of several agents, the game and the policies of the other agents count, too.
         game, players = getattr(inner_env, "game", None), getattr(inner_env, "players", {})
-        if not _add_content(digest, policy, source) or not all(
-            _add_content(digest, player.policy, "") for player in players.values() if hasattr(player, "policy")
-        ):
+        others = [player.policy for player in players.values() if hasattr(player, "policy")]
+        if not _add_content(digest, policy, source) or not all(_add_content(digest, other, "") for other in others):
             return None
         classes = [type(inner_env)] if game is None else [type(inner_env), type(game.unwrapped)]
         for environment_class in classes:
@@ -82,23 +71,13 @@ def content_key(policy: Policy, source: str, environment: EnvironmentSpec) -> st
 
 
 def _add_content(digest: hashlib._Hash, policy: Policy, source: str) -> bool:
-    """Add the content of a policy to a digest; return False where it has none."""
-    from legible.guidance import GuidedPolicy  # noqa: PLC0415 (it needs PyTorch)
-    from legible.policies.policy_file import save_policy, why_not_saved  # noqa: PLC0415
-
-    network = policy.network if isinstance(policy, GuidedPolicy) else policy
-    if why_not_saved(network) is None:
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder, "policy.safetensors")
-            if isinstance(policy, GuidedPolicy):
-                policy.save(path)
-            else:
-                save_policy(policy, path)
-            digest.update(path.read_bytes())
-    elif source and Path(source).is_file():
-        digest.update(Path(source).read_bytes())
-    else:
-        return False
+    """Add the content of a policy to a digest, as weights or as the file `source`; return False where it has none."""
+    with tempfile.TemporaryDirectory() as folder:
+        written = Path(folder, "policy.safetensors")
+        file = written if write_policy(policy, written) else Path(source)
+        if not file.is_file():
+            return False
+        digest.update(file.read_bytes())
     return True
 
 

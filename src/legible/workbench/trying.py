@@ -1,8 +1,4 @@
-"""The verdict on a user's own rules.
-
-- `try_rule`: plays rules in pairs of episodes until the verdict is clear; returns a `TryResult`.
-- `RuleResult`: the result of one rule, alone or with its related forms; `Example`: a state in which it changes the
-  action.
+"""The verdict on a user's own rules: `try_rule` plays them in pairs of episodes until the verdict is clear.
 
 Only episodes that a rule changes are played, from the first change on where states can be copied. Results are judged at
 looks that are fixed in advance (`legible.workbench.looks`).
@@ -35,11 +31,12 @@ from legible.features import FeatureSpace
 from legible.formatting import capitalise, counted, number, percent, signed
 from legible.play.stages import STAGE_EPISODES
 from legible.policies import Policy
-from legible.relations import generalise
 from legible.rules import Rule, RuleSet, parse_rule
+from legible.settings import FEWEST_CHANGES
 from legible.study import Progress, Study
 from legible.study.fingerprint import is_same_behaviour
 from legible.study.inputs import check_fallback
+from legible.study.own_rules import Form, forms_of
 from legible.workbench.arena import Arena, arena_of, check_pairing, open_arena
 from legible.workbench.looks import (
     ALPHA,
@@ -52,13 +49,11 @@ from legible.workbench.looks import (
     largest_plausible,
 )
 
-Form = Literal["alone", "with related forms"]
 Verdict = Literal["helps", "harms", "no effect", "undecided", "too few changed episodes", "preliminary"]
 MOST_CHANGED, MOST_SEEDS = 6400, 10_000
 HOPELESS_SEEDS = 1000
 """Seeds after which a rule that has not changed a single episode is given up."""
 EXAMPLES = 3
-# Numbers of changed episodes at which preliminary figures are shown.
 _PRELIMINARY = (50, 100)
 """Numbers of changed episodes at which figures without a verdict are shown."""
 
@@ -135,7 +130,7 @@ class RuleResult:
                 return f"No verdict: its conditions never held in {counted(self.seeds, 'episode')}."
             if not self.changed:
                 return f"No verdict: the policy already does this in all {counted(self.seeds, 'episode')}."
-            return f"No verdict: too few changed episodes ({episodes}; a test needs 200)."
+            return f"No verdict: too few changed episodes ({episodes}; a test needs {FEWEST_CHANGES})."
         if self.interval is None:
             return f"Preliminary: {signed(self.effect)} ± {number(self.error, 2)} ({episodes})."
         bounds = f"{signed(self.interval.low)} to {signed(self.interval.high)}"
@@ -194,16 +189,13 @@ class TryResult(Displayed):
     @property
     def interval(self) -> tuple[float, float] | None:
         """The interval of that effect; None if there were too few changed episodes for a test."""
-        found = self.first.interval
-        return None if found is None else (found.low, found.high)
+        interval = self.first.interval
+        return None if interval is None else (interval.low, interval.high)
 
     def facts(self) -> dict[str, object]:
         """Return what a notebook shows."""
-        shown: dict[str, object] = {}
-        for result in self.rules:
-            text = result.rule_set.short_text(self.space)
-            shown[f"{text} ({result.form})"] = result.sentence()
-        return {**shown, "smallest effect of interest": f"±{number(self.relevant)}", "seeds": self.seeds_sentence()}
+        verdicts = {f"{r.rule_set.short_text(self.space)} ({r.form})": r.sentence() for r in self.rules}
+        return {**verdicts, "smallest effect of interest": f"±{number(self.relevant)}", "seeds": self.seeds_sentence()}
 
     def __repr__(self) -> str:
         return f"<TryResult: {self.first.rule_set.short_text(self.space)}: {self.first.sentence()}>"
@@ -225,13 +217,13 @@ class TryResult(Displayed):
         return {
             "rules": [
                 {
-                    **{name: value for name, value in asdict(r).items() if name not in ("rule_set", "interval")},
-                    "rule": r.rule_set.short_text(self.space),
-                    "related_forms": [rule.text(self.space) for rule in r.rule_set.rules],
-                    "interval": None if r.interval is None else [r.interval.low, r.interval.high],
-                    "level": None if r.interval is None else 1.0 - 2.0 * r.interval.level,
+                    **{name: value for name, value in asdict(result).items() if name not in ("rule_set", "interval")},
+                    "rule": result.rule_set.short_text(self.space),
+                    "related_forms": [rule.text(self.space) for rule in result.rule_set.rules],
+                    "interval": None if result.interval is None else [result.interval.low, result.interval.high],
+                    "level": None if result.interval is None else 1.0 - 2.0 * result.interval.level,
                 }
-                for r in self.rules
+                for result in self.rules
             ],
             "relevant_effect": self.relevant,
             "alpha": self.plan.alpha,
@@ -357,11 +349,9 @@ def _candidates(rules: Sequence[Rule | RuleSet], arena: Arena, *, related: bool)
     for rule in rules:
         if isinstance(rule, RuleSet):
             candidates.append(Candidate(rule, "alone"))
-            continue
-        candidates.append(Candidate(RuleSet((rule,), rule), "alone"))
-        with_forms = generalise(rule, arena.relations).rule_set if related else RuleSet(())
-        if len(with_forms) and set(with_forms.rules) != {rule}:
-            candidates.append(Candidate(with_forms, "with related forms"))
+        else:
+            forms = forms_of(rule, arena.relations if related else ())
+            candidates += [Candidate(rule_set, form) for rule_set, form in forms]
     return candidates
 
 
@@ -376,14 +366,7 @@ def _study_to_extend(folder: str | Path, arena: Arena, *, trust: bool) -> Study:
 class Trial:
     """Rule sets that are tried on the seeds of one stage.
 
-    Parameters
-    ----------
-    arena, candidates
-        Policy and environment, and the rule sets to try.
-    stage, first, most_seeds
-        The name of a range of seeds, the number of its seeds to skip, and the maximum number of seeds.
-    on_figures, deadline
-        Called with the results so far; the time after which no more is played.
+    `relevant` is the smallest effect of interest; NaN before the first look.
     """
 
     def __init__(
