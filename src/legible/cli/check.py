@@ -131,15 +131,15 @@ def _write_names(path: Path, spaces: list[FeatureSpace]) -> None:
     say(f"Names to edit: {path}")
 
 
-def _verdict(env: str, found: list[Finding]) -> str:
+def _verdict(env: str, findings: list[Finding]) -> str:
     """Return, in a sentence, whether environment and policy are fit for a study, and which is the reason if not."""
-    reasons = {finding.about for finding in found if finding.answer == "no"}
+    reasons = {finding.about for finding in findings if finding.answer == "no"}
     if not reasons:
         return f"{env} is fit for a study."
     if reasons == {"environment"}:
         return f"{env} is not fit for a study."
-    fit = f"; {env} is" if reasons == {"policy"} else f", and neither is {env}"
-    return f"The policy is not fit for a study{fit}."
+    and_env = f"; {env} is" if reasons == {"policy"} else f", and neither is {env}"
+    return f"The policy is not fit for a study{and_env}."
 
 
 def _is_policy(target: str) -> bool:
@@ -153,10 +153,7 @@ def _is_policy(target: str) -> bool:
 def _describe(source: str, options: dict[str, str], *, trust: bool, as_json: bool) -> None:
     """Print what is in a policy's file: spaces, algorithm, training, rules, and whether it can be studied.
 
-    Parameters
-    ----------
-    source, options
-        Path or address of the policy, and the facts that its file may lack, such as the activation function.
+    `source` is its path or address, and `options` are facts that its file may lack, such as the activation function.
     """
     from legible.guidance import GuidedPolicy  # noqa: PLC0415
     from legible.play import explain_not_studied  # noqa: PLC0415
@@ -212,11 +209,12 @@ def _facts(description: PolicyDescription) -> list[tuple[str, str]]:
     return [(name, text) for name, text in facts.items() if text]
 
 
-def _environment(found: PolicyDescription) -> str:
-    if found.env_id is None:
-        return "not said"
-    recorded = f"{found.env_id}, says {found.env_id_from}"
-    if found.todays_env_id is None:
+def _environment(description: PolicyDescription) -> str:
+    """Return the environment that a policy was trained in, and today's version of it."""
+    if description.env_id is None:
+        return "unknown"
+    recorded = f"{description.env_id} (from {description.env_id_from})"
+    if description.todays_env_id is None:
         return recorded
-    changes = "; ".join(found.env_changes) or "nothing that shows"
-    return f"{recorded}; today {found.todays_env_id}. What changed: {changes}"
+    changes = "; ".join(description.env_changes) or "none that legible can see"
+    return f"{recorded}; today {description.todays_env_id}. Changes: {changes}"

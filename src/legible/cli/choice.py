@@ -1,12 +1,4 @@
-"""From the words of a command line to studies, environments and policies.
-
-- `StudyChoice`: the options of a study; `StudyChoice.study` makes or opens it.
-- `PlayChoice`: the options of a command that plays without a study.
-- `read_settings`: the values of ``--set``.
-- `open_study`: opens the study of a folder, which may name code only with ``--trust``.
-- `environment_spec`: an environment with its arguments and wrappers.
-- `load_typed_policy`: a policy.
-"""
+"""From the words of a command line to studies, environments and policies."""
 
 from __future__ import annotations
 
@@ -26,8 +18,7 @@ if TYPE_CHECKING:
     from legible.policies import Policy
     from legible.study import Progress, Study
 
-# What needs NumPy, Gymnasium or PyTorch is imported when it is used: help and mistakes need not wait for it.
-
+# What needs NumPy, Gymnasium or PyTorch is imported when it is used: help and errors need not wait for it.
 
 # Options that apply to an existing study; all others make one.
 _OF_ANY_STUDY = frozenset(
@@ -41,12 +32,8 @@ _CHANGEABLE = "most_failed"
 class StudyChoice:
     """The options of a study on the command line.
 
-    Parameters
-    ----------
-    target
-        The environment or, without `policy`, the folder of a study.
-    settings_given
-        The words of ``--set``, such as "search.budget=400000".
+    `target` is the environment or, without `policy`, the folder of a study. `settings_given` are the words of
+    ``--set``, such as "search.budget=400000".
     """
 
     target: str
@@ -79,11 +66,6 @@ class StudyChoice:
     as_json: bool = False
     verbose: bool = False
     settings_given: tuple[str, ...] = ()
-
-    @property
-    def is_folder(self) -> bool:
-        """True if the target is the folder of a study instead of an environment."""
-        return self.policy is None
 
     def study(self, progress: Progress | None = None) -> Study:
         """Open the study of a folder, or make one."""
@@ -130,18 +112,18 @@ class StudyChoice:
         settings = settings_for(spec, PRESETS[self.preset]() if self.preset else None)
         if self.settings is not None:
             settings = settings.updated(read_settings_file(self.settings), str(self.settings))
-        given = read_settings(self.settings_given)
-        if self.objective is not None:
-            given.setdefault("evaluation", {})["objective"] = self.objective
-        if self.worst_loss is not None:
-            given.setdefault("evaluation", {})["worst_loss"] = self.worst_loss
-        if self.until_excluded:
-            given.setdefault("evaluation", {})["until_excluded"] = True
-        if self.stochastic:
-            given.setdefault("play", {})["sample"] = True
-        if self.unpaired:
-            given.setdefault("evaluation", {})["method"] = "unpaired"
-        return settings.updated(given, "--set")
+        tables = read_settings(self.settings_given)
+        # Options that stand for a setting: the section, the name and the value of those that were given.
+        for section, name, value in (
+            ("evaluation", "objective", self.objective),
+            ("evaluation", "worst_loss", self.worst_loss),
+            ("evaluation", "until_excluded", self.until_excluded or None),
+            ("evaluation", "method", "unpaired" if self.unpaired else None),
+            ("play", "sample", self.stochastic or None),
+        ):
+            if value is not None:
+                tables.setdefault(section, {})[name] = value
+        return settings.updated(tables, "--set")
 
     @property
     def pins_budgets(self) -> bool:
@@ -222,15 +204,15 @@ def read_settings(given: Sequence[str], settings: Sequence[Setting] | None = Non
     >>> read_settings(["episodes=5", "mining.sampled=0.5", "evaluation.objective=success"])
     {'episodes': 5, 'mining': {'sampled': 0.5}, 'evaluation': {'objective': 'success'}}
     """
-    known = {setting.dotted for setting in (all_settings() if settings is None else settings)}
+    names = {setting.dotted for setting in (all_settings() if settings is None else settings)}
     tables: dict[str, Any] = {}
     for text in given:
         dotted, equals, value = text.partition("=")
         dotted = dotted.strip().replace("-", "_")
         if not equals:
             raise LegibleError(f"--set {text!r}: write it as NAME=VALUE, such as --set search.budget=400000.")
-        if dotted not in known:
-            hint = did_you_mean(dotted, known)
+        if dotted not in names:
+            hint = did_you_mean(dotted, names)
             raise LegibleError(
                 f"--set {text!r}: there is no setting {dotted!r}.{hint} 'legible settings --all' lists them."
             )
@@ -269,9 +251,9 @@ def look_here_for_modules() -> None:
 
     The folder comes last: a file there never takes the place of an installed package.
     """
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.append(here)
+    folder = str(Path.cwd())
+    if folder not in sys.path:
+        sys.path.append(folder)
 
 
 def look_here_for_policy(policy: str) -> None:

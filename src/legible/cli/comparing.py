@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 from rich.markup import escape
-from rich.padding import Padding
 
 from legible.cli.choice import (
     PlayChoice,
@@ -20,7 +19,7 @@ from legible.cli.choice import (
     player_source,
 )
 from legible.cli.completion import complete_env_or_folder
-from legible.cli.drawing import Bars, out, print_json, say, table, tell
+from legible.cli.drawing import Bars, out, print_json, print_list, say, table, tell
 from legible.cli.options import PATH, playing_options
 from legible.errors import LegibleError
 from legible.formatting import capitalise, number, percent
@@ -132,19 +131,12 @@ def _named_from_here(opponent: str) -> str:
 
 
 def _load_policies(
-    where: EnvironmentSpec,
-    words: Sequence[str],
-    against: Sequence[Any],
-    choice: PlayChoice,
+    where: EnvironmentSpec, words: Sequence[str], against: Sequence[Any], choice: PlayChoice
 ) -> list[Any]:
     """Return the policies to compare, in their order; a folder of a study gives the study.
 
-    Parameters
-    ----------
-    words
-        The policies as the user wrote them: files, addresses, code, or folders of studies.
-    against
-        Opponents in the other seats of a game; with them, a study gives its policy alone.
+    `words` are the policies as the user wrote them: files, addresses, code, or folders of studies. With `against`,
+    opponents in the other seats of a game, a study gives its policy alone.
     """
     from legible.workbench.cross_play import against as playing_against  # noqa: PLC0415
 
@@ -163,14 +155,19 @@ def _load_policies(
     return policies
 
 
-def _print_cross_play(found: CrossPlay) -> None:
+def _print_cross_play(cross_play: CrossPlay) -> None:
     """Print the matrix of policies and opponents, with the worst opponents."""
-    tell(f"[bold]{escape(found.headline())}[/]", markup=True)
-    columns = ("Mean return", *(f"against {name}" for name in found.opponents), "worst")
-    out().print(table(columns, found.rows()))
-    for i in range(len(found.policies) if len(found.policies) > 1 else 0):
-        tell(found.worst_sentence(i))
-    tell(found.level_sentence())
+    tell(f"[bold]{escape(cross_play.headline())}[/]", markup=True)
+    print_matrix(cross_play)
+    for policy in range(len(cross_play.policies) if len(cross_play.policies) > 1 else 0):
+        tell(cross_play.worst_sentence(policy))
+    tell(cross_play.level_sentence())
+
+
+def print_matrix(cross_play: CrossPlay) -> None:
+    """Print the mean return of every policy against every opponent."""
+    columns = ("Mean return", *(f"against {name}" for name in cross_play.opponents), "worst")
+    out().print(table(columns, cross_play.rows()))
 
 
 def print_comparison(comparison: PolicyComparison) -> None:
@@ -213,14 +210,11 @@ def print_comparison(comparison: PolicyComparison) -> None:
 
 def _print_situations_and_habits(found: PolicyComparison) -> None:
     """Print from which states one of two policies does better, and habits that only one of them has."""
-    console = out()
     if found.situations:
-        console.print("[bold]Where[/] (learned on half of the seeds, tested on the other half)")
-    for situation in found.situations:
-        console.print(Padding(f"• {escape(situation.sentence(found.space, found.names))}", (0, 0, 0, 2)))
-    if not found.situations:
+        out().print("[bold]Where[/] (learned on half of the seeds, tested on the other half)")
+        print_list(situation.sentence(found.space, found.names) for situation in found.situations)
+    else:
         tell(f"Where: no situation explains the difference ({number(found.parted)} episodes differ).")
     for title, sentences in found.habit_sentences():
-        console.print(f"[bold]{escape(title)}[/]")
-        for sentence in sentences:
-            console.print(Padding(f"• {escape(sentence)}", (0, 0, 0, 2)))
+        out().print(f"[bold]{escape(title)}[/]")
+        print_list(sentences)

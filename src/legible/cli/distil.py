@@ -48,10 +48,11 @@ def distil(choice: StudyChoice, rounds: int | None, force: bool, env: str | None
     With ENV and POLICY: study the policy, distil the rules that help into its network, study the network, and so on,
     until no weakness is confirmed. A run that was stopped continues with the same command.
     """
-    words = [word for word in choice.settings_given if word.startswith("distillation.")]
-    given = read_settings(words, tuple(settings_in(DistillationSettings, "distillation")))
-    learning = read_distillation_settings(given["distillation"], "--set: distillation") if given else None
-    choice = replace(choice, settings_given=tuple(word for word in choice.settings_given if word not in words))
+    # Settings of learning ("distillation.…") apart from those of a study.
+    of_learning = [word for word in choice.settings_given if word.startswith("distillation.")]
+    tables = read_settings(of_learning, tuple(settings_in(DistillationSettings, "distillation")))
+    learning = read_distillation_settings(tables["distillation"], "--set: distillation") if tables else None
+    choice = replace(choice, settings_given=tuple(word for word in choice.settings_given if word not in of_learning))
     if choice.policy is not None or (Path(choice.target) / "mend.json").is_file():
         _distil_in_rounds(choice, rounds, learning, reports=reports)
     elif rounds is not None:
@@ -74,12 +75,8 @@ _DIFFERENCES = {
 def _distil_once(choice: StudyChoice, learning: DistillationSettings | None, env: str | None, *, force: bool) -> None:
     """Distil a study or a guided policy into a network without rules, write it, and print how it compares.
 
-    Parameters
-    ----------
-    choice
-        The options of the command; its target is the folder of a study, or the file of a guided policy.
-    env
-        Environment of a guided policy; None: the one that its file or the study names.
+    The target of `choice` is the folder of a study, or the file of a guided policy, whose environment is `env` (None:
+    the one that the file names).
     """
     from legible.engines import make_engine  # noqa: PLC0415
     from legible.study.distilling import distil as distil_source  # noqa: PLC0415
@@ -153,14 +150,8 @@ def _distil_in_rounds(
 ) -> None:
     """Study a policy, distil its rules into the network, study that network, and so on; print all results.
 
-    Parameters
-    ----------
-    choice
-        The options of the command, which are those of a study.
-    rounds
-        Maximum number of rounds; None: the default, or that of the rounds that are continued.
-    reports
-        Whether to write a report of every round's study, and one of all rounds.
+    `rounds` is the maximum number of rounds (None: the default, or that of the rounds that are continued). With
+    `reports`, a report of every round's study is written, and one of all rounds.
     """
     from legible.engines import make_engine  # noqa: PLC0415
     from legible.report import write_report  # noqa: PLC0415
@@ -211,12 +202,11 @@ def _choose_folder(choice: StudyChoice) -> tuple[Path, dict[str, Any]]:
     return folder, {"policy": choice.policy, **choice.arguments(choice.policy)}
 
 
-def _say_mended(found: MendedRound) -> None:
-    back = f", {len(found.came_back)} of them known from earlier rounds" if found.came_back else ""
-    say(
-        f"Round {found.number}: {counted(len(found.confirmed), 'weakness', 'weaknesses')} confirmed, "
-        f"{counted(found.tested, 'rule set')} tested{back}."
-    )
+def _say_mended(finished: MendedRound) -> None:
+    """Remark on the study of a round: how many weaknesses it confirmed, and how many of them are not new."""
+    known = f", {len(finished.came_back)} of them known from earlier rounds" if finished.came_back else ""
+    weaknesses = counted(len(finished.confirmed), "weakness", "weaknesses")
+    say(f"Round {finished.number}: {weaknesses} confirmed{known} ({counted(finished.tested, 'rule set')} tested).")
 
 
 def _print_mending(mending: Mending) -> None:

@@ -1,9 +1,4 @@
-"""Output of the commands: results on standard output, everything else on standard error.
-
-- `out`, `say`, `complain`: where results, remarks and errors go; `tell`: sentences of a result.
-- `Bars`: progress of a study's stages, with the time left; `now`: what is being done outside of stages.
-- `print_json`: results for machines.
-"""
+"""Output of the commands: results on standard output, everything else on standard error."""
 
 from __future__ import annotations
 
@@ -21,6 +16,7 @@ import click
 from rich import box
 from rich.console import Console
 from rich.markup import escape
+from rich.padding import Padding
 from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task
 from rich.table import Table
 from rich.text import Text
@@ -70,7 +66,7 @@ STAGE_WORDS = {
 
 
 def out() -> Console:
-    """The console for results."""
+    """Return the console for results."""
     return Console(highlight=False, emoji=False)
 
 
@@ -78,6 +74,12 @@ def tell(text: str, *, markup: bool = False) -> None:
     """Print sentences of a result: a terminal's lines break between words, elsewhere a sentence is one line."""
     console = out()
     console.print(text, soft_wrap=not console.is_terminal, markup=markup)
+
+
+def print_list(sentences: Iterable[str]) -> None:
+    """Print sentences of a result, each with a bullet and indented."""
+    for sentence in sentences:
+        out().print(Padding(f"• {escape(sentence)}", (0, 0, 0, 2)))
 
 
 def say(text: str) -> None:
@@ -109,6 +111,7 @@ def print_json(document: Any) -> None:
 
 
 def _plain(value: Any) -> Any:
+    """Return plain data: records as dictionaries, arrays and tuples as lists, None for numbers that are not finite."""
     if is_dataclass(value) and not isinstance(value, type):
         value = asdict(value)
     if hasattr(value, "tolist"):  # NumPy's arrays and numbers
@@ -124,12 +127,12 @@ def _plain(value: Any) -> Any:
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[str] = ()) -> Table:
     """Make a table of texts; the columns in `right` hold numbers."""
-    made = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    grid = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for column in columns:
-        made.add_column(column, justify="right" if column in right else "left", no_wrap=column in right)
+        grid.add_column(column, justify="right" if column in right else "left", no_wrap=column in right)
     for row in rows:
-        made.add_row(*(escape(cell) for cell in row))
-    return made
+        grid.add_row(*(escape(cell) for cell in row))
+    return grid
 
 
 class _Now(ProgressColumn):
@@ -188,13 +191,13 @@ class Bars:
         """Show how far a stage is."""
         if stage not in self._stages:
             self._stages[stage] = _Stage(stage, time.monotonic(), done)
-        one = self._stages[stage]
-        if one is not self._stage:
+        current = self._stages[stage]
+        if current is not self._stage:
             self._end(self._stage)
-            self._stage = one
-        one.done, one.of = done, of
+            self._stage = current
+        current.done, current.of = done, of
         if done >= of:
-            self._end(one)
+            self._end(current)
 
     def now(self, text: str) -> None:
         """Show what is being done outside of stages, such as "loading the policy"."""
@@ -202,7 +205,7 @@ class Bars:
         self._stage, self._text = None, text
 
     def expect(self, seconds: float, episodes: Mapping[str, int]) -> None:
-        """Learn how many seconds all stages take together, and how many episodes each plays."""
+        """Set how many seconds all stages probably take together, and how many episodes each plays."""
         total = max(1, sum(episodes.values()))
         self._expected = {stage: seconds * n / total for stage, n in episodes.items()}
 
@@ -210,25 +213,24 @@ class Bars:
         """Return how long everything still takes; None if that is not known."""
         if not self._expected:
             return None
-        left = sum(seconds for stage, seconds in self._expected.items() if stage not in self._stages)
-        one = self._stage
-        if one is None:
-            return left
-        took, share = time.monotonic() - one.began, (one.done - one.before) / max(1, one.of - one.before)
-        expected = max(0.0, self._expected.get(one.name, 0.0) - took)
+        later_stages = sum(seconds for stage, seconds in self._expected.items() if stage not in self._stages)
+        stage = self._stage
+        if stage is None:
+            return later_stages
+        # The rest of the current stage: as expected before, and as measured from the share of it that is done.
+        took, share = time.monotonic() - stage.began, (stage.done - stage.before) / max(1, stage.of - stage.before)
+        expected = max(0.0, self._expected.get(stage.name, 0.0) - took)
         if share <= 0:
-            return left + expected
+            return later_stages + expected
         # The speed of the first episodes says little: it includes starting and compiling.
         measured, trust = took * (1 - share) / share, math.sqrt(share)
-        return left + trust * measured + (1 - trust) * expected
+        return later_stages + trust * measured + (1 - trust) * expected
 
     def status(self) -> str:
         """Return the stage in plain words, how far it is, and the time left."""
-        one, left = self._stage, self.seconds_left()
+        stage, left = self._stage, self.seconds_left()
         took = time.monotonic() - self._started
-        text = self._text
-        if one is not None:
-            text = f"{one.words} {number(one.done)}/{number(one.of)}"
+        text = self._text if stage is None else f"{stage.words} {number(stage.done)}/{number(stage.of)}"
         if left is None:
             return f"{text} ({duration(took)})"
         if self._is_drawn:
@@ -247,15 +249,15 @@ class Bars:
         self._said = time.monotonic()
         self.console.print(text, soft_wrap=not self.console.is_terminal, highlight=False)
 
-    def _end(self, one: _Stage | None) -> None:
+    def _end(self, stage: _Stage | None) -> None:
         """Leave a line of a stage that took long."""
-        if one is None or one.is_over:
+        if stage is None or stage.is_over:
             return
-        seconds = time.monotonic() - one.began
-        one.is_over = one.done >= one.of or seconds >= PATIENCE
+        seconds = time.monotonic() - stage.began
+        stage.is_over = stage.done >= stage.of or seconds >= PATIENCE
         if seconds >= PATIENCE and not self._quiet:
-            episodes = "" if one.name in _NOT_EPISODES else f"{counted(one.done, 'episode')} in "
-            say(f"{one.words}: {episodes}{duration(seconds)}")
+            episodes = "" if stage.name in _NOT_EPISODES else f"{counted(stage.done, 'episode')} in "
+            say(f"{stage.words}: {episodes}{duration(seconds)}")
 
 
 @dataclass

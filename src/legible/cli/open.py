@@ -117,8 +117,8 @@ def open_command(
     address = f"http://{shown_host}:{chosen_port}/?token={token}"
     if host not in LOCAL:
         say(
-            f"[bold yellow]Warning:[/] {escape(host)} can be reached by other machines, and what is sent is not "
-            "encrypted. Whoever sees the address can use this workbench. Leave --host out to keep it on this machine."
+            f"[bold yellow]Warning:[/] other machines can reach {escape(host)}, and the connection is not encrypted: "
+            "whoever sees the address can use this workbench. Leave --host out to keep it on this machine."
         )
     say("The workbench is at this address, which works once, in one browser. Ctrl-C stops it.")
     click.echo(address)
@@ -131,23 +131,23 @@ def open_command(
 def _folders(words: tuple[str, ...]) -> list[Path]:
     """Return the folders of studies that are named; none if the words are an environment and a policy."""
     if not words:
-        found = sorted(path.parent for path in _STUDIES.glob("*/study.json"))
-        if not found:
+        studies = _studies_of(_STUDIES)
+        if not studies:
             raise LegibleError("there is no study in ./studies; give ENV and POLICY, or the folder of a study.")
-        return found
-    paths = [Path(word) for word in words]
-    inside = [study for path in paths for study in _studies_of(path)]
-    if inside:
-        missing = [str(path) for path in paths if not _studies_of(path)]
+        return studies
+    studies_of = {word: _studies_of(Path(word)) for word in words}
+    if any(studies_of.values()):
+        missing = [word for word, studies in studies_of.items() if not studies]
         if missing:
             raise LegibleError(f"{missing[0]}: holds no study; leave it out, or make one with 'legible run'.")
-        return list(dict.fromkeys(inside))
+        return list(dict.fromkeys(study for studies in studies_of.values() for study in studies))
     if len(words) != 2:
         raise LegibleError("give the folders of studies, or an environment and a policy: legible open ENV POLICY.")
     return []
 
 
 def _studies_of(path: Path) -> list[Path]:
+    """Return the folder if it is that of a study, or the folders of studies in it."""
     if (path / "study.json").is_file():
         return [path]
     return sorted(inner.parent for inner in path.glob("*/study.json")) if path.is_dir() else []

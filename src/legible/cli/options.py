@@ -1,10 +1,4 @@
-"""Arguments and options that several commands share.
-
-- `study_options`: the arguments and options of a command that makes or continues a study, passed as a `StudyChoice`.
-- `playing_options`: the options of a command that plays policies without a study, passed as a `PlayChoice`.
-- `env_argument`, `environment_options`, `seed_option` and others: single ones.
-- `advanced`: marks options that only ``--help-all`` shows; `add_help_all` adds that option to a command.
-"""
+"""Arguments and options that several commands share."""
 
 from __future__ import annotations
 
@@ -49,19 +43,19 @@ advanced = partial(click.option, hidden=True)
 def env_argument(
     metavar: str = "ENV", more_help: str = "", *, required: bool = True, shell_complete: Any = complete_env
 ) -> Callable[[Command], Command]:
-    """ENV, and what else can stand in its place."""
+    """Return a decorator that adds ENV, and what else can stand in its place."""
     return click.argument(
         "env", metavar=metavar, required=required, help=f"{_ENV} {more_help}".strip(), shell_complete=shell_complete
     )
 
 
 def target_argument(more_help: str, metavar: str = "ENV|STUDY") -> Decorator:
-    """ENV, or the folder of a study."""
+    """Return a decorator that adds ENV, or the folder of a study."""
     return click.argument("target", metavar=metavar, help=f"{_ENV} {more_help}", shell_complete=complete_env_or_folder)
 
 
 def policy_argument(more_help: str = "", *, required: bool = False) -> Callable[[Command], Command]:
-    """POLICY."""
+    """Return a decorator that adds POLICY."""
     return click.argument(
         "policy",
         metavar="POLICY" if required else "[POLICY]",
@@ -110,7 +104,6 @@ relations_argument = click.argument(
     help="A relations file, or the name of one that comes with the package.",
     shell_complete=complete_relations,
 )
-"""FILE, of relations."""
 
 
 def seed_option(what: str) -> Callable[[Command], Command]:
@@ -121,7 +114,6 @@ def seed_option(what: str) -> Callable[[Command], Command]:
 names_option = click.option(
     "--names", metavar="FILE", type=PATH, help="TOML file with names of features and actions, and derived features."
 )
-"""``--names``."""
 
 
 features_option = click.option(
@@ -129,7 +121,6 @@ features_option = click.option(
     metavar="WHAT",
     help="Features for rules, if not the observation: MODULE:FUNCTION, info:NAME,…, entries:NAME,… or objects (Atari).",
 )
-"""``--features``."""
 
 
 def _keep_for_arguments(context: click.Context, parameter: click.Parameter, value: Any) -> None:
@@ -170,33 +161,18 @@ def environment_options(command: Command) -> Command:
     The options of games do not reach the command: callbacks keep their values, and `_add_seats` adds them to the
     arguments of the environment.
     """
+    of_game = partial(advanced, is_eager=True, expose_value=False, callback=_keep_for_arguments)
     seats: list[Decorator] = [
-        advanced(
+        of_game(
             "--seat",
             metavar="SEAT",
-            is_eager=True,
-            expose_value=False,
-            callback=_keep_for_arguments,
-            help="Seat of the policy in a game of several agents (pettingzoo:MODULE); several, 'adversary_*' or all, "
-            "share it; any: drawn for each episode.",
+            help="Seat of the policy in a game of several agents (pettingzoo:MODULE). Several seats "
+            "('adversary_*', all) share the policy; any: drawn for each episode.",
         ),
-        advanced(
-            "--others",
-            metavar="[SEAT=]POLICY|random",
-            multiple=True,
-            is_eager=True,
-            expose_value=False,
-            callback=_keep_for_arguments,
-            help="Who plays the other seats; repeatable.",
+        of_game(
+            "--others", metavar="[SEAT=]POLICY|random", multiple=True, help="Who plays the other seats; repeatable."
         ),
-        advanced(
-            "--others-stochastic",
-            is_flag=True,
-            is_eager=True,
-            expose_value=False,
-            callback=_keep_for_arguments,
-            help="Sample the actions of the policies in other seats.",
-        ),
+        of_game("--others-stochastic", is_flag=True, help="Sample the actions of the policies in other seats."),
     ]
     arg = click.option(
         "--arg",
@@ -223,7 +199,6 @@ trust_option = advanced(
     help="Run programs that files contain or name: TorchScript policies, and code that a study's folder or a guided "
     "policy's file names (environments, wrappers, classes). Use it only for files from people you trust.",
 )
-"""``--trust``."""
 
 
 other_option = advanced(
@@ -233,7 +208,6 @@ other_option = advanced(
     help="Another policy to compare with, next to random play and constant actions; repeatable.",
     shell_complete=complete_policy,
 )
-"""``--other``; `others` reads it."""
 
 
 def others(given: tuple[str, ...]) -> dict[str, str]:
@@ -249,7 +223,6 @@ def others(given: tuple[str, ...]) -> dict[str, str]:
 workers_option = click.option(
     "--workers", metavar="N", type=click.IntRange(min=1), help="Worker processes. [default: one per core]"
 )
-"""``--workers``."""
 
 
 def engine_options(command: Command) -> Command:
@@ -266,7 +239,6 @@ def engine_options(command: Command) -> Command:
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
-"""``--json``, as ``as_json``."""
 
 
 def verbose_option(command: Command, *, expose_value: bool = False) -> Command:
@@ -289,7 +261,6 @@ set_option = click.option(
     help="Change a setting, such as search.budget=400000 ('legible settings' lists them); repeatable.",
     shell_complete=complete_setting,
 )
-"""``--set``."""
 
 
 # --- Options that are passed together --------------------------------------------------------------------------------
@@ -333,14 +304,8 @@ def playing_options(stochastic_help: str) -> Decorator:
 def study_options(more_help: str, out_help: str, metavar: str = "ENV|STUDY") -> Decorator:
     """Return a decorator that adds the arguments and options of a study; the command gets them as one `StudyChoice`.
 
-    Parameters
-    ----------
-    more_help
-        End of the help of the first argument, the environment or the folder of a study.
-    out_help
-        Help of ``--out``.
-    metavar
-        Name of the first argument in the help.
+    `more_help` ends the help of the first argument, the environment or the folder of a study, whose name is `metavar`;
+    `out_help` is the help of ``--out``.
     """
     # In the order of the help; `advanced` options are only in --help-all.
     options: list[Decorator] = [

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,11 +12,11 @@ from click.exceptions import Exit
 from rich import box
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from legible.cli.choice import environment_spec, load_typed_policy, options_of_policy
 from legible.cli.completion import complete_env, complete_env_or_relations
+from legible.cli.drawing import Bars, out, print_json, table
 from legible.cli.options import (
     env_argument,
     environment_options,
@@ -40,7 +37,6 @@ if TYPE_CHECKING:
     from legible.features import FeatureSpace
     from legible.relations import MetamorphicRelation
     from legible.relations.check import RelationCheck
-    from legible.relations.check.answers import OnProgress
 
 # What the commands use is imported by those that use it: numba, scikit-learn and PyTorch take seconds to load.
 
@@ -68,17 +64,16 @@ def list_relations(env: str | None) -> None:
     from legible.files import read_toml  # noqa: PLC0415
 
     listed = _shipped_for(env) if env is not None else _all_shipped()
-    table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("File", no_wrap=True)
-    table.add_column("For", overflow="fold")
-    table.add_column("Relations")
+    files = Table(box=box.SIMPLE_HEAD)
+    files.add_column("File", no_wrap=True)
+    files.add_column("For", overflow="fold")
+    files.add_column("Relations")
     for path, (file, environments) in listed.items():
-        says = "\n".join(
-            f"[bold]{escape(r['name'])}[/]: {escape(r.get('words', ''))}" for r in read_toml(path)["relation"]
-        )
+        entries = [(relation["name"], relation.get("words", "")) for relation in read_toml(path)["relation"]]
+        described = "\n".join(f"[bold]{escape(name)}[/]: {escape(words)}" for name, words in entries)
         plain = dict.fromkeys(env.rpartition("/")[2] for env in environments)
-        table.add_row(f"{file.name}{' *' if file.default else ''}", ", ".join(plain), says)
-    Console(emoji=False).print(table)
+        files.add_row(f"{file.name}{' *' if file.default else ''}", ", ".join(plain), described)
+    Console(emoji=False).print(files)
 
 
 @relations.command
@@ -95,13 +90,13 @@ def show(env: str, file: str | None, names: Path | None, arg: tuple[str, ...], w
     """Show relations as tables of feature → feature; without FILE, all that come with the package for ENV."""
     from legible.relations import by_name  # noqa: PLC0415
 
-    if file is None and (known := _environment_of(env)) is not None:
-        env, file = known, env
-    console = Console(emoji=False)
+    environment = _environment_of(env) if file is None else None
+    if environment is not None:  # what stands at the place of ENV is the name of a file
+        env, file = environment, env
     space, loaded = _load(environment_spec(env, arg, wrap), file, names)
     for source, relations in loaded:
         for name, group in by_name(relations).items():
-            _show_group(console, f"{name} ({source})" if source != name else name, group, space)
+            _show_group(out(), f"{name} ({source})" if source != name else name, group, space)
 
 
 @relations.command
@@ -144,21 +139,24 @@ def check(
     # and wrappers of ENV. Relations are symmetries of the environment, from one file or several.
     spec = environment_spec(env, arg, wrap)
     space, loaded = _load(spec, file, names)
-    console = Console(emoji=False)
     checks_by_file: dict[str, list[RelationCheck]] = {}
-    for source, relations in loaded:
-        with _progress(source) as report:
+    with Bars(quiet=as_json) as bars:
+        for source, relations in loaded:
+
+            def report(share: float, what: str, source: str = source) -> None:
+                bars.now(f"{source}: {what} ({percent(share)})")
+
             checks_by_file[source] = check_relations(
                 spec, relations, space, episodes=episodes, states=states, seed=seed, on_progress=report
             )
     if as_json:
         rows = [{"file": source, **result.to_dict()} for source, checks in checks_by_file.items() for result in checks]
-        settings = {"environment": env, "arguments": spec.arguments, "episodes": episodes, "states": states}
-        click.echo(json.dumps({**settings, "seed": seed, "checks": rows}, default=str, indent=2))
+        settings = {"environment": env, "arguments": dict(spec.arguments), "episodes": episodes, "states": states}
+        print_json({**settings, "seed": seed, "checks": rows})
     else:
         for source, checks in checks_by_file.items():
             for name in dict.fromkeys(result.relation for result in checks):
-                _print_checks(console, source, [result for result in checks if result.relation == name])
+                _print_checks(out(), source, [result for result in checks if result.relation == name])
     if any(result.verdict == "does not hold" for checks in checks_by_file.values() for result in checks):
         raise Exit(1)
 
@@ -215,25 +213,29 @@ def discover(
         space = resolve_names(environment, names).space
     finally:
         environment.close()
-    with _progress(env) as report:
+    with Bars(quiet=as_json) as bars:
+
+        def report(share: float, what: str) -> None:
+            bars.now(f"{env}: {what} ({percent(share)})")
+
         discovery = discover_relations(spec, space, steps=steps, minutes=minutes, seed=seed, on_progress=report)
     if output is not None and discovery.found:
         write_text(output, discovery.toml())
     if as_json:
-        click.echo(json.dumps(discovery.to_dict(), default=str, indent=2))
+        print_json(discovery.to_dict())
     else:
         # The relations that were proven, those that were rejected with the reason, and a line of totals.
-        console = Console(emoji=False)
+        console = out()
         for proven in discovery.found:
             _show_group(console, proven.name, proven.relations, discovery.space)
-            console.print(f"{escape(proven.evidence)}\n", highlight=False)
+            console.print(f"{escape(proven.evidence)}\n")
         for rejected in discovery.rejected:
-            console.print(f"{escape(rejected.name)}: {escape(rejected.text)}\n", highlight=False)
+            console.print(f"{escape(rejected.name)}: {escape(rejected.text)}\n")
         count = len(discovery.found)
         time_out = "" if discovery.complete else " Time ran out; --minutes allows more."
         effort = f"{discovery.screened} proposals, {discovery.steps} steps, {discovery.seconds:.0f} s.{time_out}"
         where = f" Written to {output}." if output is not None and count else ""
-        console.print(f"{count or 'No'} relation{'s' * (count != 1)} found.{where} {effort}", highlight=False)
+        console.print(f"{count or 'No'} relation{'s' * (count != 1)} found.{where} {effort}")
     if not discovery.found:
         raise Exit(1)
 
@@ -280,7 +282,7 @@ def symmetry(
     scores = measure_symmetry(spec, loaded_policy, relations, space, episodes=episodes, seed=seed)
     if as_json:
         inputs = {"environment": env, "policy": policy, "episodes": episodes, "seed": seed}
-        click.echo(json.dumps({**inputs, "scores": [score.to_dict() for score in scores]}, indent=2))
+        print_json({**inputs, "scores": [score.to_dict() for score in scores]})
     else:
         for score in scores:
             click.echo(score.text)
@@ -292,7 +294,7 @@ def symmetry(
 def _load(
     spec: EnvironmentSpec, file: str | None, names: Path | None
 ) -> tuple[FeatureSpace, list[tuple[str, tuple[MetamorphicRelation, ...]]]]:
-    """Read the file that is meant, or all that come with the package for the environment; also its features."""
+    """Return the features of an environment, and the relations of a file, or of all shipped files, by their names."""
     from legible.environments import resolve_names, shipped_relations  # noqa: PLC0415
     from legible.relations import resolve_relations  # noqa: PLC0415
 
@@ -311,15 +313,18 @@ def _load(
 
 
 def _environment_of(file: str) -> str | None:
-    """The first environment, in its latest version, that a file of this name is for, if one comes with the package."""
-    found = [environments for entry, environments in _all_shipped().values() if entry.name == file]
-    if len(found) > 1:
-        example = f"legible relations show {found[0][0]} {file}"
-        raise LegibleError(f"there are {len(found)} relations files called {file!r}; say for which ENV: {example}.")
-    if not found:
+    """Return the first environment, in its latest version, of a shipped file; None if no shipped file has this name."""
+    environments_of = [environments for entry, environments in _all_shipped().values() if entry.name == file]
+    if len(environments_of) > 1:
+        example = f"legible relations show {environments_of[0][0]} {file}"
+        raise LegibleError(
+            f"there are {len(environments_of)} relations files called {file!r}; name the environment, too: {example}."
+        )
+    if not environments_of:
         return None
-    name = found[0][0].rpartition("-v")[0]
-    versions = [env for env in found[0] if env.rpartition("-v")[0] == name]
+    (environments,) = environments_of
+    name = environments[0].rpartition("-v")[0]
+    versions = [env for env in environments if env.rpartition("-v")[0] == name]
     return max(versions, key=lambda env: int(env.rpartition("-v")[2]))
 
 
@@ -327,14 +332,13 @@ def _shipped_for(env: str) -> dict[Path, tuple[RelationsFile, list[str]]]:
     from legible.environments import EnvironmentSpec, shipped_relations  # noqa: PLC0415
 
     shipped = shipped_relations(env) or shipped_relations(EnvironmentSpec(env))
-    found = {entry.path: (entry, [env.rpartition(":")[2]]) for entry in shipped}
-    if not found:
+    if not shipped:
         raise LegibleError(f"no relations come with the package for {env!r}; 'legible relations list' lists all.")
-    return found
+    return {entry.path: (entry, [env.rpartition(":")[2]]) for entry in shipped}
 
 
 def _all_shipped() -> dict[Path, tuple[RelationsFile, list[str]]]:
-    """All files with the environments that they are for, installed or not."""
+    """Return all shipped files with the environments that they are for, installed or not."""
     import gymnasium  # noqa: PLC0415
 
     from legible.environments import all_domains, shipped_relations  # noqa: PLC0415
@@ -346,11 +350,11 @@ def _all_shipped() -> dict[Path, tuple[RelationsFile, list[str]]]:
             for relation in read_toml(file.path)["relation"]:
                 # Names without a version ("pacman") stand for several environments.
                 ids |= dict.fromkeys(env for env in relation.get("holds", {}) if "-v" in env)
-    found: dict[Path, tuple[RelationsFile, list[str]]] = {}
+    shipped: dict[Path, tuple[RelationsFile, list[str]]] = {}
     for env in ids:
         for entry in shipped_relations(env):
-            found.setdefault(entry.path, (entry, []))[1].append(env)
-    return dict(sorted(found.items()))
+            shipped.setdefault(entry.path, (entry, []))[1].append(env)
+    return dict(sorted(shipped.items()))
 
 
 # --- Drawing ---------------------------------------------------------------------------------------------------------
@@ -367,44 +371,36 @@ def _show_group(console: Console, title: str, group: Sequence[MetamorphicRelatio
         same_features.setdefault(tuple(relation.rows(space)), []).append(relation)
     for rows, relations in same_features.items():
         first, action_names = relations[0], space.action_names
-        console.print(
-            f"[bold]{escape(title)}[/]: {escape(first.words)}" if first.words else f"[bold]{escape(title)}[/]"
-        )
-        arrows = [f"{action_names[one.action]} → {action_names[one.image_action]}" for one in relations]
-        console.print(f"Actions: {escape(', '.join(arrows))}", highlight=False)
+        console.print(f"[bold]{escape(title)}[/]{escape(f': {first.words}' if first.words else '')}")
+        arrows = [f"{action_names[each.action]} → {action_names[each.image_action]}" for each in relations]
+        console.print(f"Actions: {escape(', '.join(arrows))}")
         for env, answer in first.holds.items():
-            console.print(f"Holds in {escape(env)} (according to its file): {answer}", highlight=False)
-        table = Table("Feature", "Its value goes to", "How", box=box.SIMPLE_HEAD)
-        for row in rows:
-            table.add_row(*map(escape, row))
-        console.print(table)
+            console.print(f"Holds in {escape(env)} (according to its file): {answer}")
+        console.print(table(("Feature", "Its value goes to", "How"), rows))
         if first.note:
-            console.print(escape(first.note.strip()), highlight=False)
+            console.print(escape(first.note.strip()))
         console.print()
 
 
 def _print_checks(console: Console, source: str, checks: Sequence[RelationCheck]) -> None:
     """Print whether a relation holds: a table with a line for every pair of actions, and notes below it.
 
-    Parameters
-    ----------
-    checks
-        The results of this relation, one for every action and the action that the relation maps it to.
+    `checks` are the results of this relation, one for every action and the action that the relation maps it to.
     """
     from legible.relations.check.answers import OTHER  # noqa: PLC0415
 
     name, file = checks[0].relation, f" ({source})" if source != checks[0].relation else ""
-    console.print(f"[bold]{escape(name)}[/]{escape(file)}, {escape(checks[0].method)}", highlight=False)
-    table = Table(box=box.SIMPLE_HEAD)
+    console.print(f"[bold]{escape(name)}[/]{escape(file)}, {escape(checks[0].method)}")
+    answers = Table(box=box.SIMPLE_HEAD)
     for column in ("Actions", "States", "Agree", "Largest deviation", "Verdict"):
-        table.add_column(column, justify="right" if column in {"States", "Agree"} else "left")
+        answers.add_column(column, justify="right" if column in {"States", "Agree"} else "left")
     for check in checks:
         agreement = "" if math.isnan(check.agreement) else percent(check.agreement)
         verdict = f"[{VERDICT_COLOURS[check.verdict]}]{check.verdict}[/]"
         deviation = "" if math.isnan(check.deviation) else number(check.deviation)
         feature = f" ({escape(check.deviation_of)})" if deviation and check.deviation_of else ""
-        table.add_row(_actions(check), str(check.states), agreement, f"{deviation}{feature}", verdict)
-    console.print(table)
+        answers.add_row(_actions(check), str(check.states), agreement, f"{deviation}{feature}", verdict)
+    console.print(answers)
     # Notes and known causes of disagreements; pairs of actions with the same note share a line.
     actions_by_note: dict[str, list[str]] = {}
     for check in checks:
@@ -414,42 +410,14 @@ def _print_checks(console: Console, source: str, checks: Sequence[RelationCheck]
         actions_by_note.setdefault(note, []).append(_actions(check))
     for note, actions in actions_by_note.items():
         if note:
-            console.print(f"{', '.join(actions)}: {escape(note)}.", highlight=False)
+            console.print(f"{', '.join(actions)}: {escape(note)}.")
     # One counterexample: of a pair for which the relation does not hold, if there is any, with the lowest agreement.
     worst_first = sorted(checks, key=lambda check: (check.verdict != "does not hold", check.agreement))
     counterexample = next((check.counterexample for check in worst_first if check.counterexample is not None), None)
     if counterexample is not None:
-        console.print(f"Counterexample: {escape(counterexample.text)}", highlight=False)
+        console.print(f"Counterexample: {escape(counterexample.text)}")
     console.print()
 
 
 def _actions(answer: RelationCheck) -> str:
     return escape(f"{answer.action} → {answer.image_action}")
-
-
-@contextmanager
-def _progress(source: str, patience: float = 1.0) -> Iterator[OnProgress]:
-    """Show a progress bar on standard error if the ``with`` block takes longer than `patience` seconds.
-
-    The block gets a function that reports the finished share, 0 to 1, and what is being done. `source` is the name in
-    front of the bar.
-    """
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TimeRemainingColumn(),
-        console=Console(stderr=True, emoji=False),
-        transient=True,
-    )
-    started = time.monotonic()
-    task = bar.add_task(source, total=1.0)
-
-    def report(share: float, what: str) -> None:
-        if not bar.live.is_started and time.monotonic() - started > patience and bar.console.is_terminal:
-            bar.start()
-        bar.update(task, completed=share, description=f"{source}: {what}")
-
-    try:
-        yield report
-    finally:
-        bar.stop()

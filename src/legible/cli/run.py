@@ -13,13 +13,7 @@ from rich.markup import escape
 from legible.cli.choice import StudyChoice
 from legible.cli.drawing import Bars, now, print_json, say
 from legible.cli.exploiting import find_exploit
-from legible.cli.options import (
-    advanced,
-    other_option,
-    others,
-    preset_option,
-    study_options,
-)
+from legible.cli.options import advanced, other_option, others, preset_option, study_options
 from legible.cli.show import SECTIONS, identify, print_section
 from legible.errors import LegibleError
 from legible.formatting import counted, duration, number, percent
@@ -57,14 +51,14 @@ def working(choice: StudyChoice) -> Iterator[Study]:
             study.remark = lambda text: say(escape(text))
         for left_out in (*study.relations_left_out, *study.other_rules.left_out):
             say(f"Not used: {escape(left_out)}.")
-        if study.observations_outside is not None and not choice.is_folder:
+        if study.observations_outside is not None and choice.policy is not None:
             say(f"Warning: {escape(study.observations_outside)}.")
-        seats = "" if choice.is_folder else describe_seats(study.environment)
+        seats = describe_seats(study.environment) if choice.policy is not None else ""
         if seats:
             say(escape(seats))
         statistics = getattr(traits_of(study.policy).normalisation, "source", None)
-        if statistics and not choice.is_folder and not choice.normalisation:
-            say(f"Observations are normalised with {escape(str(statistics))} (--normalisation none switches it off).")
+        if statistics and choice.policy is not None and not choice.normalisation:
+            say(f"Observations are normalised with {escape(str(statistics))}; --normalisation none turns that off.")
         with study.engine:
             yield study
 
@@ -125,7 +119,7 @@ def run(
             if seconds is not None and study.has("summary"):
                 seconds_left = started + seconds - time.monotonic()
                 if study.continue_testing(fit_continuation(study, _measure(study), seconds_left)) is None:
-                    say("Nothing was tested again: no undecided rule set changes enough episodes for this time.")
+                    say("Nothing was tested again: in this time, no undecided rule set can change enough episodes.")
             # Testing takes more or less time than was estimated, so the composition gets what is left.
             if seconds is not None and not study.has("improvement"):
                 study.evaluate()
@@ -183,14 +177,9 @@ def _play_and_plan(
     Mined rules and their related forms (made by symmetries of the task) are the rule sets. With
     --minutes, the speed is measured again after mining, because the machine may have become busier.
 
-    Parameters
-    ----------
-    study
-        The study. If its rule sets have been tested already, budgets stay as they are.
-    started, seconds
-        When the command started (a value of `time.monotonic`), and the time for the whole run; None: no limit.
-    steps_left_out
-        Names of steps that will not be done, and do not count in the estimates.
+    If rule sets have been tested already, budgets stay as they are. `started` is when the command did (a value of
+    `time.monotonic`), and `seconds` the time for the whole run (None: no limit). Steps of `steps_left_out` will not be
+    done, and do not count in the estimates.
     """
     from legible.study.budget import LADDER_FACTOR, fit_to_ladder, fit_to_minutes  # noqa: PLC0415
     from legible.study.estimate import describe_endless, estimate  # noqa: PLC0415
@@ -207,7 +196,7 @@ def _play_and_plan(
         # Measure the speed, and fit the budgets to the time of --minutes or to the usual time of the preset.
         rate = _measure(study)
         ends = f", {percent(rate.truncated)} end at the time limit" if rate.truncated else ""
-        remark(f"First {counted(rate.played, 'episode')}: mean return {number(rate.mean)}{ends}.")
+        remark(f"Measured the speed with {counted(rate.played, 'episode')}: mean return {number(rate.mean)}{ends}.")
         if seconds is not None:
             fit_to_minutes(study, rate, started + seconds - time.monotonic())
         elif not choice.pins_budgets and choice.preset in TARGET_SECONDS:
@@ -215,13 +204,12 @@ def _play_and_plan(
             if times_lowered:
                 share = f"1/{round(LADDER_FACTOR**times_lowered)}"
                 speed = f"{number(rate.episodes)} episodes/s"
-                remark(f"Episodes are slow here ({speed}), so budgets are {share} of the preset's (see --minutes).")
+                remark(f"Episodes are slow here ({speed}), so budgets are {share} of the usual ones (see --minutes).")
         whole = estimate(setup, study.settings, study.engine, rate=rate).without(*steps_left_out)
         _expect(whole)
         if whole.seconds > MIN_ANNOUNCED_SECONDS and seconds is None:
-            remark(
-                f"This takes roughly {duration(whole.seconds)} at {number(rate.episodes * whole.workers)} episodes/s."
-            )
+            speed = f"{number(rate.episodes * whole.workers)} episodes/s"
+            remark(f"The study takes roughly {duration(whole.seconds)} at {speed}.")
     else:
         rate = None
     # First facts and the user's own rules, then the rule sets; after that, their number makes a better estimate.
@@ -237,8 +225,8 @@ def _play_and_plan(
     _expect(rest)
     if rest.seconds > MIN_ANNOUNCED_SECONDS:
         most_raced = study.settings.evaluation.most_raced
-        which = f"the {most_raced} that change most" if 0 < most_raced < rule_sets else "them"
-        searching = " and searching for better ones" if rest.episodes.get("search") else ""
+        which = f"the {most_raced} that change most actions" if 0 < most_raced < rule_sets else "them"
+        searching = " and searching for better rules" if rest.episodes.get("search") else ""
         habits = counted(rule_sets, "habit")
         remark(f"Found {habits} of the policy. Testing {which}{searching}: about {duration(rest.seconds)}.")
 

@@ -189,7 +189,7 @@ def _draw_endings(console: Console, study: Study) -> None:
         f"{share.words} {percent(share.base.value)}" + (f" ({percent(share.guided.value)})" if share.guided else "")
         for share in study.endings
     ]
-    guided = " (guided)" if study.endings[0].guided is not None else ""
+    guided = " (in brackets: guided)" if study.endings[0].guided is not None else ""
     _draw_text(console, f"How episodes end{guided}: {', '.join(shares)}.")
     if study.ledger is not None and study.ledger.sentence():
         _draw_text(console, f"Gain of {study.ledger.sentence(most=1)}")
@@ -215,7 +215,7 @@ def _figures(study: Study, *, compact: bool) -> Table:
     # There are few objectives and perhaps many baselines: one line per policy fits a narrow terminal.
     header, *lines = zip(columns, *rows, strict=True)
     if compact:
-        header = ("Held-out seeds", *header[1:])
+        header = ("On held-out seeds", *header[1:])
         lines = [(line[0], *(cell.partition(" (")[0] for cell in line[1:])) for line in lines]
     return table(header, lines)
 

@@ -7,14 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
 import rich_click as click
-from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
 from legible.cli.choice import environment_spec
 from legible.cli.completion import complete_policy
-from legible.cli.drawing import say
+from legible.cli.drawing import say, table
 from legible.cli.options import (
     PATH,
     env_argument,
@@ -204,7 +202,7 @@ class _TrainingProgress:
 
 
 def _exploring(settings: AnySettings, exploration: float | None) -> AnySettings:
-    """Hyperparameters with another share of random actions at the beginning."""
+    """Return hyperparameters with another share of random actions at the beginning."""
     from legible.training import DqnSettings  # noqa: PLC0415
 
     if exploration is None:
@@ -221,16 +219,15 @@ def zoo() -> None:
     from legible.policies import NetworkPolicy, load_policy  # noqa: PLC0415
     from legible.policies.zoo import zoo_names, zoo_path  # noqa: PLC0415
 
-    table = Table(box=box.SIMPLE_HEAD)
-    for column in ("Name", "Algorithm", "Steps", "Mean return"):
-        table.add_column(column, justify="left" if column in {"Name", "Algorithm"} else "right", no_wrap=True)
+    rows = []
     for name in zoo_names():
         policy = load_policy(zoo_path(name))
         metadata = policy.metadata if isinstance(policy, NetworkPolicy) else {}
         played = metadata.get("evaluation", {})
         result = with_error(played["mean_return"], played["standard_error"]) if played else ""
-        table.add_row(f"zoo:{name}", str(metadata.get("algorithm", "")), number(metadata.get("steps", 0)), result)
-    Console(emoji=False).print(table)
+        rows.append((f"zoo:{name}", str(metadata.get("algorithm", "")), number(metadata.get("steps", 0)), result))
+    columns = ("Name", "Algorithm", "Steps", "Mean return")
+    Console(emoji=False).print(table(columns, rows, right=columns[2:]))
 
 
 @click.command

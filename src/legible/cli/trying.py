@@ -13,7 +13,7 @@ from rich.padding import Padding
 
 from legible.cli.choice import PlayChoice, look_here_for_policy, open_study, options_of_policy
 from legible.cli.completion import complete_env_or_folder, complete_relations
-from legible.cli.drawing import Bars, out, print_json, say, tell
+from legible.cli.drawing import Bars, out, print_json, print_list, say, tell
 from legible.cli.options import PATH, playing_options
 from legible.errors import LegibleError
 from legible.formatting import duration, number, percent
@@ -146,12 +146,9 @@ def try_command(
     for result in tried.rules:
         related = f", with its {len(result.rule_set)} related forms" if result.form != "alone" else ""
         console.print(f"[bold]{escape(result.rule_set.short_text(tried.space))}[/]{related}", soft_wrap=True)
-        console.print(Padding(escape(result.sentence()), (0, 0, 0, 2)))
-        if result.changed:
-            rates = f"It changes {percent(result.override_rate)} of the steps."
-            console.print(Padding(rates, (0, 0, 0, 2)))
-        for example in result.examples if result.form == "alone" else ():
-            console.print(Padding(f"• {escape(example.text())}", (0, 0, 0, 2)))
+        rates = f" It changes {percent(result.override_rate)} of the steps." if result.changed else ""
+        console.print(Padding(escape(f"{result.sentence()}{rates}"), (0, 0, 0, 2)))
+        print_list(example.text() for example in (result.examples if result.form == "alone" else ()))
     tell(f"Smallest effect of interest: ±{number(tried.relevant)}. {tried.level_sentence()}")
     tell(f"Seeds: {tried.seeds_sentence()}. {duration(tried.seconds).capitalize()}.")
     if save is not None:
@@ -159,7 +156,7 @@ def try_command(
 
 
 class _FigurePrinter:
-    """Prints figures while episodes are played, not more often than people can read."""
+    """Prints figures while episodes are played, at most once in `_FIGURES_EVERY` seconds."""
 
     def __init__(self) -> None:
         self._last, self._has_shown_states = -_FIGURES_EVERY, False
@@ -171,8 +168,8 @@ class _FigurePrinter:
         self._last = now
         for result in results:
             related = "" if result.form == "alone" else " (related forms)"
-            rate = f" Overrides {percent(result.override_rate)} of the steps." if result.changed else ""
+            rate = f" It changes {percent(result.override_rate)} of the steps." if result.changed else ""
             say(f"[dim]{escape(f'{result.rule_set.short_text(space)}{related}: {result.sentence()}{rate}')}[/]")
             if not self._has_shown_states and result.examples:
-                say(f"[dim]  such as {escape(result.examples[0].text())}[/]")
+                say(f"[dim]  For example, {escape(result.examples[0].text())}[/]")
         self._has_shown_states = True

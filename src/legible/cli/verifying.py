@@ -7,11 +7,10 @@ from typing import Any
 
 import rich_click as click
 from rich.markup import escape
-from rich.padding import Padding
 
 from legible.cli.choice import look_here_for_policy, make_quick_engine, open_study, options_of_policy
 from legible.cli.completion import complete_policy, complete_study
-from legible.cli.drawing import Bars, out, print_json, tell
+from legible.cli.drawing import Bars, print_json, print_list, tell
 from legible.cli.options import PATH, engine_options, json_option, policy_options, trust_option, verbose_option
 from legible.cli.trying import margin_option, minutes_option
 from legible.errors import LegibleError
@@ -20,7 +19,7 @@ SOMETHING_WENT_WRONG = 4
 
 
 class _VerifyError(LegibleError):
-    """Anything that went wrong that is neither wrong input nor the answer."""
+    """A failure of the program, neither wrong input nor an answer."""
 
     exit_code = SOMETHING_WENT_WRONG
 
@@ -64,7 +63,7 @@ def verify(
 ) -> int:
     """Verify a new policy: not worse than the study's, fixed weaknesses stay fixed, requirements are met.
 
-    Exit codes: 0 every required claim is proven; 1 a violation is proven; 3 undecided; 2 wrong input; 4 anything else.
+    Exit codes: 0 every required claim is shown; 1 a violation is shown; 2 wrong input; 3 undecided; 4 anything else.
     """
     from legible.files import write_text  # noqa: PLC0415
 
@@ -107,10 +106,7 @@ def verify(
         return verification.exit_code
     # The verdict, the claims one by one, and the situations in which the new policy does worse or better.
     tell(f"[bold]{escape(verification.headline())}[/]", markup=True)
-    console = out()
-    for check in verification.checks:
-        console.print(Padding(f"• {escape(check.sentence())}", (0, 0, 0, 2)))
-    for sentence in verification.situation_sentences():
-        console.print(Padding(f"• {escape(sentence)}", (0, 0, 0, 2)))
+    print_list(check.sentence() for check in verification.checks)
+    print_list(verification.situation_sentences())
     tell(verification.level_sentence())
     return verification.exit_code

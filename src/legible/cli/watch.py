@@ -1,9 +1,4 @@
-"""One episode in the terminal or in a window, and where rules step in.
-
-- `make_watchable`: the environment with a way of drawing it that it knows and that is installed.
-- `watch`: plays the episode and draws it.
-- `half_blocks`: a picture as characters.
-"""
+"""One episode in the terminal or in a window, and where rules step in."""
 
 from __future__ import annotations
 
@@ -39,14 +34,8 @@ from legible.rules.wording import describe_rule
 def make_watchable(spec: EnvironmentSpec, *, window: bool, drawn: bool) -> gymnasium.Env[Any, Any]:
     """Return the environment in the best render mode that works here, or without one if none works.
 
-    Parameters
-    ----------
-    spec
-        The environment: its id, arguments and wrappers.
-    window
-        Whether to draw in a window; an environment that cannot is refused.
-    drawn
-        Whether pictures can be shown while the episode is played: whether the output is a terminal.
+    With `window`, an environment that cannot be drawn in a window is refused. `drawn` says whether pictures can be
+    shown while the episode is played: whether the output is a terminal.
     """
     without_drawing = spec.make()
     modes = list(without_drawing.metadata.get("render_modes") or ())
@@ -73,14 +62,14 @@ def make_watchable(spec: EnvironmentSpec, *, window: bool, drawn: bool) -> gymna
 
 def _drawing(spec: EnvironmentSpec, mode: str) -> gymnasium.Env[Any, Any]:
     """Make an environment that has drawn once: what draws is imported when something is first drawn."""
-    made = spec.make(render_mode=mode)
+    env = spec.make(render_mode=mode)
     try:
-        reset_environment(made, 0)
-        made.render()
+        reset_environment(env, 0)
+        env.render()
     except CannotDrawError:
-        made.close()
+        env.close()
         raise
-    return made
+    return env
 
 
 def watch(
@@ -93,20 +82,9 @@ def watch(
 ) -> None:
     """Play one episode, draw every step where the output is a terminal, and print the outcome at its end.
 
-    Parameters
-    ----------
-    env
-        The environment.
-    player
-        The policy; None plays random actions.
-    console
-        Where to draw.
-    seed
-        Seed of the episode and of random actions.
-    pause
-        Seconds between two drawn steps.
-    log_file
-        A file to which the interventions of rules (steps in which they trigger) are appended as JSON lines.
+    Without a `player`, actions are random. `seed` is that of the episode and of random actions, and `pause` the number
+    of seconds between two drawn steps. The interventions of rules (steps in which they trigger) are appended to
+    `log_file` as JSON lines.
     """
     # Slots step several environments together; here is one, with number 0, and its episode has the number 0, too.
     slots, zero = SpaceSlots([env]), np.zeros(1, np.int64)
@@ -178,13 +156,14 @@ def _draw(
         console.print(half_blocks(np.asarray(env.render()), console.width, max(4, console.height - 4)))
     console.print(status, markup=False)
     if intervention is not None and intervention.changed:
-        console.print(f"[yellow]{escape(_tell(intervention))}[/]")
+        console.print(f"[yellow]{escape(_describe(intervention))}[/]")
     time.sleep(pause)
 
 
-def _tell(intervention: Intervention | JointIntervention) -> str:
+def _describe(intervention: Intervention | JointIntervention) -> str:
+    """Return the action that rules chose, the one that they replaced, and why."""
     if isinstance(intervention, JointIntervention):
-        return "; ".join(_tell(part) for part in intervention.parts if part.changed)
+        return "; ".join(_describe(part) for part in intervention.parts if part.changed)
     names, space = intervention.space.action_names, intervention.space
     why = "; ".join(dict.fromkeys(describe_rule(rule, space, "advice") for rule in intervention.triggered))
     return f"{names[intervention.action]} instead of {names[intervention.wanted]}: {why}"
@@ -195,17 +174,16 @@ def half_blocks(picture: NDArray[Any], width: int, height: int) -> Text:
     rows, columns = picture.shape[:2]
     scale = max(columns / width, rows / (2 * height))
     wide, high = max(1, int(columns / scale)), max(2, int(rows / scale) // 2 * 2)
-    # Every pixel of the small picture is the mean of the pixels that it stands for.
-    sums = np.add.reduceat(picture.astype(np.float64), np.arange(high) * rows // high, axis=0)
-    sums = np.add.reduceat(sums, np.arange(wide) * columns // wide, axis=1)
-    sizes = np.diff([*(np.arange(high) * rows // high), rows])[:, None] * np.diff(
-        [*(np.arange(wide) * columns // wide), columns]
-    )
-    small = (sums / sizes[..., None]).astype(np.uint8)
+    # Every pixel of the small picture is the mean of a block of pixels, from these rows and columns on.
+    first_rows, first_columns = np.arange(high) * rows // high, np.arange(wide) * columns // wide
+    sums = np.add.reduceat(picture.astype(np.float64), first_rows, axis=0)
+    sums = np.add.reduceat(sums, first_columns, axis=1)
+    block_sizes = np.outer(np.diff(first_rows, append=rows), np.diff(first_columns, append=columns))
+    small = (sums / block_sizes[..., None]).astype(np.uint8)  # uint8[high, wide, colours]
     text = Text()
     for y in range(0, high, 2):
         for x in range(wide):
-            upper, lower = (Color.from_rgb(*map(int, small[y + k, x, :3])) for k in (0, 1))
+            upper, lower = (Color.from_rgb(*map(int, small[row, x, :3])) for row in (y, y + 1))
             text.append("▀", Style(color=upper, bgcolor=lower))
         text.append("\n")
     return text

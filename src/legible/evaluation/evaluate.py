@@ -18,13 +18,12 @@ from legible.hypotheses import Hypotheses
 from legible.settings import EvaluationSettings
 
 PROBABILITIES_NOTE = (
-    "Guidance may not work well for this policy, because it gives probabilities (PPO, A2C). Guidance masks actions and "
-    "renormalises the rest, which the authors of the method found to work badly for such policies. The results on "
-    "held-out seeds show whether it works here."
+    "Rules may help this policy little, because it outputs probabilities (PPO, A2C): the authors of the method found "
+    "guidance to work badly for such policies. The results on held-out seeds show whether it works here."
 )
 UNPAIRED_NOTE = (
     "Seeds are not reproducible here, so guided and unguided episodes are compared as independent samples (Welch's "
-    "test). This needs many more episodes than pairs."
+    "test), which needs many more episodes than pairs on the same seeds."
 )
 
 

@@ -54,7 +54,11 @@ class LedgerPart:
 
     def clause(self) -> str:
         """Return the gain, its words, and when it happens."""
-        within = "" if self.steps is None else f" (half within {counted(round(self.steps), 'step')} of the change)"
+        within = (
+            ""
+            if self.steps is None
+            else f" (half of it within {counted(round(self.steps), 'step')} of the first change)"
+        )
         return f"{signed(self.gain.value)} {self.words}{within}"
 
     def to_dict(self) -> dict[str, Any]:

@@ -216,11 +216,11 @@ def _caveats(evaluation: Evaluation, improvement: Improvement | None) -> list[st
     unless = evaluation.unless_rare_losses
     if unless:
         needed = max(v.confirmation.rare_losses.episodes_needed for v in unless)  # type: ignore[union-attr]
+        gain, are, of_each = ("gains", "is", "") if len(unless) == 1 else ("gain", "are", " of each")
         sentences.append(
-            f"{counted(len(unless), 'rule set')} {'gains' if len(unless) == 1 else 'gain'} on average, but a rare "
-            f"large loss could cancel that: losses of up to {number(evaluation.worst_loss)} were seen. To find out how "
-            f"rare they are, add --until-excluded; it plays up to {number(needed)} changed episodes"
-            f"{' of each' if len(unless) > 1 else ''}."
+            f"{counted(len(unless), 'rule set')} {gain} on average but {are} not confirmed: a rare loss as large as "
+            f"the largest seen ({number(evaluation.worst_loss)}) could cancel that. --until-excluded plays up to "
+            f"{number(needed)} changed episodes{of_each} to exclude it."
         )
     failed = [evaluation.failed] + ([] if improvement is None else [improvement.final_blocks.failed])
     guided_failed, unguided_failed = (sum(counts) for counts in zip(*failed, strict=True))

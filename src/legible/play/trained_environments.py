@@ -112,9 +112,9 @@ def _known_or_given(name: str, arguments: Mapping[str, Any], given: list[str]) -
         module, _, plain = name.rpartition(".")
         option = wrapper_text(f"{module or 'MODULE'}:{plain}", {})
         raise UnfitEnvironmentError(
-            f"the environment cannot be made as in training: the policy's file names the unknown wrapper {name}. It is "
-            "not imported, because a policy file must not be able to run code. If you trust this wrapper, pass "
-            f"--wrap {option}; its arguments are taken from the file. To leave out all wrappers of the file, pass "
-            f"--wrap {NO_WRAPPERS}. Known wrappers are {', '.join(KNOWN_WRAPPERS)}."
+            f"the policy was trained with the wrapper {name}, which legible does not know. It is not imported, because "
+            f"a policy file must not be able to run code. If you trust it, pass --wrap {option}; its arguments are "
+            f"taken from the file. --wrap {NO_WRAPPERS} leaves out all wrappers of the file. Known wrappers are "
+            f"{', '.join(KNOWN_WRAPPERS)}."
         )
     return wrapper_text(known, arguments)

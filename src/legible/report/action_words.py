@@ -12,13 +12,7 @@ from legible.formatting import number
 
 
 class ActionWords:
-    """Words of the actions of a replay; the list grows if actions have several parts or are continuous.
-
-    Parameters
-    ----------
-    space
-        Names of actions, or of the choices of their parts.
-    """
+    """Words of the actions of a replay; the list grows if actions have several parts or are continuous."""
 
     def __init__(self, space: FeatureSpace) -> None:
         self._space = space
@@ -28,12 +22,8 @@ class ActionWords:
     def number(self, action: Any, groups: NDArray[np.intp] | None = None) -> int:
         """Return the position of an action in the list of words; new words are appended.
 
-        Parameters
-        ----------
-        action
-            Number of the action, or values of all its parts.
-        groups
-            Parts to describe; all by default.
+        `action` is the number of the action, or the values of all its parts; `groups` are the parts to describe, all by
+        default.
         """
         if self._space.is_discrete:
             return int(action)

@@ -27,7 +27,7 @@ def write_report(
     others: Mapping[str, str | Path | Policy] | None = None,
     watch: Sequence[int] = (),
 ) -> Path:
-    """Write the report of a study, and its plots and tables into the folder ``plots`` next to it.
+    """Write the report of a study, and its plots and tables into ``plots`` next to it; return the path of the file.
 
     Parameters
     ----------
@@ -39,11 +39,6 @@ def write_report(
         Other policies (or their paths) by name, which become baselines of the study.
     watch
         Held-out seeds to replay in addition to the ones that are chosen automatically.
-
-    Returns
-    -------
-    Path
-        Path of the HTML file.
     """
     target = Path(path) if path is not None else study.folder / "report.html"
     study.play_references(others)

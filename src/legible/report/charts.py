@@ -1,8 +1,4 @@
-"""Scales of the intervals that stand between texts of the report; Observable Plot draws all larger charts.
-
-- `Scale`: from values to percent; `interval_scale`: the scale of effects with their confidence intervals.
-- `round_step`: a round width of bins.
-"""
+"""Scales of the intervals that stand between texts of the report; Observable Plot draws all larger charts."""
 
 from __future__ import annotations
 
@@ -39,7 +35,7 @@ def round_step(rough: float) -> float:
 
 def interval_scale(effects: Sequence[Effect | Interval]) -> Scale:
     """Return a scale that holds zero and all confidence intervals, with a little room."""
-    low, high = min(0.0, *(e.low for e in effects)), max(0.0, *(e.high for e in effects))
+    low, high = min(0.0, *(effect.low for effect in effects)), max(0.0, *(effect.high for effect in effects))
     if low == high:
         return Scale(-1.0, 1.0)
     room = 0.05 * (high - low)

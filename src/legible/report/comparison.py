@@ -1,15 +1,10 @@
-"""Reports of comparisons, each in one HTML file.
-
-- `write_comparison`: policies on the same seeds: figures, where they differ, and the two episodes that differ most.
-- `write_cross_play`: policies against several opponents: the matrix of mean returns, and the worst opponents.
-"""
+"""Reports of comparisons, each in one HTML file: of policies on the same seeds, and against several opponents."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from markupsafe import Markup
 
 from legible.evaluation.units import UNGUIDED, Unit, record_episode
@@ -18,7 +13,14 @@ from legible.formatting import signed
 from legible.report.action_words import ActionWords
 from legible.report.builder import as_script, asset, plain_script, template_environment
 from legible.report.charts import interval_scale
-from legible.report.replays import MOST_FEATURES, REPLAY_BUDGET, no_window, replay_side
+from legible.report.replays import (
+    MOST_FEATURES,
+    REPLAY_BUDGET,
+    describe_replay,
+    first_difference,
+    no_window,
+    replay_side,
+)
 from legible.report.scenes import scene_of
 from legible.workbench import PolicyComparison
 from legible.workbench.cross_play import CrossPlay
@@ -62,21 +64,11 @@ def _replay(comparison: PolicyComparison, episode: int) -> dict[str, Any] | None
         env.close()
     if None in sides:
         return None
-    first_actions, second_actions = (recording.actions for recording in recordings)
-    shared = min(len(first_actions), len(second_actions))
-    differing_steps = np.flatnonzero(
-        (first_actions[:shared] != second_actions[:shared]).reshape(shared, -1).any(axis=1)
-    )
     gap = float(results[1].returns - results[0].returns)
     return {
-        "seed": seed,
-        "why": f"{signed(gap)} for {comparison.names[1]}",
-        "kind": scene.kind,
-        "layout": scene.layout,
-        "actions": words.words,
+        **describe_replay(seed, f"{signed(gap)} for {comparison.names[1]}", scene, words),
         "names": comparison.names,
         "tracks": comparison.names,
-        "rules": [],
-        "branches_at": int(differing_steps[0]) if differing_steps.size else shared,
+        "branches_at": first_difference(recordings),
         "sides": sides,
     }

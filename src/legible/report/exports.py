@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from legible.errors import LegibleError
 from legible.files import write_text, write_whole
 from legible.report.findings import Findings
@@ -34,26 +36,18 @@ def write_tables(findings: Findings, folder: Path) -> None:
     except OSError as error:
         raise LegibleError(f"{folder}: cannot be created ({error.strerror}).") from error
     study, space = findings.study, findings.study.space
-    columns: dict[str, Sequence[Any]] = {"seed": findings.final_seeds}
-    for entry in findings.returns:
-        columns[entry.name] = entry.result.returns.tolist()
+    columns: dict[str, Sequence[Any]] = {"seed": study.improvement.final_blocks.seeds}
+    columns |= {entry.name: entry.result.returns.tolist() for entry in findings.returns}
     _write(folder / "returns.csv", list(columns), zip(*columns.values(), strict=True))
-    _write_rows(folder / "references.csv", findings.references.to_rows())
-    _write_rows(folder / "verdicts.csv", findings.evaluation.to_rows(space))
+    _write_rows(folder / "references.csv", study.references.to_rows())
+    _write_rows(folder / "verdicts.csv", study.evaluation.to_rows(space))
     _write_rows(folder / "rules.csv", study.mining.to_rows())
-    _write_rows(folder / "composition.csv", findings.improvement.to_rows(space))
-    importance = study.mining.importance
-    weights = [] if importance is None else [importance.positive, importance.negative]
-    pairs = [(a, i) for a in range(len(space.actions)) for i in range(len(space))] if weights else []
-    importances = [
-        {
-            "action": space.action_names[a],
-            "feature": space.names[i],
-            "for": float(weights[0][a, i]),
-            "against": float(weights[1][a, i]),
-        }
-        for a, i in pairs
-    ]
+    _write_rows(folder / "composition.csv", study.improvement.to_rows(space))
+    importance, importances = study.mining.importance, []
+    for action, feature in np.ndindex(len(space.actions), len(space)) if importance is not None else ():
+        weights = {"for": importance.positive[action, feature], "against": importance.negative[action, feature]}
+        names = {"action": space.action_names[action], "feature": space.names[feature]}
+        importances.append({**names, **{name: float(weight) for name, weight in weights.items()}})
     _write_rows(folder / "importances.csv", importances)
 
 
@@ -76,14 +70,14 @@ def _write(path: Path, names: Sequence[str], rows: Iterable[Iterable[Any]]) -> N
 
 def write_plots(findings: Findings, folder: Path) -> None:
     """Write ``returns.png``, ``p-values.png``, ``effects.png``, ``composition.png`` and ``importances.png``."""
-    study, space, evaluation = findings.study, findings.study.space, findings.evaluation
+    study, space, evaluation = findings.study, findings.study.space, findings.study.evaluation
     tested = sum(verdict.confirmation is not None for verdict in evaluation.verdicts)
     returns = {entry.words: entry.result.played.returns for entry in findings.returns}
     _save(folder / "returns.png", lambda ax: plot_returns(returns, ax))
     _save(folder / "p-values.png", lambda ax: plot_p_values(evaluation, ax))
     _save(folder / "effects.png", lambda ax: plot_effects(evaluation, space, ax), min(MOST_ROWS, tested))
-    steps = len(findings.improvement.steps)
-    _save(folder / "composition.png", lambda ax: plot_composition(findings.improvement, space, ax), steps)
+    steps = len(study.improvement.steps)
+    _save(folder / "composition.png", lambda ax: plot_composition(study.improvement, space, ax), steps)
     if study.mining.importance is not None:
         shown = min(MOST_ROWS, len(space))
         _save(folder / "importances.png", lambda ax: plot_importances(study.mining, ax, most=MOST_ROWS), shown)

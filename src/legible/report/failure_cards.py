@@ -1,11 +1,7 @@
-"""Failure modes in the report, each with the replay of an episode that fails this way.
-
-- `FailureCard`: one mode; `gather_failures`: all of them, with their replays.
-"""
+"""Failure modes in the report (`gather_failures`), each with the replay of an episode that fails this way."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +13,14 @@ from legible.failures import FailureMode
 from legible.formatting import capitalise
 from legible.report.action_words import ActionWords
 from legible.report.interventions import condition_changes
-from legible.report.replays import REPLAY_BUDGET, feature_traces, no_window, replay_side
+from legible.report.replays import (
+    REPLAY_BUDGET,
+    describe_replay,
+    feature_traces,
+    json_size,
+    no_window,
+    replay_side,
+)
 from legible.report.scenes import scene_of
 from legible.study import Study
 
@@ -42,26 +45,19 @@ class FailureCard:
 def gather_failures(study: Study, first: int, room: int) -> tuple[list[FailureCard], list[Any]]:
     """Return the failure modes of a study, and their replays.
 
-    Parameters
-    ----------
-    study
-        The study.
-    first
-        Number of the first replay.
-    room
-        Maximum bytes for all replays.
+    `first` is the number of the first replay in the report, and `room` the maximum number of bytes of all together.
     """
     cards: list[FailureCard] = []
     replays: list[Any] = []
     for mode in study.failures.modes if study.has("failures") else ():
-        shown = _replay(study, mode)
-        size = len(json.dumps(shown, separators=(",", ":")))
-        if shown is None or size > room:
+        replay = _replay(study, mode)
+        size = json_size(replay)
+        if replay is None or size > room:
             cards.append(FailureCard(mode, None))
             continue
         room -= size
         cards.append(FailureCard(mode, first + len(replays)))
-        replays.append(shown)
+        replays.append(replay)
     return cards, replays
 
 
@@ -81,12 +77,7 @@ def _replay(study: Study, mode: FailureMode) -> dict[str, Any] | None:
     if side is None:
         return None
     return {
-        "seed": mode.seed,
-        "why": f"a held-out episode that fails this way, from step {mode.step}",
-        "kind": scene.kind,
-        "layout": scene.layout,
-        "actions": words.words,
-        "rules": [],
+        **describe_replay(mode.seed, f"a held-out episode that fails this way, from step {mode.step}", scene, words),
         "branches_at": mode.step,
         "traces": feature_traces([recording], mode.conditions, space),
         "bands": [{"name": "pattern", "spans": _spans(changes, len(recording.actions))}],

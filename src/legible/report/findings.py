@@ -1,40 +1,26 @@
-"""The content of the report, for the template.
-
-- `Findings`: the content; `gather` collects it from a study.
-"""
+"""The content of the report, for the template: `gather` collects it from a study."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from legible.agents import describe_seats
-from legible.evaluation import Evaluation, References
 from legible.evaluation.figures import figure_table
 from legible.evaluation.statistics import Effect
-from legible.explanation import Conclusion, Deployment, NextSteps, is_repair
+from legible.explanation import Conclusion, NextSteps, is_repair
 from legible.explanation.objective_words import ObjectiveWords
-from legible.improvement import Improvement
 from legible.report.charts import Scale, interval_scale
 from legible.report.command import rerun_command
 from legible.report.failure_cards import FailureCard, gather_failures
 from legible.report.importances import ImportanceTab, group_rows, importance_tabs
 from legible.report.mistakes import MistakeSection, gather_mistakes
 from legible.report.pictures import Chart, effect_chart, ledger_chart, return_chart, seed_chart, state_chart
-from legible.report.replays import gather_replays
+from legible.report.replays import gather_replays, json_size
 from legible.report.returns import PolicyReturns, policy_returns, seeds_won
 from legible.report.symmetries import Symmetry, gather_symmetries
-from legible.report.tables import (
-    RuleRow,
-    SeedRow,
-    StepRow,
-    front_rows,
-    rule_rows,
-    seed_rows,
-    step_rows,
-)
+from legible.report.tables import RuleRow, SeedRow, StepRow, front_rows, rule_rows, seed_rows, step_rows
 from legible.report.weakness_cards import WeaknessCard, explain_shown, weakness_card
 from legible.rules import RuleSet, describe_rule_set
 from legible.study import Study
@@ -47,17 +33,12 @@ class Findings:
 
     study: Study
     conclusion: Conclusion
-    deployment: Deployment
     objective: ObjectiveWords
     next_steps: NextSteps | None
     way_of_playing: str
     seats: str
-    evaluation: Evaluation
-    improvement: Improvement
-    references: References
     is_repair: bool
     no_repair: str
-    final_seeds: tuple[int, ...]
     returns: tuple[PolicyReturns, ...]
     seeds_won: tuple[float, float, float] | None
     figures: tuple[tuple[str, ...], list[tuple[str, ...]]]
@@ -84,24 +65,26 @@ class Findings:
 
 def gather(study: Study, watch: Sequence[int] = ()) -> Findings:
     """Collect the content from a finished study, and record replays, also of the seeds to `watch`."""
-    evaluation, improvement, references = study.evaluation, study.improvement, study.references
+    improvement, references = study.improvement, study.references
+    objective = ObjectiveWords(study.settings.evaluation.objective)
+    # Replays share a number of bytes: first those of the composition and of rule sets, then failures, then mistakes.
     explanations = explain_shown(study)
-    replays = gather_replays(study, [found.rule_set for found in explanations], watch)
-    made = [
-        weakness_card(found, study, replay) for found, replay in zip(explanations, replays.of_rule_sets, strict=True)
-    ]
-    cards = sorted(made, key=lambda card: not card.is_sure)
+    replays = gather_replays(study, [explanation.rule_set for explanation in explanations], watch)
+    failures, failure_replays = gather_failures(study, len(replays.data), replays.room // 2)
+    room = replays.room - sum(map(json_size, failure_replays))
+    mistakes = gather_mistakes(study, len(replays.data) + len(failure_replays), room)
+    # Cards of weaknesses, the confirmed ones first.
+    pairs = zip(explanations, replays.of_rule_sets, strict=True)
+    unordered = [weakness_card(explanation, study, replay) for explanation, replay in pairs]
+    cards = sorted(unordered, key=lambda card: not card.is_sure)
     effects = [effect for card in cards for _, effect in card.effects]
-    failures, of_failures = gather_failures(study, len(replays.data), replays.room // 2)
-    room = replays.room - sum(len(json.dumps(one, separators=(",", ":"))) for one in of_failures)
-    mistakes = gather_mistakes(study, len(replays.data) + len(of_failures), room)
     returns, front = tuple(policy_returns(study)), tuple(front_rows(study))
     play, blocks_first = study.settings.play, study.settings.play.precedence == "negative"
     as_good = f"{references.best.words} is as good or better" if references.best is not None else ""
-    watched = {replays.data[k]["seed"]: k for k in replays.of_composition}
+    replay_of_seed = {replays.data[number]["seed"]: number for number in replays.of_composition}
     charts = {
-        "effects": effect_chart(_effect_rows(study, cards), ObjectiveWords(study.settings.evaluation.objective).words),
-        "seeds": seed_chart(improvement.final_blocks, watched),
+        "effects": effect_chart(_effect_rows(study, cards), objective.words),
+        "seeds": seed_chart(improvement.final_blocks, replay_of_seed),
         "states": state_chart(study, cards[0].rule_sets[0] if cards and cards[0].is_sure else None),
         "returns": return_chart(returns),
         "gain": ledger_chart(study.ledger),
@@ -112,28 +95,26 @@ def gather(study: Study, watch: Sequence[int] = ()) -> Findings:
         },
     }
     # The table of figures has a line per policy: there are few objectives and perhaps many baselines.
-    columns, lines = figure_table(study.summary.figure_rows([e.words for e in references.quoted]))
+    columns, lines = figure_table(study.summary.figure_rows([baseline.words for baseline in references.quoted]))
     header, *policies = zip(columns, *lines, strict=True)
     # Number of the weakness card of each rule, for links from replays; 0 for none.
-    numbers: dict[str, int] = {}
+    card_of_rule: dict[str, int] = {}
     for number, card in enumerate(cards, start=1):
         for rule in (rule for rule_set in card.rule_sets for rule in rule_set.rules):
-            numbers.setdefault(rule.text(study.space), number)
-    linked = [{**r, "weaknesses": [numbers.get(text, 0) for text in r.get("texts", ())]} for r in replays.data]
+            card_of_rule.setdefault(rule.text(study.space), number)
+    linked = [
+        {**replay, "weaknesses": [card_of_rule.get(text, 0) for text in replay.get("texts", ())]}
+        for replay in replays.data
+    ]
     return Findings(
         study=study,
         conclusion=study.conclusion,
-        deployment=study.deployment,
         next_steps=study.next_steps,
-        objective=ObjectiveWords(study.settings.evaluation.objective),
+        objective=objective,
         way_of_playing=f"{play.words}; in conflicts, negative rules win" if blocks_first else play.words,
         seats=describe_seats(study.environment),
-        evaluation=evaluation,
-        improvement=improvement,
-        references=references,
         is_repair=is_repair(improvement, references),
         no_repair="the gain is not significant" if improvement.effect.low <= 0.0 else as_good,
-        final_seeds=improvement.final_blocks.seeds,
         returns=returns,
         seeds_won=seeds_won(improvement.final_blocks),
         figures=(header, policies),
@@ -151,7 +132,7 @@ def gather(study: Study, watch: Sequence[int] = ()) -> Findings:
         seeds=tuple(seed_rows(study)),
         command=rerun_command(study),
         composition_replays=replays.of_composition,
-        replays=(*linked, *of_failures, *(mistakes.replays if mistakes is not None else ())),
+        replays=(*linked, *failure_replays, *(mistakes.replays if mistakes is not None else ())),
         failures=tuple(failures),
         mistakes=mistakes,
         charts={name: chart for name, chart in charts.items() if chart is not None},
@@ -161,14 +142,14 @@ def gather(study: Study, watch: Sequence[int] = ()) -> Findings:
 
 def _effect_rows(study: Study, cards: Sequence[WeaknessCard]) -> list[tuple[str, str, Effect, str, bool]]:
     """Return the effects of all rule sets that were played on held-out seeds: those of a card by its number."""
-    numbers = {rule_set: place for place, card in enumerate(cards, start=1) for rule_set in card.rule_sets[:1]}
+    card_numbers = {card.rule_sets[0]: number for number, card in enumerate(cards, start=1)}
     rows = []
-    for place, verdict in enumerate(study.evaluation.verdicts, start=1):
+    for number, verdict in enumerate(study.evaluation.verdicts, start=1):
         treatment, confirmation = verdict.treatment, verdict.confirmation
         if confirmation is None or not isinstance(treatment, RuleSet):
             continue
-        card = numbers.get(treatment)
-        name = f"weakness {card}" if card is not None else f"rule set {place}"
+        card = card_numbers.get(treatment)
+        name = f"weakness {card}" if card is not None else f"rule set {number}"
         address = f"#weakness-{card}" if card is not None else "#rules"
         words = describe_rule_set(treatment, study.space, "advice")
         rows.append((name, words, confirmation.effect, address, verdict.is_confirmed))

@@ -1,9 +1,4 @@
-"""Features that matter to the policy and occur in its rules.
-
-- `ImportanceTab`, `importance_tabs`: the features for and against each action, by their `Weight`; `weighed_words`: the
-  meaning of a weight.
-- `group_rows`: the share of rules that use a group of features.
-"""
+"""Features that matter to the policy (`importance_tabs`) and occur in its rules (`group_rows`)."""
 
 from __future__ import annotations
 
@@ -50,26 +45,25 @@ def importance_tabs(study: Study) -> Iterator[ImportanceTab]:
     if importance is None:
         return
     words = [weighed_words(study.space[i], study.experiences.observations[:, i]) for i in range(len(study.space))]
-    for action, named in enumerate(study.space.actions):
-        speaks = [_weights(importance.of(polarity, action), words) for polarity in ("+", "-")]
-        yield ImportanceTab(named.label, speaks[0], speaks[1], _how_found(importance, study))
+    for number, action in enumerate(study.space.actions):
+        speaks_for, speaks_against = (_weights(importance.of(polarity, number), words) for polarity in ("+", "-"))
+        yield ImportanceTab(action.label, speaks_for, speaks_against, _how_found(importance, study))
 
 
 def _how_found(importance: Importance, study: Study) -> str:
     """Describe the method; for a surrogate, also its fidelity."""
     lime = f"Shares of the LIME weights over {study.settings.mining.lime_states} states."
-    surrogate = f"predicts the action in {percent(importance.fidelity)} of held-out states"
-    match importance.method:
-        case "surrogate":
-            return (
-                f"Permutation importance of a surrogate, a random forest that {surrogate}: shares of its loss when the "
-                "values of a feature are shuffled."
-            )
-        case "lime and surrogate":
-            return (
-                f"{lime} The policy does not see derived features: their shares are the permutation importance of a "
-                f"surrogate, a random forest that sees only them and {surrogate}, on the scale of LIME."
-            )
+    fidelity = f"It predicts the action in {percent(importance.fidelity)} of held-out states."
+    if importance.method == "surrogate":
+        return (
+            "Permutation importance: how much worse a random forest that imitates the policy gets when the values of a "
+            f"feature are shuffled. {fidelity}"
+        )
+    if importance.method == "lime and surrogate":
+        return (
+            f"{lime} The policy does not see derived features, so theirs come from a random forest that imitates it: "
+            f"its loss when their values are shuffled, on the scale of LIME. {fidelity}"
+        )
     return lime
 
 
@@ -96,15 +90,10 @@ def weighed_words(feature: Feature, values: NDArray[np.float32]) -> str:
 
 
 def _weights(values: NDArray[np.float64], words: Sequence[str]) -> tuple[Weight, ...]:
+    """Return the largest weights with the words of their features, the most important first."""
     total, greatest = float(values.sum()), float(values.max())
-    if total == 0.0:
-        return ()
-    ranked = np.argsort(-values, kind="stable")[:MOST_IMPORTANT]
-    return tuple(
-        Weight(words[int(i)], float(values[i]) / total, 100 * float(values[i]) / greatest)
-        for i in ranked
-        if values[i] > 0.0
-    )
+    ranked = [i for i in np.argsort(-values, kind="stable")[:MOST_IMPORTANT].tolist() if values[i] > 0.0]
+    return tuple(Weight(words[i], float(values[i]) / total, 100 * float(values[i]) / greatest) for i in ranked)
 
 
 def group_rows(study: Study) -> Iterator[tuple[str, float]]:

@@ -1,8 +1,4 @@
-"""Steps of a recorded episode in which guidance changes the action.
-
-- `Mark`: one such step; `interventions`: all of an episode.
-- `condition_changes`: the steps at which conditions start and stop to hold.
-"""
+"""Steps of a recorded episode in which guidance changes the action (`interventions`), or conditions begin to hold."""
 
 from __future__ import annotations
 
@@ -16,7 +12,7 @@ from numpy.typing import NDArray
 from legible.evaluation.units import UNGUIDED, Setup
 from legible.features import choices_of
 from legible.play import Recording, choice_space
-from legible.rules import CompiledRules, Condition, RuleSet
+from legible.rules import CompiledRules, Condition, Rule, RuleSet
 
 
 @dataclass(frozen=True)
@@ -56,12 +52,12 @@ def interventions(setup: Setup, treatment: int, recording: Recording) -> list[Ma
     rules = setup.treatments[treatment]
     assert isinstance(rules, RuleSet)
     n = len(recording.actions)
-    matched = CompiledRules.compile([rules]).matches(recording.observations)
+    matched = CompiledRules.compile([rules]).matches(recording.observations)  # bool[n, rules]
+    # The actions in all states, unguided (row 0 of the chooser) and guided (row 1), and the scores of all choices.
     chooser = setup.chooser(np.array([UNGUIDED, treatment], np.int64), [recording.seed] * 2)
     steps = np.arange(n)
     (alone, scores), (guided, _) = (chooser(recording.observations, np.full(n, row), steps) for row in range(2))
-    # Row 0 is unguided, row 1 guided.
-    # Choices of each action group, int64[n, groups].
+    # The choices of each action group (part of an action) that they stand for, int64[n, groups].
     space = choice_space(setup.policy)
     if space is not None:
         action_groups = space.groups
@@ -77,7 +73,7 @@ def interventions(setup: Setup, treatment: int, recording: Recording) -> list[Ma
         # Rules explain the change if they forbid the unguided choice or demand the guided one.
         heads = {("-", choice) for choice in alone_choices[step, groups]}
         heads |= {("+", choice) for choice in guided_choices[step, groups]}
-        deciding = [r for r in triggered if (rules.rules[r].polarity, rules.rules[r].action) in heads]
+        deciding = [i for i in triggered if (rules.rules[i].polarity, rules.rules[i].action) in heads]
         by_chance = bool((alone_choices[step, groups] != preferred[step, groups]).any())
         marks.append(
             Mark(step, alone[step], guided[step], groups, by_chance, not deciding, tuple(deciding or triggered))
@@ -92,7 +88,6 @@ def condition_changes(conditions: Sequence[Condition], recording: Recording) -> 
     >>> condition_changes([Condition(0, 1.0, 3.0)], Recording(0, seen, seen, seen, np.zeros(4)))
     [1, 3]
     """
-    seen = recording.observations
-    holds = np.all([(c.low < seen[:, c.feature]) & (seen[:, c.feature] <= c.high) for c in conditions], axis=0)
+    holds = Rule("+", 0, tuple(conditions)).matches(recording.observations)
     steps: list[int] = np.flatnonzero(np.diff(holds, prepend=False)).tolist()
     return steps

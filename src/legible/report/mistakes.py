@@ -1,12 +1,7 @@
-"""Mistakes in the report.
-
-- `MistakeSection`, `gather_mistakes`: summary, and groups of similar mistakes.
-- `MistakeCard`: the worst mistake of a group, with the episode after the action taken and after the better one.
-"""
+"""Mistakes in the report (`gather_mistakes`): a summary, and cards of similar mistakes with both futures."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,7 +25,7 @@ from legible.mistakes import (
 from legible.play import Experiences, Point, Recording
 from legible.play.branching.generators import reseed
 from legible.report.action_words import ActionWords
-from legible.report.replays import MOST_TRACES, rounded
+from legible.report.replays import MOST_TRACES, describe_replay, json_size, rounded
 from legible.report.scenes import Scene, is_drawn_from_state, scene_of
 from legible.rules import gerund, third_person
 from legible.study import Study
@@ -66,14 +61,7 @@ class MistakeSection:
 def gather_mistakes(study: Study, first: int, room: int) -> MistakeSection | None:
     """Return the section on mistakes; None if the study has not searched for them.
 
-    Parameters
-    ----------
-    study
-        The study.
-    first
-        Number, within the report, of the first replay of this section.
-    room
-        Maximum number of bytes of all replays together.
+    `first` is the number of the first replay in the report, and `room` the maximum number of bytes of all together.
     """
     if not study.has("mistakes"):
         return None
@@ -91,7 +79,7 @@ def gather_mistakes(study: Study, first: int, room: int) -> MistakeSection | Non
     kept: list[Any] = []
     for place, group in enumerate(groups):
         replay = replays[place] if place < len(replays) else None
-        replay_bytes = len(json.dumps(replay, separators=(",", ":")))
+        replay_bytes = json_size(replay)
         number = None
         if replay is not None and replay_bytes <= room:
             room -= replay_bytes
@@ -123,7 +111,7 @@ def _replays(study: Study, mistakes: Sequence[Mistake], picture_budget: int) -> 
     setup = rollout_setup(study)
     recordings = record_futures(setup, unit)
     pairs = zip(recordings[::2], recordings[1::2], strict=True)
-    features = [[one.feature for one in unusual_features(seen, mistake.row)] for mistake in mistakes]
+    features = [[entry.feature for entry in unusual_features(seen, mistake.row)] for mistake in mistakes]
     made: list[dict[str, Any] | None] = []
     for mistake, point, pair, unusual in zip(mistakes, points, pairs, features, strict=True):
         env, scene = scene_of(study.environment, seen.space, unusual or range(min(8, len(seen.space))), picture_budget)
@@ -133,13 +121,9 @@ def _replays(study: Study, mistakes: Sequence[Mistake], picture_budget: int) -> 
         sides = [_side(env, scene, point, future_seed, recording, words) for recording in pair]
         env.close()
         did, better = (seen.space.actions[choice].label for choice in (mistake.action, mistake.better))
+        why = f"the decision in step {mistake.step} and a typical future with the same random numbers"
         replay = {
-            "seed": mistake.seed,
-            "why": f"the decision in step {mistake.step} and a typical future with the same random numbers",
-            "kind": scene.kind,
-            "layout": scene.layout,
-            "actions": words.words,
-            "rules": [],
+            **describe_replay(mistake.seed, why, scene, words),
             "names": [f"It {third_person(did)}", f"Better: {better}"],
             "first": max(0, mistake.step - STEPS_BEFORE),
             "branches_at": min(mistake.step, STEPS_BEFORE),
@@ -153,7 +137,7 @@ def _replays(study: Study, mistakes: Sequence[Mistake], picture_budget: int) -> 
 def _traces(seen: Experiences, mistake: Mistake, pair: Sequence[Recording], features: Sequence[int]) -> list[Any]:
     """Return the values of unusual features around a decision, in both futures."""
     before = seen.observations[max(mistake.row - mistake.step, mistake.row - STEPS_BEFORE) : mistake.row]
-    shown = [np.concatenate([before, one.observations[:STEPS_AFTER]]) for one in pair]
+    shown = [np.concatenate([before, recording.observations[:STEPS_AFTER]]) for recording in pair]
     numeric = [feature for feature in features if seen.space[feature].kind == "numeric"][:MOST_TRACES]
     return [
         {"name": seen.space[i].label, "cuts": [], "values": [rounded(values[:, i]) for values in shown]}

@@ -1,10 +1,4 @@
-"""Data of the report's charts, as plain values; `assets/charts.js` draws them with Observable Plot.
-
-- `Chart`: the data of one chart, by the name of the function that draws it.
-- `effect_chart`: effects with their confidence intervals; `seed_chart`: every held-out seed, unguided against guided.
-- `state_chart`: visited states, where failures follow, and where a rule set triggers.
-- `return_chart`: distributions of returns; `ledger_chart`: the parts of a gain.
-"""
+"""Data of the report's charts, as plain values; `assets/charts.js` draws them with Observable Plot."""
 
 from __future__ import annotations
 
@@ -62,11 +56,11 @@ def effect_chart(rows: Sequence[tuple[str, str, Effect, str, bool]], words: str)
                 "effect": _rounded(effect.mean),
                 "low": _rounded(effect.low),
                 "high": _rounded(effect.high),
-                "confirmed": sure,
+                "confirmed": is_confirmed,
                 "href": address,
                 "figures": f"{signed(effect.mean)} ({signed(effect.low)} to {signed(effect.high)})",
             }
-            for name, said, effect, address, sure in ordered
+            for name, said, effect, address, is_confirmed in ordered
         ],
     }
 
@@ -79,16 +73,16 @@ def seed_chart(final: PlayedBlocks, replays: Mapping[int, int]) -> Chart | None:
     if not final.setup.treatments:
         return None
     base, guided = final.base.returns, final.guided(0).returns
-    known = np.flatnonzero(~np.isnan(base) & ~np.isnan(guided)).tolist()
+    played = np.flatnonzero(~np.isnan(base) & ~np.isnan(guided)).tolist()  # both episodes, without an error
     # Seeds with a replay are always among the shown ones, and drawn last, on top.
-    shown = sorted(known, key=lambda i: final.seeds[i] not in replays)[:MOST_DOTS]
+    shown = sorted(played, key=lambda i: final.seeds[i] not in replays)[:MOST_DOTS]
     if not shown:
         return None
     return {
         "kind": "seeds",
         "label": f"Returns unguided and guided of {len(shown)} seeds",
         "shown": len(shown),
-        "seeds": len(known),
+        "seeds": len(played),
         "rows": [
             {
                 "seed": int(final.seeds[i]),
@@ -109,11 +103,12 @@ def state_chart(study: Study, rule_set: RuleSet | None) -> Chart | None:
     come first, then those that matter most to the policy.
     """
     seen, space = study.experiences, study.space
-    two, is_place = _axes_of_map(study, rule_set)
-    if not two:
+    axes, is_place = _axes_of_map(study, rule_set)
+    if not axes:
         return None
-    edges, places = [], []
-    for feature, most in zip(two, MAP_CELLS, strict=True):
+    # Cut both axes into cells: the edges of the cells, and for each state the number of its cell on the axis.
+    edges, cells_on_axis = [], []
+    for feature, most in zip(axes, MAP_CELLS, strict=True):
         column = seen.observations[:, feature].astype(np.float64)
         low, high = (float(end) for end in np.quantile(column, [_OUTLIERS, 1 - _OUTLIERS]))
         values = np.unique(column[(column >= low) & (column <= high)])
@@ -123,15 +118,16 @@ def state_chart(study: Study, rule_set: RuleSet | None) -> Chart | None:
             count = min(most, round((high - low) / width) + 1)
             low -= width / 2
         edges.append(low + width * np.arange(count + 1))
-        places.append(np.clip(((column - low) / width).astype(np.int64), 0, count - 1))
-    rows_up = len(edges[1]) - 1
-    cells, size = places[0] * rows_up + places[1], (len(edges[0]) - 1) * rows_up
+        cells_on_axis.append(np.clip(((column - low) / width).astype(np.int64), 0, count - 1))
+    # Count for each cell of the map how many states lie in it, precede a failure, and meet the conditions of a rule.
+    n_up = len(edges[1]) - 1
+    cells, n_cells = cells_on_axis[0] * n_up + cells_on_axis[1], (len(edges[0]) - 1) * n_up
     fails, rule_sets = _before_failure(study), [] if rule_set is None else [rule_set]
     fires = CompiledRules.compile(rule_sets).matches(seen.observations).any(axis=1)
-    visits, failing, firing = (np.bincount(cells, weight, size) for weight in (None, fails, fires))
+    visits, failing, firing = (np.bincount(cells, weights, n_cells) for weights in (None, fails, fires))
     rows = []
     for cell in np.flatnonzero(visits).tolist():
-        left, bottom = divmod(cell, rows_up)
+        left, bottom = divmod(cell, n_up)
         x, y = edges[0][left : left + 2], edges[1][bottom : bottom + 2]
         rows.append(
             {
@@ -144,7 +140,7 @@ def state_chart(study: Study, rule_set: RuleSet | None) -> Chart | None:
                 "rules_hold": round(float(firing[cell] / visits[cell]), 3),
             }
         )
-    across, up = (space[feature].label for feature in two)
+    across, up = (space[feature].label for feature in axes)
     return {
         "kind": "states",
         "label": f"Visited states by {across} and {up}",
@@ -159,7 +155,8 @@ def state_chart(study: Study, rule_set: RuleSet | None) -> Chart | None:
 def _axes_of_map(study: Study, rule_set: RuleSet | None) -> tuple[tuple[int, ...], bool]:
     """Return the two features of the map, or none, and whether they are a place."""
     seen, space = study.experiences, study.space
-    values = [
+    # The number of values of each numeric feature; 0 for categorical ones.
+    n_values = [
         len(np.unique(column)) if space[i].kind == "numeric" else 0
         for i, column in enumerate(seen.observations[:2000].T)
     ]
@@ -167,7 +164,7 @@ def _axes_of_map(study: Study, rule_set: RuleSet | None) -> tuple[tuple[int, ...
     place = ("x", "y") if domain is None or domain.place is None else domain.place
     if set(place) <= set(space.names):
         across, up = (space.feature_index(name) for name in place)
-        if min(values[across], values[up]) >= MIN_PLACES:
+        if min(n_values[across], n_values[up]) >= MIN_PLACES:
             return (across, up), True
     weights = np.zeros(len(space))
     if study.mining.importance is not None:
@@ -175,7 +172,7 @@ def _axes_of_map(study: Study, rule_set: RuleSet | None) -> tuple[tuple[int, ...
     weights /= weights.max() or 1.0
     for rule in () if rule_set is None else rule_set.rules:
         weights[list(rule.features)] += 1.0
-    best = [i for i in np.argsort(-weights, kind="stable").tolist() if values[i] >= MIN_MAP_VALUES]
+    best = [i for i in np.argsort(-weights, kind="stable").tolist() if n_values[i] >= MIN_MAP_VALUES]
     return tuple(best[:2]) if len(best) > 1 else (), False
 
 
@@ -217,7 +214,7 @@ def return_chart(policies: Sequence[PolicyReturns]) -> Chart:
         ]
         for entries in (shown, baselines)
     )
-    in_words = ", ".join(f"{one['policy']}: mean {one['text']}" for one in [*means, *baseline_means])
+    in_words = ", ".join(f"{entry['policy']}: mean {entry['text']}" for entry in [*means, *baseline_means])
     return {
         "kind": "returns",
         "label": f"Distributions of returns; {in_words}",

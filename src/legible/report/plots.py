@@ -1,11 +1,5 @@
 """Plots of the results of a study. Every function draws on given or new axes and returns them.
 
-- `plot_returns`: returns of several policies as distributions.
-- `plot_effects`: effects of rule sets with their confidence intervals.
-- `plot_p_values`: the p-values of all rule sets, with the uncorrected and the corrected level.
-- `plot_importances`: the most important features, or groups of features.
-- `plot_composition`: the steps of the composition.
-
 Matplotlib is imported on first use.
 """
 
@@ -43,20 +37,11 @@ def _axes(ax: Axes | None, height: float = 3.6) -> Axes:
         return ax
     import matplotlib.pyplot as plt  # noqa: PLC0415 (slow to import)
 
-    _, made = plt.subplots(figsize=(7.0, height), layout="constrained")
-    return made
+    return plt.subplots(figsize=(7.0, height), layout="constrained")[1]
 
 
 def plot_returns(returns: Mapping[str, ArrayLike], ax: Axes | None = None) -> Axes:
-    """Draw the returns of policies as histograms over the same bins, with a line at each mean.
-
-    Parameters
-    ----------
-    returns
-        Episode returns by the name of the policy.
-    ax
-        Axes to draw on.
-    """
+    """Draw the returns of policies, by name, as histograms over the same bins, with a line at each mean."""
     samples = {name: _finite(values, name) for name, values in returns.items()}
     if not samples:
         raise LegibleError("no returns to plot; pass the returns of at least one policy.")
@@ -88,16 +73,17 @@ def plot_effects(evaluation: Evaluation, space: FeatureSpace, ax: Axes | None = 
 
     Confirmed weaknesses are coloured. Without candidates the plot is a note.
     """
-    tested = [(v, v.confirmation.effect) for v in evaluation.verdicts if v.confirmation is not None]
-    shown = sorted(tested, key=lambda item: -item[1].mean)[:most]
+    confirmations = [(verdict, verdict.confirmation) for verdict in evaluation.verdicts]
+    tested = [(verdict, confirmation.effect) for verdict, confirmation in confirmations if confirmation is not None]
+    shown = sorted(tested, key=lambda verdict_and_effect: -verdict_and_effect[1].mean)[:most]
     ax = _axes(ax, 1.2 + ROW_HEIGHT * max(2, len(shown)))
     for row, (verdict, effect) in enumerate(shown):
         reach = [[effect.mean - effect.low], [effect.high - effect.mean]]
         colour = COLOURS[0] if verdict.is_confirmed else QUIET
         ax.errorbar(effect.mean, row, xerr=reach, fmt="o", color=colour, capsize=3)
     ax.axvline(0.0, color="black", linewidth=0.8)
-    treatments = [verdict.treatment for verdict, _ in shown]
-    _label_rows(ax, [_rule_label(one, space) if isinstance(one, RuleSet) else "random test" for one in treatments])
+    rules = [verdict.treatment for verdict, _ in shown]
+    _label_rows(ax, [_rule_label(rule, space) if isinstance(rule, RuleSet) else "random test" for rule in rules])
     ax.set(xlabel="effect on the mean return (95 % interval)")
     if not shown:
         _say(ax, "no rule set was tested on held-out seeds")
@@ -141,19 +127,7 @@ def plot_p_values(evaluation: Evaluation, ax: Axes | None = None) -> Axes:
 
 
 def plot_importances(mining: Mining, ax: Axes | None = None, *, most: int = 15, by_group: bool = False) -> Axes:
-    """Draw the most important features: the sum of the absolute weights, the largest scaled to 1.
-
-    Parameters
-    ----------
-    mining
-        The mining, with its importances.
-    ax
-        Axes to draw on.
-    most
-        Maximum number of features or groups.
-    by_group
-        Whether to sum features by group.
-    """
+    """Draw the most important features, or groups of features: the sum of the absolute weights, the largest as 1."""
     weights = importances(mining, by_group=by_group)
     shown = sorted(weights.items(), key=lambda item: -item[1])[:most]
     ax = _axes(ax, 1.2 + 0.26 * max(2, len(shown)))

@@ -1,8 +1,4 @@
-"""Replays: the same seed unguided and guided, with the steps in which rules change the action.
-
-- `Replays`, `gather_replays`: the replays of a report, as many as fit.
-- `make_replays`: records chosen episodes and draws them, as plain data for the player of the report.
-"""
+"""Replays: the same seed unguided and guided, with the steps in which rules change the action (`gather_replays`)."""
 
 from __future__ import annotations
 
@@ -38,18 +34,10 @@ REPLAY_BUDGET = 1_900_000
 
 @dataclass(frozen=True)
 class Replays:
-    """The replays of a report.
+    """The replays of a report, as plain data, and the bytes that are left for others.
 
-    Parameters
-    ----------
-    data
-        All replays, as plain data.
-    of_composition
-        Numbers of the replays of the composition.
-    of_rule_sets
-        The number of the replay of every rule set, or None.
-    room
-        Bytes left for other replays.
+    `of_composition` are the numbers of the replays of the composition; `of_rule_sets` has the number of the replay of
+    every rule set, or None.
     """
 
     data: tuple[Any, ...]
@@ -69,39 +57,47 @@ def gather_replays(study: Study, rule_sets: Sequence[RuleSet], watch: Sequence[i
     chosen = chosen_seeds(final.seeds, watch, treatment)
     chosen += choose_episodes(final.base, final.guided(0), 0, extremes=True) if final.setup.treatments else []
     chosen += worst_episodes(final.base) if study.next_steps is not None or not final.setup.treatments else []
-    typical: dict[int, Choice] = {}
+    typical: dict[int, Choice] = {}  # by the position of the rule set
     if confirmation is not None:
         most = len(rule_sets) if is_drawn_from_state(study.environment) else MOST_PICTURE_REPLAYS
-        found = {place: typical_episode(confirmation, rule_set) for place, rule_set in enumerate(rule_sets[:most])}
-        typical = {place: choice for place, choice in found.items() if choice is not None}
+        for position, rule_set in enumerate(rule_sets[:most]):
+            choice = typical_episode(confirmation, rule_set)
+            if choice is not None:
+                typical[position] = choice
     budget = REPLAY_BUDGET // max(1, 2 * (len(chosen) + len(typical)))
-    made: list[tuple[int | None, Any]] = [(None, shown) for shown in make_replays(study, final, chosen, budget)]
+    # Every replay with the position of its rule set, or None for the composition.
+    replays: list[tuple[int | None, Any]] = [(None, shown) for shown in make_replays(study, final, chosen, budget)]
     if confirmation is not None:
-        of_sets = make_replays(study, confirmation, list(typical.values()), budget)
-        made += zip(typical, of_sets, strict=True)
-    return _number_replays(made, len(rule_sets))
+        of_typical = make_replays(study, confirmation, list(typical.values()), budget)
+        replays += zip(typical, of_typical, strict=True)
+    return _number_replays(replays, len(rule_sets))
 
 
-def _number_replays(made: Sequence[tuple[int | None, Any]], rule_sets: int) -> Replays:
-    """Number the replays that could be made, as many as fit.
+def _number_replays(replays: Sequence[tuple[int | None, Any]], rule_sets: int) -> Replays:
+    """Number the replays that could be made, as many as fit into the report.
 
     Each comes with the position of its rule set, or None for the composition.
     """
-    kept: list[Any] = []
+    data: list[Any] = []
     of_composition: list[int] = []
     of_rule_sets: list[int | None] = [None] * rule_sets
     room = REPLAY_BUDGET
-    for place, shown in made:
-        size = len(json.dumps(shown, separators=(",", ":")))
+    for of_rule_set, shown in replays:
+        size = json_size(shown)
         if shown is None or size > room:
             continue
         room -= size
-        if place is None:
-            of_composition.append(len(kept))
+        if of_rule_set is None:
+            of_composition.append(len(data))
         else:
-            of_rule_sets[place] = len(kept)
-        kept.append(shown)
-    return Replays(tuple(kept), tuple(of_composition), tuple(of_rule_sets), room)
+            of_rule_sets[of_rule_set] = len(data)
+        data.append(shown)
+    return Replays(tuple(data), tuple(of_composition), tuple(of_rule_sets), room)
+
+
+def json_size(data: Any) -> int:
+    """Return how many characters plain data take in the report."""
+    return len(json.dumps(data, separators=(",", ":")))
 
 
 def record_choices(blocks: PlayedBlocks, choices: Sequence[Choice]) -> list[tuple[Recording, Recording]]:
@@ -110,32 +106,22 @@ def record_choices(blocks: PlayedBlocks, choices: Sequence[Choice]) -> list[tupl
     They are played in one small unit. An episode that differs there from the study (matrix products may differ in the
     last bit between batches) is recorded by playing its whole original unit.
     """
-    treatments = [t for choice in choices for t in (UNGUIDED, choice.treatment)]  # twice the same without guidance
-    episodes = [choice.episode for choice in choices for _ in range(2)]
-    unit = Unit(tuple(treatments), tuple(blocks.seeds[episode] for episode in episodes))
-    recordings, result = record_unit(blocks.setup, unit)
-    for i, (treatment, episode) in enumerate(zip(treatments, episodes, strict=True)):
-        known = blocks.results[treatment + 1]
-        if (result.returns[i], result.lengths[i]) != (known.returns[episode], known.lengths[episode]):
+    # Each choice unguided and then guided; twice the same without guidance.
+    sides = [(treatment, choice.episode) for choice in choices for treatment in (UNGUIDED, choice.treatment)]
+    treatments, episodes = zip(*sides, strict=True)
+    recordings, result = record_unit(blocks.setup, Unit(treatments, tuple(blocks.seeds[i] for i in episodes)))
+    for i, (treatment, episode) in enumerate(sides):
+        played = blocks.results[treatment + 1]
+        if (result.returns[i], result.lengths[i]) != (played.returns[episode], played.lengths[episode]):
             recordings[i] = blocks.record(treatment, episode)
     return list(zip(recordings[::2], recordings[1::2], strict=True))
 
 
 def make_replays(study: Study, blocks: PlayedBlocks, choices: Sequence[Choice], picture_budget: int) -> list[Any]:
-    """Record and draw the chosen episodes; return plain data, one entry per choice.
+    """Record and draw the chosen episodes of played blocks; return plain data, one entry per choice.
 
-    An entry is None if the environment does not repeat the episode with the same seed and actions.
-
-    Parameters
-    ----------
-    study
-        Environment, names and settings.
-    blocks
-        The played episodes.
-    choices
-        Episodes to record.
-    picture_budget
-        Maximum bytes for the pictures of one episode, if the environment is shown by pictures.
+    An entry is None if the environment does not repeat the episode with the same seed and actions. `picture_budget` is
+    the maximum number of bytes for the pictures of one episode, if the environment is shown by pictures.
     """
     if not choices:
         return []
@@ -186,16 +172,24 @@ def _make_replay(
     env.close()
     if None in sides:
         return None
-    shown = {
-        "seed": pair[0].seed,
-        "why": choice.why,
-        "kind": scene.kind,
-        "layout": scene.layout,
-        "actions": words.words,
-    }
+    shown = describe_replay(pair[0].seed, choice.why, scene, words)
     if rules is None:
-        return {**shown, "rules": [], "branches_at": 0, "sides": sides}
+        return {**shown, "branches_at": 0, "sides": sides}
     return {**shown, **_with_rules(pair, marks, sides, rules, space)}
+
+
+def describe_replay(seed: int, why: str, scene: Scene, words: ActionWords) -> dict[str, Any]:
+    """Return the data that all replays have for the player: seed, reason, drawing and words of actions; no rules."""
+    shown = {"seed": seed, "why": why, "kind": scene.kind, "layout": scene.layout}
+    return {**shown, "actions": words.words, "rules": []}
+
+
+def first_difference(recordings: Sequence[Recording]) -> int:
+    """Return the first step in which two recorded episodes differ in the action, or the length of the shorter one."""
+    first, second = (recording.actions for recording in recordings)
+    shared = min(len(first), len(second))
+    differing_steps = np.flatnonzero((first[:shared] != second[:shared]).reshape(shared, -1).any(axis=1))
+    return int(differing_steps[0]) if differing_steps.size else shared
 
 
 def replay_side(
@@ -257,12 +251,13 @@ def feature_traces(
     recordings: Sequence[Recording], conditions: Sequence[Condition], space: FeatureSpace
 ) -> list[dict[str, Any]]:
     """Return the values of the features that conditions use most, in each episode, with the thresholds."""
-    used = Counter(c.feature for c in conditions if space[c.feature].kind == "numeric")
+    used = Counter(condition.feature for condition in conditions if space[condition.feature].kind == "numeric")
     traces = []
     for feature, _ in used.most_common(MOST_TRACES):
-        ends = {end for c in conditions if c.feature == feature for end in (float(c.low), float(c.high))}
+        on_feature = [condition for condition in conditions if condition.feature == feature]
+        ends = {float(end) for condition in on_feature for end in (condition.low, condition.high)}
         cuts = sorted(end for end in ends if np.isfinite(end))[:MOST_CUTS]
-        values = [rounded(one.observations[:, feature]) for one in recordings]
+        values = [rounded(recording.observations[:, feature]) for recording in recordings]
         traces.append({"name": space[feature].label, "cuts": cuts, "values": values})
     return traces
 
@@ -277,7 +272,7 @@ def _action_traces(pair: Sequence[Recording], marks: Sequence[Sequence[Mark]], s
         wanted = pair[1].actions[:, part].astype(np.float64)
         for mark in marks[1]:
             wanted[mark.step] = mark.alone[part]
-        values = [rounded(one.actions[:, part]) for one in pair]
+        values = [rounded(recording.actions[:, part]) for recording in pair]
         name = f"action: {space.groups[part].name}"
         traces.append({"name": name, "cuts": [], "values": values, "wanted": rounded(wanted)})
     return traces
@@ -297,23 +292,20 @@ def _with_rules(
 ) -> dict[str, Any]:
     """Return both sides of a replay with the rules that decide, renumbered, and the first difference."""
     used = sorted({rule for side in sides for mark in side["marks"] for rule in mark[3]})
-    places = {rule: place for place, rule in enumerate(used)}
+    # Entry 3 of a mark holds its rules (see `replay_side`), from now on by their position among the rules that decide.
     for side in sides:
         for mark in side["marks"]:
-            mark[3] = [places[rule] for rule in mark[3]]
+            mark[3] = [used.index(rule) for rule in mark[3]]
     parts = [rule_parts(rules.rules[rule], space) for rule in used]
     for side, recording in zip(sides, pair, strict=True):
         side["holds"] = [[condition_changes(all_of, recording) for _, all_of in when] for _, when in parts]
-    base, guided = (recording.actions for recording in pair)
-    shared = min(len(base), len(guided))
-    differing_steps = np.flatnonzero((base[:shared] != guided[:shared]).reshape(shared, -1).any(axis=1))
     return {
         "rules": [describe_rule(rules.rules[rule], space, "advice") for rule in used],
         "texts": [rules.rules[rule].text(space) for rule in used],
         "parts": [{"does": does, "when": [words for words, _ in when]} for does, when in parts],
-        "branches_at": int(differing_steps[0]) if differing_steps.size else shared,
+        "branches_at": first_difference(pair),
         "traces": [
-            *feature_traces(pair, [one for rule in used for one in rules.rules[rule].conditions], space),
+            *feature_traces(pair, [condition for rule in used for condition in rules.rules[rule].conditions], space),
             *_action_traces(pair, marks, space),
         ],
         "sides": sides,

@@ -1,8 +1,4 @@
-"""Episode returns on the held-out seeds.
-
-- `PolicyReturns`, `policy_returns`: returns of the unguided and the guided policy, and of the baselines.
-- `seeds_won`: shares of the seeds on which guidance gains and loses.
-"""
+"""Episode returns on the held-out seeds: of the unguided and the guided policy, and of the baselines."""
 
 from __future__ import annotations
 

@@ -9,26 +9,20 @@ from legible.evaluation.statistics import Effect
 from legible.files import write_text
 from legible.report.builder import asset, template_environment
 from legible.report.charts import interval_scale
-from legible.study.mending import Mending
+from legible.study.mending import MendedRound, Mending
 
 
 def write_rounds(mending: Mending) -> Path:
     """Write the report over all rounds as ``report.html`` into the folder of a mending, and return its path."""
-    trained = [found for found in mending.rounds if found.distilled is not None]
-    # Place 0 of the results is the policy, the others are the networks.
-    place_of_round = {found.number: place for place, found in enumerate(trained, start=1)}
-
-    def effect(round_number: int, *, against_previous: bool) -> Effect | None:
-        """Return the effect of a round against the policy or the round before; None without a network."""
-        place = place_of_round.get(round_number)
-        if place is None:
-            return None
-        return mending.effect(place, place - 1 if against_previous else 0)
-
-    rows = [
-        (found, effect(found.number, against_previous=False), effect(found.number, against_previous=True))
-        for found in mending.rounds
-    ]
+    # Every round with the effects of its network against the policy and against the network before; None without one.
+    rows: list[tuple[MendedRound, Effect | None, Effect | None]] = []
+    player = 0  # place in the results: 0 is the policy, the others are the networks
+    for mended in mending.rounds:
+        if mended.distilled is None:
+            rows.append((mended, None, None))
+        else:
+            player += 1
+            rows.append((mended, mending.effect(player, 0), mending.effect(player, player - 1)))
     shown = [effect for _, *effects in rows for effect in effects if effect is not None]
     reports = [f"round-{found.number}/report.html" for found in mending.rounds]
     text = (

@@ -1,11 +1,4 @@
-"""Scenes: views of an environment step by step, small enough for a report.
-
-- `Scene`: observes an environment between its steps and returns plain data for the player of the report.
-- `PictureScene`: small pictures of any environment that renders ``rgb_array``.
-- `FeatureScene`: the values of some features, if nothing can be drawn.
-- `scene_of`: the best scene of an environment; `is_drawn_from_state`: whether it takes little space.
-- `drawing_seconds`: how long the pictures of a report take.
-"""
+"""Scenes: views of an environment step by step, small enough for a report."""
 
 from __future__ import annotations
 
@@ -60,10 +53,7 @@ class Scene(Protocol):
 class PictureScene:
     """Small pictures of any environment; of long episodes every few steps and all marked ones.
 
-    Parameters
-    ----------
-    budget
-        Maximum bytes for the pictures of one episode.
+    `budget` is the maximum number of bytes for the pictures of one episode.
     """
 
     kind = "pictures"
@@ -113,7 +103,8 @@ class PictureScene:
 
     def _least_size(self) -> int:
         """Return the size of the pictures so far, each in the format that suits it best."""
-        return sum(min(map(len, self._encoded[key].values())) for key in {p.tobytes() for p in self._seen.values()})
+        distinct = {picture.tobytes() for picture in self._seen.values()}
+        return sum(min(map(len, self._encoded[key].values())) for key in distinct)
 
     def _leave_out_half(self) -> None:
         self._chosen = [*self._chosen[:-1:2], self._chosen[-1]]
@@ -140,11 +131,8 @@ def _shrink(picture: NDArray[Any]) -> NDArray[np.uint8]:
 
 
 def _picture_url(picture: NDArray[np.uint8], kind: str) -> str:
-    return f"data:image/{kind};base64,{base64.b64encode(_encode_picture(picture, kind)).decode()}"
-
-
-def _encode_picture(picture: NDArray[np.uint8], kind: str) -> bytes:
-    from PIL import Image  # noqa: PLC0415
+    """Return a picture as a data URL, of the format "png" or "jpeg"."""
+    from PIL import Image  # noqa: PLC0415 (only pictures need it)
 
     image = Image.fromarray(picture)
     buffer = io.BytesIO()
@@ -152,7 +140,7 @@ def _encode_picture(picture: NDArray[np.uint8], kind: str) -> bytes:
         image.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(buffer, "PNG", optimize=True)
     else:
         image.save(buffer, "JPEG", quality=60, optimize=True)
-    return buffer.getvalue()
+    return f"data:image/{kind};base64,{base64.b64encode(buffer.getvalue()).decode()}"
 
 
 class FeatureScene:
@@ -214,16 +202,9 @@ def _scene_from_state(env: Env) -> Scene | None:
 def scene_of(
     spec: EnvironmentSpec, space: FeatureSpace, features: Sequence[int], picture_budget: int
 ) -> tuple[Env, Scene]:
-    """Return the environment for replays and its best scene.
+    """Return the environment for replays and its best scene: drawn from states, pictures, or values of `features`.
 
-    Parameters
-    ----------
-    spec
-        The environment.
-    space, features
-        Features to show if nothing can be drawn.
-    picture_budget
-        Maximum bytes for the pictures of one episode.
+    `picture_budget` is the maximum number of bytes for the pictures of one episode.
     """
     env = spec.make()
     scene = _scene_from_state(env)

@@ -1,9 +1,4 @@
-"""Selection of the episodes to replay.
-
-- `Choice`, `choose_episodes`: seeds on which guidance gains or loses; `chosen_seeds`: the requested seeds.
-- `worst_episodes`: the worst episodes of the unguided policy.
-- `typical_episode`: an episode for a rule set.
-"""
+"""Selection of the episodes to replay: a `Choice` each."""
 
 from __future__ import annotations
 
@@ -20,14 +15,9 @@ from legible.rules import RuleSet
 
 @dataclass(frozen=True)
 class Choice:
-    """An episode to replay, and the reason.
+    """An episode to replay, and the reason in words, such as "the largest gain".
 
-    Parameters
-    ----------
-    treatment, episode
-        Number of the treatment (−1: unguided) and position among the seeds of the played blocks.
-    why
-        The reason in words: "the largest gain".
+    `treatment` is the number of the rule set that guides it (−1: unguided), and `episode` the position of its seed.
     """
 
     treatment: int

@@ -1,8 +1,4 @@
-"""The part of the report about relations: how well the policy respects them, and pictures of discovered relations.
-
-- `Symmetry`: one relation with its score; `gather_symmetries` collects them from a study.
-- `Link`: one line of a picture, from a feature to its image.
-"""
+"""The part of the report about relations: how well the policy respects them, and pictures of discovered ones."""
 
 from __future__ import annotations
 
@@ -74,32 +70,34 @@ def gather_symmetries(study: Study) -> tuple[Symmetry, ...]:
         states, share = count_related(policy, group, observations, actions)
         if not states:
             continue
-        pairs = [(r.action, r.image_action) for r in group if r.action != r.image_action]
+        pairs = [(each.action, each.image_action) for each in group if each.action != each.image_action]
         shown = [
             f"{study.space.action_names[image]} for {study.space.action_names[action]}"
             for action, image in islice(pairs, MOST_PAIRS)
         ]
         example = f" (such as {' and '.join(shown)}{', …' if len(pairs) > MOST_PAIRS else ''})" if shown else ""
         sentence = (
-            f"In {percent(share)} of {states} pairs of states that relation “{name}” says are alike, the policy takes "
-            f"the matching action{example}."
+            f"The policy respects “{name}” in {percent(share)} of {states} states: there it takes the matching action "
+            f"in the matching state{example}."
         )
         discovered = name.endswith(LABEL)
         names, links = picture(group[0], study.space.names) if discovered else ((), ())
-        arrows = ", ".join(f"{study.space.action_names[a]} → {study.space.action_names[b]}" for a, b in pairs)
+        action_names = study.space.action_names
+        arrows = ", ".join(f"{action_names[action]} → {action_names[image]}" for action, image in pairs)
         found.append(Symmetry(name, sentence, discovered, arrows, names, links, group[0].note.strip()))
     return tuple(found)
 
 
 def picture(relation: MetamorphicRelation, names: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[Link, ...]]:
     """Return the features that a relation changes or ignores, and a line from each to its image."""
-    numbers = sorted({i for fr in relation.features for i in (fr.feature, fr.image_feature)})
-    rows = {number: row for row, number in enumerate(numbers)}
+    features = sorted({i for mapping in relation.features for i in (mapping.feature, mapping.image_feature)})
+    row_of = {feature: row for row, feature in enumerate(features)}
     links = []
-    for fr in relation.features:
-        kind = (
-            "ignored" if isinstance(fr.relation, Anything) else "equal" if isinstance(fr.relation, Equal) else "turned"
-        )
-        words = "ignored" if kind == "ignored" else fr.relation.text
-        links.append(Link(rows[fr.feature], rows[fr.image_feature], kind, words))
-    return tuple(names[number] for number in numbers), tuple(links)
+    for mapping in relation.features:
+        kind, words = "turned", mapping.relation.text
+        if isinstance(mapping.relation, Anything):
+            kind = words = "ignored"
+        elif isinstance(mapping.relation, Equal):
+            kind = "equal"
+        links.append(Link(row_of[mapping.feature], row_of[mapping.image_feature], kind, words))
+    return tuple(names[feature] for feature in features), tuple(links)

@@ -1,9 +1,4 @@
-"""Rows of the report's tables.
-
-- `RuleRow`, `rule_rows`: every rule set that was tested, with its result.
-- `StepRow`, `step_rows`: how the composition came about; `front_rows`: others that change less.
-- `SeedRow`, `seed_rows`: which seeds each stage used.
-"""
+"""Rows of the report's tables: rule sets that were tested, steps of the composition, and seeds of each stage."""
 
 from __future__ import annotations
 
@@ -76,10 +71,11 @@ def rule_rows(study: Study, cards: Sequence[WeaknessCard] = ()) -> Iterator[Rule
 
     Equal rule sets were tested once and are one row. So are, of two actions, taking one and avoiding the other.
     """
-    space, numbers = study.space, _numbers(cards)
+    space, card_numbers = study.space, _card_numbers(cards)
     mined = {entry.rule: entry for entry in study.mining.rules}
 
     def row(rule: Rule, verdict: Verdict | None, kinds: Sequence[str]) -> RuleRow:
+        """Return the row of a rule set by the rule that it was made from."""
         return RuleRow(
             words=capitalise(describe_rule(rule, space)),
             text=rule.text(space),
@@ -97,7 +93,7 @@ def rule_rows(study: Study, cards: Sequence[WeaknessCard] = ()) -> Iterator[Rule
     for place, verdict in enumerate(study.evaluation.verdicts):
         source = verdict.rule_set.source or representative_rule(verdict.rule_set)
         seen |= {source, *verdict.equal_sources}
-        if keys[place] in keys[:place]:
+        if keys[place] in keys[:place]:  # rule sets that give the same advice are one row
             continue
         kinds = ["harmful"] if verdict.is_harmful else []
         if verdict.is_confirmed:
@@ -106,30 +102,30 @@ def rule_rows(study: Study, cards: Sequence[WeaknessCard] = ()) -> Iterator[Rule
             kinds = ["found"]
         if verdict.rule_set in study.improvement.rule_sets:
             kinds.append("used")
-        made = row(source, verdict, kinds)
+        equal = len(verdict.equal_sources) + keys.count(keys[place]) - 1
+        tested = replace(row(source, verdict, kinds), equal=equal, weakness=card_numbers.get(verdict.rule_set))
         if verdict.rule_set.source is None:
             words, text = describe_rule_set(verdict.rule_set, space), verdict.rule_set.short_text(space)
-            made = replace(made, words=capitalise(words), text=text)
-        equal = len(verdict.equal_sources) + keys.count(keys[place]) - 1
-        yield replace(made, equal=equal, weakness=numbers.get(verdict.rule_set))
+            tested = replace(tested, words=capitalise(words), text=text)
+        yield tested
     for generalisation in study.generalisations:
         untested = generalisation.rule_set.source
         if untested is not None and untested not in seen:
             yield row(untested, None, ["untested"])
 
 
-def _numbers(cards: Sequence[WeaknessCard]) -> dict[RuleSet, int]:
+def _card_numbers(cards: Sequence[WeaknessCard]) -> dict[RuleSet, int]:
     """Return the number of the weakness card of each rule set."""
     return {rule_set: number for number, card in enumerate(cards, start=1) for rule_set in card.rule_sets}
 
 
 def step_rows(study: Study, cards: Sequence[WeaknessCard] = ()) -> Iterator[StepRow]:
     """Return the steps of the composition."""
-    numbers = _numbers(cards)
+    card_numbers = _card_numbers(cards)
     for step in study.improvement.steps:
         words = capitalise(describe_rule_set(step.rule_set, study.space, "advice"))
         badge = "left out" if step.is_removal else "kept" if step.accepted else "not kept"
-        weakness = numbers.get(step.rule_set)
+        weakness = card_numbers.get(step.rule_set)
         yield StepRow(words, step.mean, step.error, step.effect, step.changed, badge, weakness)
 
 

@@ -1,8 +1,4 @@
-"""Cards of weaknesses in the report.
-
-- `explain_shown`: explanations of the weaknesses that get a card.
-- `WeaknessCard`, `weakness_card`: the card of one of them, with its rules as `RuleLine`.
-"""
+"""Cards of weaknesses in the report."""
 
 from __future__ import annotations
 
@@ -91,8 +87,8 @@ def explain_shown(study: Study) -> list[WeaknessExplanation]:
 
 def weakness_card(found: WeaknessExplanation, study: Study, replay: int | None) -> WeaknessCard:
     """Make the card of one weakness; `replay` is the number of its replay, if any."""
-    contributions = {c.rule: c for c in found.contributions}
-    knowledge = {k.rule: k for k in found.knowledge}
+    contributions = {contribution.rule: contribution for contribution in found.contributions}
+    knowledge = {known.rule: known for known in found.knowledge}
     is_mined = any(entry.rule == found.rule_set.source for entry in study.mining.rules)
     lines = [
         RuleLine(
@@ -112,22 +108,24 @@ def weakness_card(found: WeaknessExplanation, study: Study, replay: int | None) 
         parts = (("original rule alone", confirmation.of_rule), ("related forms", confirmation.of_generalisation))
         effects += [(name, effect) for name, effect in parts if effect is not None]
     source, same_weakness = found.rule_set.source, {verdict.rule_set for verdict in (found.verdict, *found.others)}
-    steps = enumerate(study.improvement.steps, start=1)
+    # The steps of the composition at which a rule set of this weakness was added.
+    joined = [
+        place
+        for place, step in enumerate(study.improvement.steps, start=1)
+        if step.accepted and not step.is_removal and step.rule_set in same_weakness
+    ]
+    is_generalised = source is not None and source not in found.rule_set.rules
     return WeaknessCard(
         explanation=found,
         title=capitalise(found.title),
         origin="Mined" if is_mined else f"Source: {found.verdict.found_by}," if found.verdict.found_by else "Given",
         mined="" if source is None else source.text(study.space),
-        mined_words=describe_rule(source, study.space, "advice")
-        if source is not None and source not in found.rule_set.rules
-        else "",
+        mined_words=describe_rule(source, study.space, "advice") if source is not None and is_generalised else "",
         sentences=tuple(found.sentences()),
         rules=tuple(sorted(lines, key=lambda line: not line.matters)[:MOST_LINES]),
         effects=tuple(effects),
         replay=replay,
-        joined=next(
-            (place for place, s in steps if s.accepted and not s.is_removal and s.rule_set in same_weakness), None
-        ),
+        joined=joined[0] if joined else None,
         is_used=found.rule_set in study.improvement.rule_sets,
-        ledger=next((one for group, one in ledgers if group.front.rule_set == found.rule_set), None),
+        ledger=next((ledger for group, ledger in ledgers if group.front.rule_set == found.rule_set), None),
     )

@@ -150,7 +150,7 @@ def _verdict(found: TryResult) -> dict[str, Any]:
         "rules": [_result(result, found.space) for result in found.rules],
         "notes": [
             f"Smallest effect of interest: ±{number(found.relevant)}. {found.level_sentence()}",
-            "Exploring: all rules share these seeds, so this is no claim yet; a confirmation plays fresh seeds.",
+            "Exploration: all rules are tried on the same seeds. Confirm a rule on fresh seeds before you use it.",
         ],
     }
 
@@ -195,9 +195,8 @@ def confirm_on_bench(desk: Desk, body: Mapping[str, Any], emit: Emit) -> None:
     direction: Direction = "helps" if explored.effect > 0 else "harms"
     played = explored.rule_set
     claim = desk.ledger.open([rule.text(desk.space) for rule in played.rules], direction, explored)
-    words = (
-        f"Playing until {number(claim.planned)} episodes are changed, on fresh seeds; level {number(claim.level, 2)}."
-    )
+    planned, level = number(claim.planned), number(claim.level, 2)
+    words = f"Confirming on fresh seeds until the rule has changed {planned} episodes (significance level {level})."
     emit({"kind": "note", "words": words})
     last = 0.0
 

@@ -70,8 +70,10 @@ class FirstFacts(Displayed):
         """Return the facts in plain words; they are provisional until held-out seeds are played."""
         mean = with_error(self.base.mean, self.base.error)
         ends = [f"{percent(self.base.success)} succeed"] if np.isfinite(self.base.success) else []
-        ends.append(f"{percent(self.truncated)} end at the time limit")
-        lines = [f"First look: mean return {mean} over {self.base.episodes} episodes; {', '.join(ends)}."]
+        ends += [f"{percent(self.truncated)} end at the time limit"] if self.truncated else []
+        lines = [
+            f"First look: mean return {mean} over {self.base.episodes} episodes{''.join(f'; {end}' for end in ends)}."
+        ]
         if self.ending:
             lines.append(f"{capitalise(self.ending)}.")
         simple = [baseline for baseline in self.baselines if baseline.kind in {"random", "constant"}]
@@ -99,10 +101,10 @@ def gather_first_facts(study: Study) -> FirstFacts:
         repetition = find_repetition(study.setup(), study.seed, "racing", run, progress_name="first look")
         if not repetition.holds:
             raise UnfitEnvironmentError(
-                f"{study.environment.name}: guided and unguided episodes cannot be compared seed by seed, because the "
-                "same seed does not give the same episode. 'legible check' says where episodes differ. If the "
-                "environment is yours, call super().reset(seed=seed) and draw all random numbers from self.np_random. "
-                "Otherwise pass --unpaired: it compares independent episodes, and needs many more episodes."
+                f"{study.environment.name}: the same seed does not give the same episode, so guided and unguided "
+                "episodes cannot be compared in pairs. 'legible check' shows where they differ. If the environment is "
+                "yours, call super().reset(seed=seed) and draw all random numbers from self.np_random. If not, pass "
+                "--unpaired, which needs many more episodes."
             )
     # Play the policy (number -1), random play and constant actions, and compute the objective of each.
     references, _ = plain_references(study)

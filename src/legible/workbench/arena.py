@@ -1,9 +1,4 @@
-"""A policy in an environment, ready for pairs of episodes.
-
-- `Arena`: policy, environment, names, relations, and how units are run; `open_arena` makes one from what a user gives.
-- `WarmEngine`: plays in this process at first, so that short commands start no workers.
-- `check_pairing`: refuses environments and policies in which the same seed does not give the same episode.
-"""
+"""A policy in an environment, ready for pairs of episodes."""
 
 from __future__ import annotations
 
@@ -87,10 +82,8 @@ class Arena:
 
     Parameters
     ----------
-    name
-        Name of the policy in sentences.
-    policy
-        The policy as it was loaded.
+    name, policy
+        Name of the policy in sentences; the policy as it was loaded.
     environment, space, relations
         The environment that it plays, names of features and actions, and relations.
     fingerprint
@@ -99,10 +92,8 @@ class Arena:
         Settings of play, limits of failures and time; the seed that decides the seeds of all episodes.
     engine, progress
         Where units run, and a function that is called with the progress.
-    stores
-        Makes the store of each kind of units.
-    folder, study
-        Folder in which units are kept, and folder of a study whose units are used; None: none.
+    stores, folder, study
+        The stores of units by kind; folder in which units are kept, and folder of a study whose units are used.
     """
 
     name: str
@@ -128,8 +119,7 @@ class Arena:
     def store(self, kept: Kept[Any]) -> UnitCache[Any]:
         """Return the store of a kind of units."""
         if kept.name not in self.stores:
-            others = () if self.study is None else (self.study,)
-            self.stores[kept.name] = UnitCache(kept, self.folder, others)
+            self.stores[kept.name] = UnitCache(kept, self.folder, () if self.study is None else (self.study,))
         return self.stores[kept.name]
 
     def runner(self, stage: str) -> Runner:
@@ -155,14 +145,14 @@ class Arena:
 
 def check_pairing(arena: Arena, stage: str) -> Repetition:
     """Return how episodes are repeated to the bit; raise where the same seed does not give the same episode."""
-    found = find_repetition(arena.setup, arena.seed, stage, arena.runner(stage))
-    if not found.holds:
+    repetition = find_repetition(arena.setup, arena.seed, stage, arena.runner(stage))
+    if not repetition.holds:
         raise LegibleError(
-            f"{arena.environment.name}: episodes cannot be compared seed by seed, because the same seed does not give "
-            "the same episode. The environment or the policy draws random numbers that do not come from the seed of "
-            "reset(); 'legible check' says where episodes differ."
+            f"{arena.environment.name}: the same seed does not give the same episode, so episodes cannot be compared "
+            "in pairs. The environment or the policy draws random numbers that do not come from the seed of reset(). "
+            "'legible check' shows where episodes differ."
         )
-    return found
+    return repetition
 
 
 def open_arena(
@@ -248,8 +238,8 @@ def open_arena(
     if space is not None:
         if (space.names, len(space.groups)) != (named_space.names, len(named_space.groups)):
             raise LegibleError(
-                f"{arena.name}: the policies cannot be compared, because their features or actions have different "
-                "names. Play them with the same --wrap, --features and --names."
+                f"{arena.name}: its features or actions differ from those of the first policy, so they cannot be "
+                "compared. Use the same --wrap, --features and --names for both."
             )
         named_space = space
     elif has_guessed_kinds or not is_cut(named_space):
@@ -301,5 +291,5 @@ def collect_some(
         columns = collect_unit(setup, seeds)
     else:
         columns = run_within_limit(arena.engine, collect_unit, setup, seeds, limit, what)
-    found = join_experiences([columns], space)
-    return found.with_guessed_kinds() if guess else found
+    experiences = join_experiences([columns], space)
+    return experiences.with_guessed_kinds() if guess else experiences

@@ -1,7 +1,6 @@
 """Checks for a new policy, as a TOML file: known weaknesses of a study, and requirements of the user's own.
 
-- `Checks`: what a file holds; `read_checks` reads one; `export_checks` writes the confirmed weaknesses of a study.
-- `WeaknessCheck`, `Requirement`: one entry each.
+`read_checks` reads a file, and `export_checks` writes the confirmed weaknesses of a study.
 
     margin = 5.0                    # largest loss of the mean return that is allowed
 
@@ -117,7 +116,7 @@ def _number(table: Mapping[str, Any], name: str, where: str, *, positive: bool =
         raise LegibleError(f"{where}: {name} must be a number, got {value!r}.")
     if positive and value <= 0:
         raise LegibleError(
-            f"{where}: {name} must be above 0, got {value!r}; no number of episodes excludes every loss."
+            f"{where}: {name} must be above 0, got {value!r}; no number of episodes can exclude every loss."
         )
     return float(value)
 
@@ -136,11 +135,8 @@ def _read_weakness(table: Mapping[str, Any], space: FeatureSpace, where: str) ->
 def _read_requirement(table: Mapping[str, Any], space: FeatureSpace, where: str) -> Requirement:
     """Return the requirement of one ``[[require]]`` table of a file of checks.
 
-    Parameters
-    ----------
-    table
-        The table: either ``figure`` with ``at_least`` or ``at_most``, such as a success rate of at least 0.95; or
-        ``never``, a condition such as ``"gap < 2 and speed > 20"``, with ``at_most``, a share of the episodes.
+    A table has either ``figure`` with ``at_least`` or ``at_most``, such as a success rate of at least 0.95; or
+    ``never``, a condition such as ``"gap < 2 and speed > 20"``, with ``at_most``, a share of the episodes.
     """
     _refuse_unknown(table, ("figure", "at_least", "at_most", "never"), where)
     bounds = [name for name in ("at_least", "at_most") if name in table]
@@ -176,14 +172,8 @@ def export_checks(study: Study, path: str | Path | None = None) -> Path | None:
     """Write the confirmed weaknesses of a study into a file of checks, and return the file's path.
 
     A file that is already there stays as it is, because users edit it. Without confirmed weaknesses nothing is written
-    and None is returned.
-
-    Parameters
-    ----------
-    study
-        The study, with its baselines played (the step "references").
-    path
-        The file; by default ``weaknesses.toml`` in the study's folder.
+    and None is returned. By default, the file is ``weaknesses.toml`` in the study's folder. The study must have played
+    its baselines (the step "references").
     """
     target = Path(path) if path is not None else study.folder / FILE
     # A weakness can have several confirmed rule sets; the one in front stands for all of them.

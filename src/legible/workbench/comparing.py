@@ -1,14 +1,10 @@
-"""Policies compared on the same seeds: which is better, by how much, and where.
-
-- `compare_policies`: plays them; returns a `PolicyComparison`.
-- `PlayedPolicy`: one policy on these seeds; `FigureDifference`: one figure of two policies.
-- `play_policies`: only the episodes, for other comparisons.
-"""
+"""Policies compared on the same seeds (`compare_policies`): which is better, by how much, and where."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import chain, combinations
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -54,19 +50,7 @@ _FIGURES = ("mean", "worst-tenth", "success", "cost")
 
 @dataclass(frozen=True)
 class PlayedPolicy:
-    """One policy on the seeds of a comparison.
-
-    Parameters
-    ----------
-    name
-        Its name.
-    result
-        Its episodes.
-    figures
-        Its figures by objective, each with a 95 % interval.
-    endings
-        Shares of the episodes by how they end.
-    """
+    """One policy on the seeds of a comparison: its episodes, its figures by objective, and shares of how they end."""
 
     name: str
     result: UnitResult
@@ -99,19 +83,16 @@ class FigureDifference:
 
     @property
     def better(self) -> int | None:
-        """Which policy is better; None if that is not shown, or neither is better, as for lengths."""
+        """Number of the better policy, 0 or 1; None if that is not shown, or neither is better, as for lengths."""
         side = self.interval.side * (-1 if self.less_is_better else 1)
         return None if not side or self.name == "length" else int(side > 0)
 
     def cells(self) -> tuple[str, str, str, str]:
         """Return the figure as a row of a table."""
-        show = percent if self.is_share else number
-        scale = 100.0 if self.is_share else 1.0
-        low, mean, high = (
-            signed(scale * value) for value in (self.interval.low, self.interval.mean, self.interval.high)
-        )
-        unit = " points" if self.is_share else ""
-        return (self.words, show(self.values[0]), show(self.values[1]), f"{mean}{unit} ({low} to {high})")
+        show, scale, unit = (percent, 100.0, " points") if self.is_share else (number, 1.0, "")
+        scaled = self.interval.scaled(scale)
+        difference = f"{signed(scaled.mean)}{unit} ({signed(scaled.low)} to {signed(scaled.high)})"
+        return (self.words, show(self.values[0]), show(self.values[1]), difference)
 
 
 @dataclass(frozen=True, repr=False)
@@ -122,14 +103,10 @@ class PolicyComparison(Displayed):
     ----------
     environment, space
         Name of the environment; names of features and actions.
-    policies
-        The policies in the order given.
-    seeds
-        The seeds.
+    policies, seeds
+        The policies in the order given, and the seeds that each has played.
     differences
         Of two policies: every figure, with intervals that hold together. Empty for more policies.
-    ranking
-        Of more than two policies: numbers of the policies, best first, each with the ranks that are possible.
     pairs
         Differences of the mean returns of all pairs (second minus first), with intervals that hold together.
     is_same
@@ -168,41 +145,41 @@ class PolicyComparison(Displayed):
     def ranking(self) -> list[tuple[int, tuple[int, int]]]:
         """The policies by mean return, best first, each with the best and the worst rank that the intervals allow."""
         count = len(self.policies)
-        above = [0] * count
-        below = [0] * count
-        for (one, two), interval in self.pairs.items():
+        # For each policy, how many others are shown to be better, and how many to be worse.
+        n_better, n_worse = [0] * count, [0] * count
+        for (first, second), interval in self.pairs.items():
             if interval.side:
-                better, worse = (two, one) if interval.side > 0 else (one, two)
-                below[better] += 1
-                above[worse] += 1
+                better, worse = (second, first) if interval.side > 0 else (first, second)
+                n_worse[better] += 1
+                n_better[worse] += 1
         order = sorted(range(count), key=lambda i: -self.policies[i].figures["mean"].value)
-        return [(i, (1 + above[i], count - below[i])) for i in order]
+        return [(i, (1 + n_better[i], count - n_worse[i])) for i in order]
 
     def headline(self) -> str:
         """Return the answer in a sentence."""
-        n = counted(len(self.seeds), "seed")
+        seeds = counted(len(self.seeds), "seed")
         if len(self.policies) > 2:
             best, ranks = self.ranking[0]
-            name = self.policies[best].name
             if ranks == (1, 1):
-                return f"{name} is the best of {len(self.policies)} policies on {n}."
-            return f"No policy is shown to be the best on {n}; {name} has the highest mean return."
+                return f"{self.names[best]} is the best of {len(self.policies)} policies on {seeds}."
+            return f"No policy is shown to be the best on {seeds}; {self.names[best]} has the highest mean return."
         if self.is_same:
-            return f"No difference: both policies play the same episodes, to the bit, on {n}."
-        mean = self.differences[0]
-        bounds = sorted((abs(mean.interval.low), abs(mean.interval.high)))
-        if mean.better is None:
-            interval = f"{signed(mean.interval.low)} to {signed(mean.interval.high)}"
-            return f"No difference is shown: {signed(mean.interval.mean)} ({interval}) on {n}."
-        better, worse = mean.better, 1 - mean.better
-        values = f"{number(mean.values[better])} against {number(mean.values[worse])}"
-        by = f"{number(abs(mean.interval.mean))} ({number(bounds[0])} to {number(bounds[1])})"
-        return f"{self.names[better]} beats {self.names[worse]} by {by}: {values} on the same {n}."
+            return f"No difference: both policies play the same episodes, to the bit, on {seeds}."
+        returns = self.differences[0]
+        effect = returns.interval
+        if returns.better is None:
+            interval = f"{signed(effect.low)} to {signed(effect.high)}"
+            return f"No difference is shown: {signed(effect.mean)} ({interval}) on {seeds}."
+        better, worse = returns.better, 1 - returns.better
+        values = f"{number(returns.values[better])} against {number(returns.values[worse])}"
+        nearer, farther = sorted((abs(effect.low), abs(effect.high)))
+        gap = f"{number(abs(effect.mean))} ({number(nearer)} to {number(farther)})"
+        return f"{self.names[better]} beats {self.names[worse]} by {gap}: {values} on the same {seeds}."
 
     def level_sentence(self) -> str:
-        """Say what the intervals hold for."""
+        """Return the sentence on the confidence level of all intervals together."""
         count = len(self.differences) or len(self.pairs)
-        return f"All {counted(count, 'interval')} hold together with {percent(1 - self.alpha)}."
+        return confidence_sentence(count, self.alpha)
 
     def habit_sentences(self) -> list[tuple[str, list[str]]]:
         """Return the habits that only one of two policies has, by policy."""
@@ -214,7 +191,8 @@ class PolicyComparison(Displayed):
 
     def facts(self) -> dict[str, object]:
         """Return what a notebook shows."""
-        where = {f"where {k}": s.sentence(self.space, self.names) for k, s in enumerate(self.situations, start=1)}
+        sentences = [situation.sentence(self.space, self.names) for situation in self.situations]
+        where = {f"where {place}": sentence for place, sentence in enumerate(sentences, start=1)}
         return {"verdict": self.headline(), **where, "environment": self.environment, "seeds": len(self.seeds)}
 
     def __repr__(self) -> str:
@@ -274,12 +252,10 @@ def compare_policies(
 
     Parameters
     ----------
-    environment
+    environment, progress
         As for `legible.Study`.
-    policies
-        Two or more policies, or studies of policies.
-    names
-        Their names; by default their paths.
+    policies, names
+        Two or more policies, or studies of policies; their names, by default their paths.
     episodes
         Number of seeds, fixed before anything is played.
     alpha
@@ -290,8 +266,6 @@ def compare_policies(
         Names of features and actions: `names` of `legible.Study`.
     engine
         Where episodes run, by default in this process.
-    progress
-        Called with the progress, as for `legible.Study`.
     options
         Further arguments of `legible.workbench.open_arena`.
     """
@@ -304,19 +278,10 @@ def compare_policies(
 
     # Load every policy. All use the features and actions of the first one, so that their rules can be compared.
     arenas: list[Arena] = []
-    for i, policy in enumerate(policies):
-        if names:
-            name = names[i]
-        elif isinstance(policy, Study):
-            name = policy.policy_name
-        else:
-            name = str(policy) if isinstance(policy, (str, Path)) else f"policy {i + 1}"
-        loadable = policy.policy if isinstance(policy, Study) else policy
-        space = arenas[0].space if arenas else None
-        arenas.append(
-            open_arena(environment, loadable, name=name, space=space, engine=engine, progress=progress, **options)
-        )
-    distinct_names = short_names([arena.name for arena in arenas])
+    for policy in policies:
+        loadable, space = policy.policy if isinstance(policy, Study) else policy, arenas[0].space if arenas else None
+        arenas.append(open_arena(environment, loadable, space=space, engine=engine, progress=progress, **options))
+    distinct_names = short_names(names or [name_of(policy, place) for place, policy in enumerate(policies, start=1)])
 
     with engine:
         records = play_policies(arenas, _STAGE, episodes)
@@ -335,12 +300,24 @@ def compare_policies(
             return _compare_two(comparison, arenas, records, results, worst, habits=habits)
 
         # Of three and more policies only the mean returns are compared, each pair with its share of the error rate.
-        index_pairs = [(i, j) for i in range(len(policies)) for j in range(i + 1, len(policies))]
+        index_pairs = list(combinations(range(len(policies)), 2))
         tail = Plan((episodes,), len(index_pairs), alpha).tail
         intervals = {
             (i, j): mean_interval_of(results[i], results[j], worst, tail, arenas[0].seed) for i, j in index_pairs
         }
         return replace(comparison, pairs=intervals)
+
+
+def name_of(policy: Any, place: int, what: str = "policy") -> str:
+    """Return the name of a policy (or opponent, …) that has none: its path, or its place, as in "policy 2"."""
+    if isinstance(policy, Study):
+        return policy.policy_name
+    return str(policy) if isinstance(policy, (str, Path)) else f"{what} {place}"
+
+
+def confidence_sentence(intervals: int, alpha: float, further: str = "") -> str:
+    """Return the sentence on the confidence level of all intervals together."""
+    return f"All {counted(intervals, 'interval')} hold together with {percent(1 - alpha)} confidence{further}."
 
 
 def short_names(names: Sequence[str]) -> list[str]:
@@ -349,13 +326,17 @@ def short_names(names: Sequence[str]) -> list[str]:
     >>> short_names(["zoo:PacmanSmall/ppo/3", "zoo:PacmanSmall/dqn/3"]), short_names(["a.zip", "a.zip"])
     (['ppo/3', 'dqn/3'], ['a.zip (1)', 'a.zip (2)'])
     """
-    parts = [Path(name).with_suffix("").parts if Path(name).exists() else tuple(name.split("/")) for name in names]
-    while len({part[0] for part in parts}) == 1 and min(len(part) for part in parts) > 2:
+    is_file = [Path(name).exists() for name in names]
+    parts = [
+        Path(name).with_suffix("").parts if exists else tuple(name.split("/"))
+        for name, exists in zip(names, is_file, strict=True)
+    ]
+    while len({part[0] for part in parts}) == 1 and min(map(len, parts)) > 2:
         parts = [part[1:] for part in parts]
-    short = ["/".join(part) for part in parts]
-    files = [part[-1] if Path(name).exists() else one for part, name, one in zip(parts, names, short, strict=True)]
-    short = files if len(set(files)) == len(files) else short
-    return [name if short.count(name) == 1 else f"{name} ({i})" for i, name in enumerate(short, start=1)]
+    paths = ["/".join(part) for part in parts]
+    stems = [part[-1] if exists else path for part, path, exists in zip(parts, paths, is_file, strict=True)]
+    short = stems if len(set(stems)) == len(stems) else paths
+    return [name if short.count(name) == 1 else f"{name} ({place})" for place, name in enumerate(short, start=1)]
 
 
 def play_policies(arenas: Sequence[Arena], stage: str, episodes: int, most: int | None = None) -> list[EpisodeRecord]:
@@ -395,15 +376,20 @@ def mean_interval_of(first: UnitResult, second: UnitResult, worst: WorstCase, ta
     `tail` is the error probability of each end, and `seed` the seed of the bootstrap.
     """
     differences = return_differences(first, second, worst)
-    known = np.concatenate([first.played.returns, second.played.returns])
-    largest = float(np.ptp(known)) if known.size else 0.0
+    largest = largest_gap([first, second])
     return interval_of_differences(differences.for_low, tail, seed, largest, differences.for_high)
+
+
+def largest_gap(results: Sequence[UnitResult]) -> float:
+    """Return the largest difference of the returns of two episodes that did not fail; 0 if there are none."""
+    returns = np.concatenate([result.played.returns for result in results])
+    return float(np.ptp(returns)) if returns.size else 0.0
 
 
 def _rewards_of(record: EpisodeRecord, episodes: int) -> list[NDArray[np.float64]]:
     """Return the rewards of recorded episodes, step by step."""
     parts = [np.split(part.rewards, part.starts[1:-1]) for _, part in record.parts(0, episodes)]
-    return [rewards for part in parts for rewards in part][:episodes]
+    return list(chain.from_iterable(parts))[:episodes]
 
 
 def _compare_two(
@@ -417,16 +403,9 @@ def _compare_two(
 ) -> PolicyComparison:
     """Return a comparison of two policies, completed: every figure, and where and how the two differ.
 
-    Parameters
-    ----------
-    comparison
-        The comparison with names, seeds and the figures of each policy.
-    arenas, records, results
-        Of both policies: the policy in its environment, its episodes step by step, and its per-episode results.
-    worst
-        The values to use for episodes that raised an error.
-    habits
-        Whether to mine rules that only one of the policies follows.
+    `arenas`, `records` and `results` are, of both policies, the policy in its environment, its episodes step by step,
+    and its per-episode results. `worst` fills in episodes that raised an error. With `habits`, rules are mined that
+    only one of the policies follows.
     """
     first, second = results
     episodes, seed = len(first), arenas[0].seed
@@ -447,12 +426,12 @@ def _compare_two(
         return comparison
 
     # Split the difference of the mean returns by ending and time, from the step at which the episodes part.
-    step_rewards = zip(_rewards_of(records[0], episodes), _rewards_of(records[1], episodes), partings, strict=True)
-    courses = [
-        (rewards_1, rewards_2, len(rewards_1) if parting is None else parting.step)
-        for rewards_1, rewards_2, parting in step_rewards
+    first_rewards, second_rewards = (_rewards_of(record, episodes) for record in records)
+    steps = [
+        len(rewards) if parting is None else parting.step
+        for rewards, parting in zip(first_rewards, partings, strict=True)
     ]
-    ledger = split_gain(first, second, rewards=courses)
+    ledger = split_gain(first, second, rewards=list(zip(first_rewards, second_rewards, steps, strict=True)))
 
     # Describe the states from which one policy does better.
     shared_states = shared_states_of(records[0], partings)
@@ -473,16 +452,11 @@ def _compare_figures(
 ) -> tuple[FigureDifference, ...]:
     """Return the difference of two policies in every figure: the mean return first, the length of episodes last.
 
-    Parameters
-    ----------
-    first, second
-        Per-episode results of both policies on the same seeds.
-    worst
-        The values to use for the returns of episodes that raised an error.
-    alpha
-        Probability that any of the intervals misses its true value.
+    `worst` fills in the returns of episodes that raised an error; `alpha` is the probability that any of the intervals
+    misses its true value.
     """
-    objectives = [one for one in objectives_with_data(first.played, second.played) if one.name in _FIGURES]
+    known = objectives_with_data(first.played, second.played)
+    objectives = [objective for objective in known if objective.name in _FIGURES]
     n_intervals = len(objectives) + 1  # with that of the lengths
     tail = Plan((len(first),), n_intervals, alpha).tail
     differences = []

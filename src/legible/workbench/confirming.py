@@ -1,9 +1,8 @@
 """Confirmations of rules, one after the other, with few false ones among them.
 
-- `OnlineLevels`: levels of LORD++ (Ramdas, Yang, Wainwright and Jordan, 2017): of the confirmed rules at most a share
-  of `ALPHA` is expected to be false, however many rules are tried, and in whatever order.
-- `Ledger`: the confirmations of a policy, in order, in a file; each has a block of seeds that nothing else uses.
-- `confirm_rule`: plays a confirmation; `Claim`: one entry of the ledger.
+`OnlineLevels` has the levels of LORD++ (Ramdas, Yang, Wainwright and Jordan, 2017): of the confirmed rules at most a
+share of `ALPHA` is expected to be false, however many rules are tried, and in whatever order. A `Ledger` holds the
+confirmations of a policy, each with a block of seeds that nothing else uses.
 
 Exploring says in which direction a rule may work, and how many episodes would show it. Both are fixed before the first
 fresh seed is played, so the p-value is one-sided, of one sample, and looked at once.
@@ -46,12 +45,8 @@ class OnlineLevels:
     """Levels of tests that come one after the other, by LORD++.
 
     A test earns its level from an initial wealth of half of alpha, and from every earlier rejection. The shares of the
-    wealth fall with a power of the distance, so that the first tests have the highest levels.
-
-    Parameters
-    ----------
-    alpha
-        Expected share of false ones among the rejected hypotheses.
+    wealth fall with a power of the distance, so that the first tests have the highest levels. `alpha` is the expected
+    share of false ones among the rejected hypotheses.
 
     >>> levels = OnlineLevels(0.05)
     >>> round(levels.next([]), 4), round(levels.next([False]), 4), round(levels.next([True]), 4)
@@ -63,15 +58,17 @@ class OnlineLevels:
 
     def next(self, rejected: Sequence[bool]) -> float:
         """Return the level of the next test, from whether each earlier one was rejected."""
-        place = len(rejected) + 1
-        level = _share(place) * self.alpha / 2
-        earlier = [i for i, was_rejected in enumerate(rejected, start=1) if was_rejected]
-        for k, at in enumerate(earlier):
-            level += _share(place - at) * (self.alpha / 2 if k == 0 else self.alpha)
+        number_of_test = len(rejected) + 1
+        level = _share(number_of_test) * self.alpha / 2
+        rejections = [i for i, was_rejected in enumerate(rejected, start=1) if was_rejected]
+        for rejection in rejections:
+            earned = self.alpha / 2 if rejection == rejections[0] else self.alpha
+            level += _share(number_of_test - rejection) * earned
         return level
 
 
 def _share(distance: int) -> float:
+    """Return the share of a wealth that the test at a distance gets; the shares of all distances add up to 1."""
     return float(distance**-_DECAY / zeta(_DECAY))
 
 
@@ -83,14 +80,10 @@ class Claim:
     ----------
     number
         Its place in the ledger, from 0, which is also its block of seeds.
-    rules
-        The rules, as texts.
-    direction
-        What is claimed.
-    level
-        Level of its test.
-    planned
-        Number of changed episodes that were planned.
+    rules, direction
+        The rules, as texts, and what is claimed of them.
+    level, planned
+        Level of its test, and the number of changed episodes that were planned.
     p
         The p-value; None until it has been played to its end. It then counts as not confirmed.
     effect, low, high
@@ -138,12 +131,7 @@ class Claim:
 class Ledger:
     """The confirmations of a policy, in order.
 
-    Parameters
-    ----------
-    path
-        The file; None keeps them in memory.
-    key
-        Says which policy the file belongs to.
+    `path` is the file (None keeps them in memory), and `key` says which policy it belongs to.
     """
 
     def __init__(self, path: Path | None, key: str = "") -> None:

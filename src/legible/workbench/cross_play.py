@@ -1,8 +1,4 @@
-"""Cross-play: policies in a seat against several opponents in the other seats, with the worst opponent named.
-
-- `play_against`: plays every policy against every opponent on the same seeds; returns a `CrossPlay`.
-- `Cell`: one policy against one opponent; `WorstCaseOfPolicy`: its worst opponent.
-"""
+"""Cross-play (`play_against`): policies in one seat of a game, against several opponents in the others."""
 
 from __future__ import annotations
 
@@ -20,10 +16,18 @@ from legible.errors import LegibleError
 from legible.evaluation import WorstCase
 from legible.evaluation.units import UnitResult
 from legible.features import FeatureSpace
-from legible.formatting import counted, number, percent, signed
+from legible.formatting import counted, number, signed
 from legible.policies import Policy
 from legible.workbench.arena import Arena, open_arena
-from legible.workbench.comparing import EPISODES, mean_interval_of, play_policies, short_names
+from legible.workbench.comparing import (
+    EPISODES,
+    confidence_sentence,
+    largest_gap,
+    mean_interval_of,
+    name_of,
+    play_policies,
+    short_names,
+)
 from legible.workbench.looks import ALPHA, Interval, Plan, interval_of_mean
 
 _STAGE = "compare"
@@ -62,19 +66,15 @@ class CrossPlay(Displayed):
 
     Parameters
     ----------
-    environment, seat
-        The game, and the seat of the policies.
-    policies, opponents
-        Their names.
+    environment, seat, policies, opponents
+        Names of the game, of the seat of the policies, and of the policies and opponents.
     cells
         The mean returns by policy and opponent, with intervals that hold together.
     differences
         Mean return of a policy minus that of the first one, by policy (from the second on) and opponent, on the same
         seeds; these intervals belong to the same family.
-    episodes, alpha
-        Number of seeds of each cell; probability that any interval misses its true value.
-    results
-        The episodes.
+    episodes, alpha, results
+        Number of seeds of each cell; probability that any interval misses its true value; the episodes.
     """
 
     environment: str
@@ -98,15 +98,15 @@ class CrossPlay(Displayed):
 
     def worst_sentence(self, policy: int) -> str:
         """Return the worst opponent of a policy in a sentence."""
-        name, found = self.policies[policy], self.worst(policy)
+        name, worst = self.policies[policy], self.worst(policy)
         if len(self.opponents) == 1:
-            return f"{name} scores {_words(found.interval)} against {self.opponents[0]}."
+            return f"{name} scores {_words(worst.interval)} against {self.opponents[0]}."
         sentence = (
-            f"{name} does worst against {self.opponents[found.opponent]}, with a mean return of "
-            f"{number(found.interval.mean)}. Against the worst of {len(self.opponents)} opponents it is between "
-            f"{number(found.interval.low)} and {number(found.interval.high)}."
+            f"{name} does worst against {self.opponents[worst.opponent]}: mean return {number(worst.interval.mean)}. "
+            f"Its mean return against the worst of {len(self.opponents)} opponents lies between "
+            f"{number(worst.interval.low)} and {number(worst.interval.high)}."
         )
-        others = [self.opponents[i] for i in found.candidates if i != found.opponent]
+        others = [self.opponents[i] for i in worst.candidates if i != worst.opponent]
         return sentence + (f" The worst may also be {', '.join(others)}." if others else "")
 
     def headline(self) -> str:
@@ -121,22 +121,25 @@ class CrossPlay(Displayed):
         return f"No policy is shown to have the best worst case; the highest is that of {name}: {value}."
 
     def level_sentence(self) -> str:
-        """Say what the intervals hold for."""
-        count = counted(sum(map(len, self.cells)) + sum(map(len, self.differences)), "interval")
-        return (
-            f"All {count} hold together with {percent(1 - self.alpha)}, on the same {counted(self.episodes, 'seed')}."
-        )
+        """Return the sentence on the confidence level of all intervals together."""
+        seeds = f", on the same {counted(self.episodes, 'seed')}"
+        return confidence_sentence(self.n_intervals, self.alpha, seeds)
+
+    @property
+    def n_intervals(self) -> int:
+        """Number of intervals that hold together."""
+        return sum(map(len, self.cells)) + sum(map(len, self.differences))
 
     def rows(self) -> list[tuple[str, ...]]:
         """Return the matrix as rows of a table: a policy, its mean return against each opponent, and the worst."""
-        found = [
+        rows = [
             (name, *(_words(cell.mean) for cell in cells), _words(self.worst(i).interval))
             for i, (name, cells) in enumerate(zip(self.policies, self.cells, strict=True))
         ]
-        for name, row in zip(self.policies[1:], self.differences, strict=True):
-            gains = [f"{signed(d.mean)} ({signed(d.low)} to {signed(d.high)})" for d in row]
-            found.append((f"{name} − {self.policies[0]}", *gains, ""))
-        return found
+        for name, intervals in zip(self.policies[1:], self.differences, strict=True):
+            gains = [f"{signed(gain.mean)} ({signed(gain.low)} to {signed(gain.high)})" for gain in intervals]
+            rows.append((f"{name} − {self.policies[0]}", *gains, ""))
+        return rows
 
     def facts(self) -> dict[str, object]:
         """Return what a notebook shows."""
@@ -167,11 +170,11 @@ class CrossPlay(Displayed):
             "worst": [
                 {
                     "policy": name,
-                    "opponent": self.opponents[self.worst(i).opponent],
-                    **asdict(self.worst(i).interval),
-                    "candidates": [self.opponents[k] for k in self.worst(i).candidates],
+                    "opponent": self.opponents[worst.opponent],
+                    **asdict(worst.interval),
+                    "candidates": [self.opponents[candidate] for candidate in worst.candidates],
                 }
-                for i, name in enumerate(self.policies)
+                for name, worst in zip(self.policies, map(self.worst, range(len(self.policies))), strict=True)
             ],
         }
 
@@ -182,10 +185,11 @@ def _words(interval: Interval) -> str:
 
 def against(environment: EnvironmentSpec, opponent: Opponent) -> EnvironmentSpec:
     """Return a game in which an opponent plays all seats that have no other player."""
-    given = environment.arguments.get("others")
-    fixed = {seat: each for seat, each in given.items() if seat != ALL_OTHERS} if isinstance(given, Mapping) else {}
-    player = str(opponent) if isinstance(opponent, Path) else opponent
-    others = {**fixed, ALL_OTHERS: player} if fixed or isinstance(player, Mapping) else player
+    players = environment.arguments.get("others")
+    fixed = {seat: each for seat, each in players.items() if seat != ALL_OTHERS} if isinstance(players, Mapping) else {}
+    opponent = str(opponent) if isinstance(opponent, Path) else opponent
+    # Seats with players of their own keep them; a table is needed for them, and for an opponent with options.
+    others = {**fixed, ALL_OTHERS: opponent} if fixed or isinstance(opponent, Mapping) else opponent
     return replace(environment, arguments={**environment.arguments, "others": others})
 
 
@@ -211,10 +215,9 @@ def play_against(
         Policies for this seat, and their names; by default their paths.
     opponents, opponent_names
         "random", or policies for all other seats (or dictionaries, see `legible.agents.make_player`), and their names.
-    episodes
-        Number of seeds of each pair, fixed before anything is played.
-    alpha
-        Probability that any of the intervals misses its true value.
+    episodes, alpha
+        Number of seeds of each pair, fixed before anything is played; probability that any of the intervals misses its
+        true value.
     feature_names, options
         As for `legible.workbench.compare_policies`.
     """
@@ -225,10 +228,8 @@ def play_against(
             f"{environment.name!r} has one agent, so there are no opponents; --against is for games of several agents "
             "(pettingzoo:MODULE --seat SEAT)."
         )
-    if not names:
-        names = [_name_of(policy, i) for i, policy in enumerate(policies, start=1)]
-    if not opponent_names:
-        opponent_names = [_name_of(opponent, i, "opponent") for i, opponent in enumerate(opponents, start=1)]
+    names = names or [name_of(policy, i) for i, policy in enumerate(policies, start=1)]
+    opponent_names = opponent_names or [name_of(other, i, "opponent") for i, other in enumerate(opponents, start=1)]
     if len(names) != len(policies) or len(opponent_names) != len(opponents):
         raise LegibleError(f"there are {len(policies)} policies and {counted(len(names), 'name')} (--name).")
     games = [against(environment, opponent) for opponent in opponents]
@@ -276,8 +277,6 @@ def play_games(
             for row, record in zip(results, play_policies(arenas, stage, episodes), strict=True):
                 row.append(record.result[:episodes])
     all_results = [result for row in results for result in row]
-    known = np.concatenate([result.played.returns for result in all_results])
-    largest = float(np.ptp(known)) if known.size else 0.0
     # One interval for every policy and opponent, and one for the difference of every other policy from the first.
     n_intervals = len(policies) * len(games) + (len(policies) - 1) * len(games)
     tail = Plan((episodes,), n_intervals + further, alpha).tail
@@ -291,7 +290,7 @@ def play_games(
         str(games[0].arguments.get("seat")),
         tuple(names_of_policies),
         tuple(names_of_opponents),
-        tuple(tuple(_cell(result, tail, seed, known, largest) for result in row) for row in results),
+        tuple(tuple(_cell(result, all_results, tail, seed) for result in row) for row in results),
         tuple(differences),
         episodes,
         alpha,
@@ -299,15 +298,12 @@ def play_games(
     )
 
 
-def _cell(result: UnitResult, tail: float, seed: int, known: Any, largest: float) -> Cell:
-    """Return the interval of a mean return; failed episodes count as the worst and as the best of all."""
+def _cell(result: UnitResult, all_results: Sequence[UnitResult], tail: float, seed: int) -> Cell:
+    """Return the interval of a mean return; failed episodes count as the worst and as the best of all results."""
+    returns, largest = np.concatenate([each.played.returns for each in all_results]), largest_gap(all_results)
     low, high = (
         interval_of_mean(np.where(result.failed, extreme, result.returns), tail, seed, largest)
-        for extreme in (known.min(), known.max())
+        for extreme in (returns.min(), returns.max())
     )
     mean = float(result.played.returns.mean())
     return Cell(Interval(mean, low.low, high.high, tail), int(result.failed.sum()))
-
-
-def _name_of(policy: Any, place: int, what: str = "policy") -> str:
-    return str(policy) if isinstance(policy, (str, Path)) else f"{what} {place}"

@@ -3,15 +3,6 @@
 A look is a number of episodes at which the results are judged. The error rate is split equally over all looks and all
 questions that are asked together, so that every interval that is ever shown holds with 95 % jointly (union bound), no
 matter when one stops.
-
-- `Plan`: the looks and the level of one tail of an interval; `changed_looks`, `seed_looks`: the usual ones.
-- `Interval`: a mean with its confidence interval.
-- `largest_plausible`: the size of losses and gains that are too rare to be seen.
-- `interval_of_changed`: for rules, from the episodes that they change.
-- `interval_of_differences`: for two policies, which differ in most episodes; also for a few differences among many
-  zeros, with a bound on losses that were not seen.
-- `interval_of_share`: exact, for shares of episodes (Clopper and Pearson); `share_p`: the p-value.
-- `episodes_to_decide`: how many episodes would probably decide.
 """
 
 from __future__ import annotations
@@ -121,14 +112,8 @@ def largest_plausible(returns: ArrayLike, mean: float, random_mean: float = math
     A change may do harm so rarely that no loss was seen. Such a change seldom makes an episode worse than random play,
     or than the worst episode of all.
 
-    Parameters
-    ----------
-    returns
-        Returns of all episodes that were played, guided or not.
-    mean
-        Mean return of the policy that is changed.
-    random_mean
-        Mean return of random play; NaN if it is unknown.
+    `returns` are those of all episodes that were played, guided or not; `mean` is the mean return of the policy that is
+    changed, and `random_mean` that of random play (NaN if it is unknown).
 
     >>> largest_plausible([80.0, 120.0], 100.0, 10.0)
     PlausibleExtremes(loss=90.0, gain=20.0)
@@ -270,14 +255,8 @@ def share_p(yes: int, n: int, bound: float) -> float:
 def episodes_to_decide(episodes: int, error: float, distance: float, tail: float) -> int | None:
     """Return how many episodes would probably decide a claim; None if the estimate lies on the bound itself.
 
-    Parameters
-    ----------
-    episodes, error
-        Number of episodes so far, and the standard error of the estimate.
-    distance
-        Distance of the estimate from the bound of the claim.
-    tail
-        Level of the test.
+    `error` is the standard error of the estimate on the `episodes` so far, `distance` is that of the estimate from the
+    bound of the claim, and `tail` the level of the test.
     """
     if not abs(distance) > 0.0:
         return None

@@ -2,11 +2,6 @@
 
 Both policies play the same seeds. Up to the first different action their episodes are the same, so the difference of
 the returns is due to what they do from there on.
-
-- `first_partings`: the last state that both policies share, for every seed.
-- `find_situations`: rules that describe the states from which one policy does better, learned on one half of the seeds
-  and tested on the other; a `Situation` each.
-- `different_habits`: mined rules that one policy follows and the other does not.
 """
 
 from __future__ import annotations
@@ -64,19 +59,16 @@ def first_partings(
     They part at the first different choice, or before the first different observation or reward. A seed on which an
     episode failed has no parting.
     """
-    found: list[Parting | None] = []
-    for (_, one), (_, two) in zip(first.parts(0, episodes), second.parts(0, episodes), strict=True):
-        found += [_parting(one, two, place, space) for place in range(len(one))]
-    return found[:episodes]
+    partings: list[Parting | None] = []
+    for (_, part), (_, other) in zip(first.parts(0, episodes), second.parts(0, episodes), strict=True):
+        partings += [_parting(part, other, episode, space) for episode in range(len(part))]
+    return partings[:episodes]
 
 
 def _parting(first: RecordedEpisodes, second: RecordedEpisodes, episode: int, space: FeatureSpace) -> Parting | None:
     """Return where two policies first differ on one seed; None if both episodes are the same to the bit, or one failed.
 
-    Parameters
-    ----------
-    first, second
-        Recorded episodes of both policies on the same seeds, step by step.
+    `first` and `second` are recorded episodes of both policies on the same seeds, step by step.
     """
     if first.failed[episode] or second.failed[episode]:
         return None
@@ -262,18 +254,9 @@ def _measure_situation(
 ) -> Situation:
     """Return the situation that conditions describe, with its figures on the held-out seeds.
 
-    Parameters
-    ----------
-    conditions
-        What holds in the states of the situation.
-    partings, states
-        ``[seeds]`` and ``[seeds, features]``: where two policies part, and the state there.
-    differences
-        ``[seeds]``: the difference of their returns, second minus first.
-    held_out
-        ``[seeds]``: which seeds the conditions were not learned from.
-    tail
-        Error probability of each end of the interval.
+    `partings` ``[seeds]`` and `states` ``[seeds, features]`` say where two policies part, and the state there.
+    `differences` ``[seeds]`` are those of their returns, second minus first, and `held_out` ``[seeds]`` marks the seeds
+    that the conditions were not learned from. `tail` is the error probability of each end of the interval.
     """
     parted = np.array([parting is not None for parting in partings])
     is_inside = _holds(conditions, states) & parted & held_out

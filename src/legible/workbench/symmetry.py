@@ -35,14 +35,11 @@ class SymmetryScore:
 
     Parameters
     ----------
-    relation
-        Name of the relation.
-    states
-        Number of states of the policy's play whose action has an image.
-    share
-        Share of them in whose image the policy takes the related action.
-    episodes
-        Number of episodes.
+    relation, episodes
+        Name of the relation; number of episodes that were played.
+    states, share
+        Number of states of the policy's play whose action has an image; share of them in whose image the policy takes
+        the related action.
     effect
         Mean return of the policy with scores averaged over states and images, minus its own, on the same seeds; None if
         the policy has no scores.
@@ -66,8 +63,7 @@ class SymmetryScore:
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
         effect = self.effect and {name: getattr(self.effect, name) for name in ("mean", "low", "high", "p")}
-        plain = {name: getattr(self, name) for name in ("relation", "states", "share", "episodes")}
-        return {**plain, "effect": effect}
+        return {**vars(self), "effect": effect}
 
 
 def measure_symmetry(
@@ -81,18 +77,8 @@ def measure_symmetry(
 ) -> list[SymmetryScore]:
     """Return, for the relations of every name, how symmetric the policy is under them.
 
-    Parameters
-    ----------
-    environment
-        The environment; its actions must be discrete and its observations flat.
-    policy
-        The policy, as returned by `legible.policies.load_policy`.
-    relations, space
-        The relations, and the features and actions that they are about.
-    episodes
-        Number of episodes of the policy, and of the averaged policy for every relation.
-    seed
-        Random seed.
+    Actions must be discrete and observations flat. The policy, and for every relation the averaged policy, plays this
+    many `episodes`.
     """
     check_seed(seed)
     if not space.is_discrete:

@@ -201,16 +201,18 @@ class TryResult(Displayed):
         return f"<TryResult: {self.first.rule_set.short_text(self.space)}: {self.first.sentence()}>"
 
     def seeds_sentence(self) -> str:
-        """Say what the verdict may be used for."""
+        """Return whether the seeds were fresh, which decides what the verdict may be used for."""
         if self.is_fresh:
             return "fresh: no other rule was tried on them"
-        again = "an earlier command played them, too" if self.reused else "later tries of this policy use them again"
-        return f"exploratory ({again}); --confirm tests on fresh seeds"
+        again = (
+            "an earlier command used them, too" if self.reused else "other rules for this policy are tried on them, too"
+        )
+        return f"exploratory ({again}); for a claim, test on fresh seeds with --confirm"
 
     def level_sentence(self) -> str:
-        """Say what the intervals hold for."""
+        """Return the sentence on the confidence level of all intervals together."""
         tests, looks = counted(self.plan.questions, "test"), counted(len(self.plan.looks), "look")
-        return f"All intervals hold together with {percent(1 - self.plan.alpha)} ({tests}, at most {looks})."
+        return f"All intervals hold together with {percent(1 - self.plan.alpha)} confidence ({tests}, at most {looks})."
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
@@ -265,22 +267,17 @@ def try_rule(
     confirm
         Whether to use fresh seeds. Without it, all rules for a policy are tried on the same seeds, which is fast; use
         those results to explore, not for claims.
-    relevant
-        Smallest effect of interest in points; by default 2 % of the scale of the task (`relevant_effect`).
-    alpha
-        Probability that any of the intervals misses its true value.
+    relevant, alpha
+        Smallest effect of interest in points, by default 2 % of the scale of the task (`relevant_effect`); probability
+        that any of the intervals misses its true value.
     most_changed, most_seeds, minutes
         Limits: changed episodes of the last look, seeds, and time, which is checked now and then.
-    save
-        Folder of a study of the same policy that the rules are added to.
-    trust
-        Whether to import code that this folder names, as for `legible.Study.open`.
+    save, trust
+        Folder of a study of the same policy that the rules are added to; whether to import code that it names.
     on_figures
         Called with the results so far, while episodes are played.
-    engine
-        Where episodes run, by default in this process.
-    progress
-        Called with the progress, as for `legible.Study`.
+    engine, progress
+        Where episodes run, by default in this process; called with the progress, as for `legible.Study`.
     options
         Further arguments of `legible.workbench.open_arena`: names, features, relations, seed, stochastic, cache, …. A
         study has its own.
@@ -495,9 +492,9 @@ class Trial:
 
     def _plausible(self) -> PlausibleExtremes:
         """Return the largest loss and gain of an episode that are plausible."""
-        known = np.concatenate([result.played.returns for result in self._play.results])
+        returns = np.concatenate([result.played.returns for result in self._play.results])
         base_mean = float(self._play.record.result.played.returns.mean())
-        return largest_plausible(known, base_mean, self._random_mean)
+        return largest_plausible(returns, base_mean, self._random_mean)
 
     def sample(self, changes: int) -> Sample:
         """Play the first candidate until it has changed `changes` episodes, and return them, without a test."""

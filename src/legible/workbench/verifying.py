@@ -1,8 +1,5 @@
 """Checks of a new policy: it is as good as an old one, known weaknesses are gone, and it meets requirements.
 
-- `verify`: for a study and a new policy; `verify_policy`: without a study. Both return a `Verification`.
-- `CheckResult`: one check.
-
 Every check has two one-sided tests: that its claim holds, and that it is violated. Claims are shown at the level alpha
 each, because all of them have to be shown; violations are corrected for the number of checks (Holm), so that a policy
 that meets all claims fails with a probability of at most alpha. Both levels are split over the looks.
@@ -68,10 +65,8 @@ class CheckResult:
         What is checked, and what must hold.
     status
         "shown" or "violated"; "undecided" if neither is. A known weakness is "still there", "gone" or "undecided".
-    interval
-        The estimate; each of its ends has the level of a look.
-    p
-        p-value of a violation.
+    interval, p
+        The estimate, each of whose ends has the level of a look; the p-value of a violation.
     needed
         Number of seeds that would probably decide; None if that is unknown.
     is_required
@@ -88,9 +83,8 @@ class CheckResult:
 
     def sentence(self) -> str:
         """Return the result in a line."""
-        share = percent if self.name.startswith(("never", "success")) else number
-        ends = (self.interval.mean, self.interval.low, self.interval.high)
-        mean, low, high = (share(end) for end in ends)
+        show = percent if self.name.startswith(("never", "success")) else number
+        mean, low, high = (show(value) for value in (self.interval.mean, self.interval.low, self.interval.high))
         text = f"{self.name}: {self.status} ({mean}, {low} to {high}; claim: {self.claim})"
         if self.status == "undecided" and self.needed is not None and self.is_required:
             text += f"; about {number(self.needed)} seeds would decide"
@@ -123,31 +117,26 @@ class Verification(Displayed):
         """Return the outcome in one line."""
         required = [check for check in self.checks if check.is_required]
         if self.exit_code == 1:
-            bad = next(check for check in required if check.status == "violated")
-            where = (
-                f" {self.situations[0].sentence(self.space, ('The old policy', 'the new one'))}"
-                if self.situations
-                else ""
-            )
-            return f"Failed: {bad.sentence()}.{where}"
+            violated = next(check for check in required if check.status == "violated")
+            return " ".join([f"Failed: {violated.sentence()}.", *self.situation_sentences()[:1]])
         if self.exit_code == 3:
-            waiting = [check for check in required if check.status == "undecided"]
-            needed = [check.needed for check in waiting if check.needed is not None]
-            more = f" About {number(max(needed))} seeds would decide (--seeds)." if needed else ""
-            names = ", ".join(check.name for check in waiting)
-            return f"Undecided on {counted(self.seeds, 'seed')}: {names}.{more}"
+            undecided = [check for check in required if check.status == "undecided"]
+            needed = [check.needed for check in undecided if check.needed is not None]
+            advice = f" About {number(max(needed))} seeds would decide (--seeds)." if needed else ""
+            names = ", ".join(check.name for check in undecided)
+            return f"Undecided on {counted(self.seeds, 'seed')}: {names}.{advice}"
         return f"Passed: {counted(len(required), 'claim')} shown on {counted(self.seeds, 'seed')}."
 
     def situation_sentences(self) -> list[str]:
-        """Say where the old policy does better, if the new one is worse."""
+        """Return where the old policy does better, if the new one is worse."""
         return [situation.sentence(self.space, ("The old policy", "the new one")) for situation in self.situations]
 
     def level_sentence(self) -> str:
-        """Say which margins and levels were used."""
+        """Return the margin and the error rates in words."""
         looks = ", ".join(map(str, self.looks))
         return (
-            f"Margin {number(self.margin)}; level {percent(self.alpha)} for each claim and for all violations together "
-            f"(Holm), split over {counted(len(self.looks), 'look')} (at {looks} seeds)."
+            f"Margin: {number(self.margin)}. The error rate is at most {percent(self.alpha)} for each claim and all "
+            f"violations together (Holm), with results judged at {looks} seeds."
         )
 
     def facts(self) -> dict[str, object]:
@@ -174,7 +163,7 @@ class Verification(Displayed):
         """Return a summary for a pull request."""
         rows = []
         for check in self.checks:
-            low, mean, high = (number(x) for x in (check.interval.low, check.interval.mean, check.interval.high))
+            low, mean, high = map(number, (check.interval.low, check.interval.mean, check.interval.high))
             mark = {"violated": "❌", "undecided": "❔", "shown": "✅", "gone": "✅"}.get(check.status, "ℹ️")
             rows.append(f"| {mark} {check.status} | {check.name} | {check.claim} | {mean} ({low} to {high}) |")
         head = ["| | check | claim | estimate |", "|---|---|---|---|"]
@@ -261,14 +250,11 @@ class _Verifier:
             if "violated" in statuses or "undecided" not in statuses:
                 break
         # Weaknesses that may still be there are only reported.
-        of_known = self._decide(self._test_all(seeds, known=True)) if self._has_known() else []
+        of_known = self._decide(self._test_all(seeds, known=True))
         outcome = Verification((*results, *of_known), seeds, self._looks, self._alpha, self.margin, self._new.space)
         if self._old is not None and results[0].status == "violated":
             outcome = replace(outcome, situations=self._situations(seeds))
         return outcome
-
-    def _has_known(self) -> bool:
-        return any(weakness.expect == "known" for weakness in self._checks.weaknesses)
 
     def _decide(self, tested: Sequence[_Tested]) -> list[CheckResult]:
         """Return the results of tested checks: violations corrected for their number, claims not."""
@@ -286,17 +272,8 @@ class _Verifier:
                 status = "violated"
             elif check.shown_p < self._level:
                 status = "shown"
-            results.append(
-                CheckResult(
-                    check.name,
-                    check.claim,
-                    status,
-                    check.interval,
-                    check.violated_p,
-                    check.needed,
-                    is_required=not check.known,
-                )
-            )
+            figures = (check.interval, check.violated_p, check.needed)
+            results.append(CheckResult(check.name, check.claim, status, *figures, is_required=not check.known))
         return results
 
     def _test_all(self, look: int, *, known: bool) -> list[_Tested]:
@@ -304,17 +281,18 @@ class _Verifier:
         tested = []
         if self._old is not None and not known:
             tested.append(self._test_not_worse(look))
-        for number_, weakness in enumerate(self._checks.weaknesses):
+        for place, weakness in enumerate(self._checks.weaknesses):
             if (weakness.expect == "known") == known:
-                tested.append(self._test_weakness(number_, weakness, look))
+                tested.append(self._test_weakness(place, weakness, look))
         if not known:
             tested += [self._test_requirement(requirement, look) for requirement in self._checks.requirements]
         return tested
 
     def _largest(self, *returns: Values) -> float:
-        known = np.concatenate([*returns, [self._random_mean]])
-        known = known[np.isfinite(known)]
-        return float(np.ptp(known)) if known.size else 0.0
+        """Return the largest difference of two returns, of which the mean of random play is one."""
+        values = np.concatenate([*returns, [self._random_mean]])
+        values = values[np.isfinite(values)]
+        return float(np.ptp(values)) if values.size else 0.0
 
     def _test_mean(
         self,
@@ -328,18 +306,8 @@ class _Verifier:
     ) -> _Tested:
         """Return the test of whether the mean of differences exceeds a bound.
 
-        Parameters
-        ----------
-        name, claim
-            What is checked, and what must hold, in words.
-        differences
-            Two numbers per seed, for the lower and the upper end of the interval; they differ where an episode failed.
-        bound
-            The claim is that the mean difference is above it.
-        largest
-            Largest difference that is possible; the interval allows for one that is too rare to have been seen.
-        known
-            Whether the check is a known weakness, which is reported only.
+        `name` and `claim` say in words what is checked, and what must hold. `largest` is the largest difference that is
+        possible; the interval allows for one that is too rare to have been seen. A `known` weakness is only reported.
         """
         seed, level, seeds = self._new.seed, self._level, len(differences.for_low)
         interval = interval_of_differences(differences.for_low, level, seed, largest, differences.for_high)
@@ -370,14 +338,14 @@ class _Verifier:
         claim = f"loses less than {number(self.margin)}"
         return self._test_mean("not worse than the old policy", claim, differences, -self.margin, largest)
 
-    def _test_weakness(self, number_: int, weakness: WeaknessCheck, look: int) -> _Tested:
+    def _test_weakness(self, place: int, weakness: WeaknessCheck, look: int) -> _Tested:
         """Return the test of whether guidance with the rules of a weakness gains less than the margin.
 
-        `number_` is the place of the weakness among the checks, and `look` the number of seeds. A gain is an upper
-        bound, so the sign is turned for the test, which shows that a mean exceeds a bound.
+        `place` is that of the weakness among the checks, and `look` the number of seeds. The claim is an upper bound of
+        the gain, so the sign is turned for the test, which shows that a mean exceeds a bound.
         """
-        self._play.play_seeds({number_: look})
-        pairs = self._play.pairs(number_, look)
+        self._play.play_seeds({place: look})
+        pairs = self._play.pairs(place, look)
         gains = return_differences(pairs.base, pairs.guided, WorstCase(self._play.results))
         losses = ReturnDifferences(for_low=-gains.for_high, for_high=-gains.for_low)
         margin = weakness.margin or self.relevant
@@ -405,14 +373,12 @@ class _Verifier:
                 )
             return self._test_share(requirement, "success", int(np.nansum(result.success)), len(result))
 
-        # A mean: the value of every episode, and the value of those that failed.
-        match requirement.figure:
-            case "mean":
-                values, worst = result.returns, float(np.nanmin(result.returns))
-            case "length":
-                values, worst = result.lengths.astype(float), math.nan  # left out
-            case _:  # cost
-                values, worst = result.costs, float(np.nanmax(result.costs))
+        # A mean: the value of every episode, and the value of those that failed (NaN: they are left out).
+        values, worst = result.lengths.astype(float), math.nan
+        if requirement.figure == "mean":
+            values, worst = result.returns, float(np.nanmin(result.returns))
+        elif requirement.figure == "cost":
+            values, worst = result.costs, float(np.nanmax(result.costs))
         values = np.where(result.failed, worst, values)
         values = values[np.isfinite(values)]
 
@@ -420,18 +386,13 @@ class _Verifier:
         bound, sign = requirement.bound, 1.0 if requirement.is_least else -1.0
         distances = sign * (values - bound)
         largest = self._largest(values) if requirement.figure == "mean" else float(np.ptp(values))
-        tested = self._test_mean(
-            requirement.figure,
-            requirement.bound_words,
-            ReturnDifferences(distances, distances),
-            bound=0.0,
-            largest=max(largest, abs(float(values.mean()) - bound)),
-        )
+        largest = max(largest, abs(float(values.mean()) - bound))
+        differences = ReturnDifferences(distances, distances)
+        tested = self._test_mean(requirement.figure, requirement.bound_words, differences, 0.0, largest)
         # Back from distances to values of the figure.
         turned = tested.interval.scaled(sign)
-        return tested._replace(
-            interval=Interval(turned.mean + bound, turned.low + bound, turned.high + bound, turned.level)
-        )
+        interval = Interval(turned.mean + bound, turned.low + bound, turned.high + bound, turned.level)
+        return tested._replace(interval=interval)
 
     def _test_share(self, requirement: Requirement, name: str, yes: int, episodes: int) -> _Tested:
         """Return the exact test of whether `yes` of all episodes is within the bound of a requirement."""
@@ -483,10 +444,8 @@ def verify(
 
     Parameters
     ----------
-    study
-        The study of the old policy.
-    policy
-        The new policy, as for `legible.Study`.
+    study, policy
+        The study of the old policy; the new policy, as for `legible.Study`.
     checks
         File of checks (known weaknesses and requirements); by default ``weaknesses.toml`` of the study.
     margin
@@ -495,25 +454,17 @@ def verify(
         Limits. Time is checked between looks only.
     alpha
         Level of every claim, and of all violations together.
-    engine
-        Where episodes run; by default in this process.
-    progress
-        Called with the progress, as for `legible.Study`.
+    engine, progress
+        Where episodes run, by default in this process; called with the progress, as for `legible.Study`.
     options
         Further arguments of `legible.workbench.open_arena` for the new policy.
     """
     space = study.collect().space
-    # The given file, or the study's own, which is written now if the study is far enough.
-    file: Path | None
-    if checks is not None:
-        file = Path(checks)
-    elif study.has("references"):
-        file = export_checks(study)
-    else:
-        file = study.folder / FILE
+    if checks is None and study.has("references"):
+        export_checks(study)  # unless the study has a file of checks, or no confirmed weakness
     # A given file must exist (`read_checks` raises an error); the study's own may be missing: then nothing is checked.
-    is_missing = file is None or (checks is None and not file.exists())
-    all_checks = Checks() if file is None or is_missing else read_checks(file, space)
+    file = study.folder / FILE if checks is None else Path(checks)
+    all_checks = Checks() if checks is None and not file.exists() else read_checks(file, space)
 
     shared: dict[str, Any] = {"settings": study.settings, "seed": study.seed, "relations": "none", "progress": progress}
     engine = engine or InProcess()
@@ -558,12 +509,10 @@ def verify_policy(
     old_arena = None
     if old is not None:
         old_arena = open_arena(environment, old, space=arena.space, engine=engine, progress=progress, **options)
-    weaknesses = []
-    for rule in rules:
-        parsed = parse_rule(rule, arena.space) if isinstance(rule, str) else rule
-        rule_set = parsed if isinstance(parsed, RuleSet) else RuleSet((parsed,))
-        weaknesses.append(WeaknessCheck(rule_set, "absent", margin))
-    return _run(arena, old_arena, Checks(weaknesses=tuple(weaknesses)), margin, most_seeds, alpha, minutes)
+    parsed = [parse_rule(rule, arena.space) if isinstance(rule, str) else rule for rule in rules]
+    rule_sets = [rule if isinstance(rule, RuleSet) else RuleSet((rule,)) for rule in parsed]
+    checks = Checks(weaknesses=tuple(WeaknessCheck(rule_set, "absent", margin) for rule_set in rule_sets))
+    return _run(arena, old_arena, checks, margin, most_seeds, alpha, minutes)
 
 
 def _run(
@@ -575,6 +524,7 @@ def _run(
     alpha: float,
     minutes: float | None,
 ) -> Verification:
+    """Play and test until everything is decided, or a limit is reached; the arguments are those of `verify`."""
     deadline = None if minutes is None else time.monotonic() + 60.0 * minutes
     with new.engine:
         return _Verifier(new, old, checks, margin, seed_looks(most_seeds), alpha).run(deadline)
