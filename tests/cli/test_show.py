@@ -57,6 +57,7 @@ def test_the_verdict_fits_on_one_screen(legible, studied) -> None:
 
 def test_a_long_verdict_shows_fewer_weaknesses_in_a_terminal(legible, studied, monkeypatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "300")  # no line is wrapped
     one = len(legible("show", studied, "--trust").out.splitlines())
     explanations = Study.explanations.fget
     monkeypatch.setattr(Study, "explanations", property(lambda study: 3 * explanations(study)))

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -15,6 +16,7 @@ import rich_click as click
 from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
+from rich.text import Text
 
 from legible.cli.choice import open_study
 from legible.cli.completion import complete_study
@@ -36,6 +38,8 @@ MOST_LINES = 40  # of a verdict
 MOST_WEAKNESSES = 3
 MOST_BASELINES = 2
 MOST_NEXT_STEPS = 4
+# Headings of figures that are too long for a table on a narrow terminal.
+_SHORT_WORDS = {"Mean return of the worst tenth": "Worst tenth", "Share of successful episodes": "Successes"}
 
 
 @click.command
@@ -111,18 +115,21 @@ def identify(study: Study) -> dict[str, Any]:
 def _print_verdict(study: Study) -> None:
     """Print the verdict of a finished study on one screen: conclusion, weaknesses, figures, next steps and files.
 
-    A terminal shows fewer weaknesses where more of them would not fit into `MOST_LINES`.
+    A terminal shows fewer weaknesses, then no parts of the gain, where more would not fit into `MOST_LINES`.
     """
-    for most_weaknesses in range(MOST_WEAKNESSES, 0, -1):
+    for most_weaknesses, splits_gain in (*((most, True) for most in range(MOST_WEAKNESSES, 0, -1)), (1, False)):
         console = out()
         with console.capture() as drawn:
-            _draw_verdict(console, study, most_weaknesses)
-        if len(drawn.get().splitlines()) <= MOST_LINES or not console.is_terminal:
+            _draw_verdict(console, study, most_weaknesses, splits_gain=splits_gain)
+        lengths = [Text.from_ansi(line).cell_len for line in drawn.get().splitlines()]
+        lines = sum(max(1, math.ceil(length / console.width)) for length in lengths)  # as a terminal wraps them
+        if lines <= MOST_LINES or not console.is_terminal:
             break
     click.echo(drawn.get(), nl=False, color=console.color_system is not None)
 
 
-def _draw_verdict(console: Console, study: Study, most_weaknesses: int) -> None:
+def _draw_verdict(console: Console, study: Study, most_weaknesses: int, *, splits_gain: bool) -> None:
+    """Draw the verdict of a finished study, with a number of its weaknesses at most."""
     from legible.mistakes import summarise_mistakes  # noqa: PLC0415
 
     conclusion, improvement = study.conclusion, study.improvement
@@ -136,23 +143,28 @@ def _draw_verdict(console: Console, study: Study, most_weaknesses: int) -> None:
         _draw_text(console, sentence)
     _draw_weaknesses(console, study, most_weaknesses)
     console.print(_figures(study, compact=True))
-    _draw_endings(console, study)
+    # How the episodes end, where the gain of the guided policy comes from, and single decisions.
+    if len(study.endings) > 1:
+        _draw_text(console, _endings_sentence(study))
+    if splits_gain and study.ledger is not None and study.ledger.sentence():
+        _draw_text(console, f"Gain of {study.ledger.sentence(most=1)}")
     if study.has("mistakes"):
         _draw_text(console, summarise_mistakes(study.mistakes))
     next_steps = study.next_steps
     if next_steps is not None:
         for sentence in (*next_steps.seen, *next_steps.steps)[:MOST_NEXT_STEPS]:
             console.print(Padding(f"• {escape(sentence)}", (0, 0, 0, 1)))
-    sections = "weaknesses|rules|mistakes|failures|composition|seeds"
-    console.print(f"Details: legible show {study.folder} {sections}", soft_wrap=True, markup=False)
+    # Further sections, and the files.
+    files = {"Details": f"legible show {study.folder} weaknesses|rules|mistakes|failures|composition|seeds"}
     if len(improvement.composition):
         # A policy that is no network cannot be saved with its rules; then there is only the file of the rules.
         saved = study.folder / "guided.safetensors"
-        file = saved if saved.exists() else study.folder / "composition.json"
-        console.print(f"Guided policy{_doubt(study)}: {file}", soft_wrap=True, markup=False)
+        files[f"Guided policy{_doubt(study)}"] = str(saved if saved.exists() else study.folder / "composition.json")
     report = study.folder / "report.html"
     if report.exists():
-        console.print(f"Report: {report}", soft_wrap=True, markup=False)
+        files["Report"] = str(report)
+    for name, file in files.items():
+        console.print(f"{name}: {file}", soft_wrap=True, markup=False)
 
 
 def _draw_text(console: Console, text: str, style: str = "") -> None:
@@ -167,7 +179,7 @@ def _draw_weaknesses(console: Console, study: Study, most: int) -> None:
     if not confirmed:
         return
     count, shown = sum(group.is_confirmed for group in study.weaknesses), confirmed[:most]
-    how_many = f" (the first {len(shown)} of {count})" if count > len(shown) else ""
+    how_many = f" ({len(shown)} of {count})" if count > len(shown) else ""
     console.print(f"\n[bold]Weaknesses{how_many}[/]: following the rule changes the mean return by")
     grid = Table.grid(padding=(0, 2))
     grid.add_column(justify="right", no_wrap=True)
@@ -181,18 +193,14 @@ def _draw_weaknesses(console: Console, study: Study, most: int) -> None:
     console.print(grid)
 
 
-def _draw_endings(console: Console, study: Study) -> None:
-    """Draw how the episodes end, and where the gain of the guided policy comes from."""
-    if len(study.endings) < 2:
-        return
+def _endings_sentence(study: Study) -> str:
+    """Return how the episodes end, with their shares unguided and, in brackets, guided."""
     shares = [
         f"{share.words} {percent(share.base.value)}" + (f" ({percent(share.guided.value)})" if share.guided else "")
         for share in study.endings
     ]
     guided = " (in brackets: guided)" if study.endings[0].guided is not None else ""
-    _draw_text(console, f"How episodes end{guided}: {', '.join(shares)}.")
-    if study.ledger is not None and study.ledger.sentence():
-        _draw_text(console, f"Gain of {study.ledger.sentence(most=1)}")
+    return f"How episodes end{guided}: {', '.join(shares)}."
 
 
 def _doubt(study: Study) -> str:
@@ -215,7 +223,7 @@ def _figures(study: Study, *, compact: bool) -> Table:
     # There are few objectives and perhaps many baselines: one line per policy fits a narrow terminal.
     header, *lines = zip(columns, *rows, strict=True)
     if compact:
-        header = ("On held-out seeds", *header[1:])
+        header = ("On held-out seeds", *(_SHORT_WORDS.get(words, words) for words in header[1:]))
         lines = [(line[0], *(cell.partition(" (")[0] for cell in line[1:])) for line in lines]
     return table(header, lines)
 

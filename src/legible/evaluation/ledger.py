@@ -28,6 +28,8 @@ from legible.features import FeatureSpace
 from legible.formatting import capitalise, counted, join_words, number, signed
 
 MOST_PARTS = 4
+LEAST_PART = 0.02
+"""Parts of a gain that are smaller than this share of the largest one are left out of sentences."""
 MIN_TERM_EPISODES = 10
 _MOST_SEARCHED = 12
 _TERM_NAMES = ("reward", "rew_", "cost", "penalty", "bonus")
@@ -97,7 +99,10 @@ class Ledger:
         """Return the gain and its largest parts, at most some splits of it, in words; "" where nothing splits it."""
         splits: list[str] = []
         for name, parts in self.splits.items():
-            shown = [part.clause() for part in parts if signed(part.gain.value) != "0"]
+            least = LEAST_PART * max(abs(part.gain.value) for part in parts)
+            shown = [
+                part.clause() for part in parts if abs(part.gain.value) >= least and signed(part.gain.value) != "0"
+            ]
             if shown:
                 lead = f"{capitalise(name)}: " if splits else "" if parts is self.endings else f"{name}, "
                 splits.append(f"{lead}{join_words(shown)}.")

@@ -64,6 +64,7 @@ def _replay(comparison: PolicyComparison, episode: int) -> dict[str, Any] | None
         env.close()
     if None in sides:
         return None
+    # The data of a replay; both scenes are of the same kind.
     gap = float(results[1].returns - results[0].returns)
     return {
         **describe_replay(seed, f"{signed(gap)} for {comparison.names[1]}", scene, words),

@@ -43,11 +43,12 @@ def write_tables(findings: Findings, folder: Path) -> None:
     _write_rows(folder / "verdicts.csv", study.evaluation.to_rows(space))
     _write_rows(folder / "rules.csv", study.mining.to_rows())
     _write_rows(folder / "composition.csv", study.improvement.to_rows(space))
-    importance, importances = study.mining.importance, []
-    for action, feature in np.ndindex(len(space.actions), len(space)) if importance is not None else ():
-        weights = {"for": importance.positive[action, feature], "against": importance.negative[action, feature]}
-        names = {"action": space.action_names[action], "feature": space.names[feature]}
-        importances.append({**names, **{name: float(weight) for name, weight in weights.items()}})
+    importances: list[dict[str, Any]] = []
+    if study.mining.importance is not None:
+        weights = {"for": study.mining.importance.positive, "against": study.mining.importance.negative}
+        for action, feature in np.ndindex(len(space.actions), len(space)):
+            names = {"action": space.action_names[action], "feature": space.names[feature]}
+            importances.append({**names, **{name: float(of[action, feature]) for name, of in weights.items()}})
     _write_rows(folder / "importances.csv", importances)
 
 

@@ -63,8 +63,9 @@ def gather_failures(study: Study, first: int, room: int) -> tuple[list[FailureCa
 
 def _replay(study: Study, mode: FailureMode) -> dict[str, Any] | None:
     """Return the example of a mode as plain data for the player; None if the episode does not repeat."""
+    # Play the episode again; it must fail, and the conditions must hold at the step of the example.
     (recording,), result = record_unit(study.setup(), Unit((UNGUIDED,), (mode.seed,)))
-    changes = condition_changes(mode.conditions, recording)
+    changes = condition_changes(mode.conditions, recording)  # the steps at which the conditions start and stop to hold
     ending = Ending.parse(str(result.endings[0])) if result.endings[0] else None
     if ending is None or ending.kind != "failure" or not _holds_at(changes, mode.step):
         return None

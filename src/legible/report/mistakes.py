@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -65,33 +66,32 @@ def gather_mistakes(study: Study, first: int, room: int) -> MistakeSection | Non
     """
     if not study.has("mistakes"):
         return None
-    found = study.mistakes
-    if not found.listed:
-        return MistakeSection(found, tuple(describe_mistakes(found)), (), ())
+    mistakes = study.mistakes
+    sentences = tuple(describe_mistakes(mistakes))
+    if not mistakes.listed:
+        return MistakeSection(mistakes, sentences, (), ())
+    # A card for each group of similar mistakes; the worst one of a group comes first, and is replayed.
     recorded = study.decisions
     most_replays = MOST_CARDS if is_drawn_from_state(study.environment) else MOST_PICTURE_CARDS
-    groups = similar_mistakes(found.listed, recorded)[:MOST_CARDS]
-    # A replay has the pictures of two episodes.
-    replays = _replays(study, [group[0] for group in groups[:most_replays]], room // (2 * most_replays))
+    groups = similar_mistakes(mistakes.listed, recorded)[:MOST_CARDS]
+    to_replay = [worst for worst, *_ in groups[:most_replays]]
+    possible_replays = _replays(study, to_replay, room // (2 * most_replays))  # each has the pictures of two episodes
     # There are ledgers of the largest mistakes only.
-    ledgers = dict(zip(found.listed, study.mistake_ledgers, strict=False))
+    ledgers = dict(zip(mistakes.listed, study.mistake_ledgers, strict=False))
     cards: list[MistakeCard] = []
-    kept: list[Any] = []
-    for place, group in enumerate(groups):
-        replay = replays[place] if place < len(replays) else None
-        replay_bytes = json_size(replay)
-        number = None
-        if replay is not None and replay_bytes <= room:
-            room -= replay_bytes
-            number = first + len(kept)
-            kept.append(replay)
-        others = tuple(describe_mistake(other, recorded) for other in group[1:])
-        did, better = (gerund(recorded.space.actions[choice].label) for choice in (group[0].action, group[0].better))
-        title = f"{better} would have been better than {did}"
-        cards.append(
-            MistakeCard(group[0], title, describe_mistake(group[0], recorded), others, number, ledgers.get(group[0]))
-        )
-    return MistakeSection(found, tuple(describe_mistakes(found)), tuple(cards), tuple(kept))
+    replays: list[Any] = []
+    for (worst, *similar), replay in zip_longest(groups, possible_replays):
+        replay_number = None  # number of its replay within the report, if it can be played again and fits
+        if replay is not None and json_size(replay) <= room:
+            room -= json_size(replay)
+            replay_number = first + len(replays)
+            replays.append(replay)
+        taken, better = (gerund(recorded.space.actions[choice].label) for choice in (worst.action, worst.better))
+        title = f"{better} would have been better than {taken}"
+        others = tuple(describe_mistake(other, recorded) for other in similar)
+        sentence, ledger = describe_mistake(worst, recorded), ledgers.get(worst)
+        cards.append(MistakeCard(worst, title, sentence, others, replay_number, ledger))
+    return MistakeSection(mistakes, sentences, tuple(cards), tuple(replays))
 
 
 def _replays(study: Study, mistakes: Sequence[Mistake], picture_budget: int) -> list[dict[str, Any] | None]:
@@ -101,8 +101,9 @@ def _replays(study: Study, mistakes: Sequence[Mistake], picture_budget: int) -> 
     """
     if not mistakes:
         return []
-    seen = study.decisions
-    points = points_of(seen, np.array([mistake.row for mistake in mistakes]))
+    recorded, space = study.decisions, study.decisions.space
+    # Play from every decision to the end, with the action taken and with the better one, in one future (a seed).
+    points = points_of(recorded, np.array([mistake.row for mistake in mistakes]))
     unit = RolloutUnit(
         points,
         np.array([[CHOICE_TAKEN, mistake.better] for mistake in mistakes]),
@@ -111,27 +112,28 @@ def _replays(study: Study, mistakes: Sequence[Mistake], picture_budget: int) -> 
     setup = rollout_setup(study)
     recordings = record_futures(setup, unit)
     pairs = zip(recordings[::2], recordings[1::2], strict=True)
-    features = [[entry.feature for entry in unusual_features(seen, mistake.row)] for mistake in mistakes]
-    made: list[dict[str, Any] | None] = []
-    for mistake, point, pair, unusual in zip(mistakes, points, pairs, features, strict=True):
-        env, scene = scene_of(study.environment, seen.space, unusual or range(min(8, len(seen.space))), picture_budget)
+    # Draw both futures; where nothing can be drawn, the features that were unusual at the decision are shown.
+    replays: list[dict[str, Any] | None] = []
+    for mistake, point, pair in zip(mistakes, points, pairs, strict=True):
+        unusual = [entry.feature for entry in unusual_features(recorded, mistake.row)]
+        env, scene = scene_of(study.environment, space, unusual or range(min(8, len(space))), picture_budget)
         # None: from the decision on, the episode keeps its own random numbers.
         future_seed = mistake.future if setup.future == "new" else None
-        words = ActionWords(seen.space)
+        words = ActionWords(space)
         sides = [_side(env, scene, point, future_seed, recording, words) for recording in pair]
         env.close()
-        did, better = (seen.space.actions[choice].label for choice in (mistake.action, mistake.better))
+        taken, better = (space.actions[choice].label for choice in (mistake.action, mistake.better))
         why = f"the decision in step {mistake.step} and a typical future with the same random numbers"
         replay = {
             **describe_replay(mistake.seed, why, scene, words),
-            "names": [f"It {third_person(did)}", f"Better: {better}"],
+            "names": [f"It {third_person(taken)}", f"Better: {better}"],
             "first": max(0, mistake.step - STEPS_BEFORE),
             "branches_at": min(mistake.step, STEPS_BEFORE),
-            "traces": _traces(seen, mistake, pair, unusual),
+            "traces": _traces(recorded, mistake, pair, unusual),
             "sides": sides,
         }
-        made.append(None if None in sides else replay)
-    return made
+        replays.append(None if None in sides else replay)
+    return replays
 
 
 def _traces(seen: Experiences, mistake: Mistake, pair: Sequence[Recording], features: Sequence[int]) -> list[Any]:

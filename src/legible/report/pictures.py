@@ -160,12 +160,14 @@ def _axes_of_map(study: Study, rule_set: RuleSet | None) -> tuple[tuple[int, ...
         len(np.unique(column)) if space[i].kind == "numeric" else 0
         for i, column in enumerate(seen.observations[:2000].T)
     ]
+    # A place: the features that the domain names, or features called x and y.
     domain = domain_of(study.environment.name)
     place = ("x", "y") if domain is None or domain.place is None else domain.place
     if set(place) <= set(space.names):
         across, up = (space.feature_index(name) for name in place)
         if min(n_values[across], n_values[up]) >= MIN_PLACES:
             return (across, up), True
+    # Otherwise the features with the largest weights: importance for the policy, and 1 for each rule that uses them.
     weights = np.zeros(len(space))
     if study.mining.importance is not None:
         weights += np.abs(study.mining.importance.weights).sum(axis=(0, 1))

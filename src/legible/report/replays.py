@@ -150,12 +150,16 @@ def no_window() -> Iterator[None]:
 def _make_replay(
     study: Study, blocks: PlayedBlocks, choice: Choice, pair: Sequence[Recording], picture_budget: int
 ) -> dict[str, Any] | None:
-    """Return a chosen episode, unguided and, if there are rules, guided, as plain data."""
+    """Return a chosen episode, unguided and, if there are rules, guided, as plain data.
+
+    `pair` holds the recording of the unguided episode and that of the guided one.
+    """
     space, words = study.space, ActionWords(study.space)
     rules = None if choice.treatment == UNGUIDED else blocks.setup.treatments[choice.treatment]
+    # For each of the two episodes its result, and the steps in which rules change the action.
     results = [blocks.base[choice.episode]]
     marks: list[list[Mark]] = [[]]
-    features: Sequence[int] = range(min(MOST_FEATURES, len(space)))
+    features: Sequence[int] = range(min(MOST_FEATURES, len(space)))  # shown where nothing can be drawn
     if rules is None:
         pair = pair[:1]
     else:
@@ -166,8 +170,8 @@ def _make_replay(
         features = sorted(counted, key=lambda feature: -counted[feature])[:MOST_FEATURES]
     env, scene = scene_of(study.environment, space, features, picture_budget)
     sides = [
-        replay_side(env, scene, recording, found, result, words)
-        for recording, found, result in zip(pair, marks, results, strict=True)
+        replay_side(env, scene, recording, changed_steps, result, words)
+        for recording, changed_steps, result in zip(pair, marks, results, strict=True)
     ]
     env.close()
     if None in sides:

@@ -65,11 +65,12 @@ def gather_symmetries(study: Study) -> tuple[Symmetry, ...]:
     policy = study.player()
     rows = np.sort(np.random.default_rng([study.seed, 9]).permutation(len(experiences.actions))[:MOST_STATES])
     observations, actions = experiences.observations[rows, : study.space.n_own], experiences.actions[rows]
-    found = []
+    symmetries = []
     for name, group in by_name(study.relations).items():
         states, share = count_related(policy, group, observations, actions)
         if not states:
             continue
+        # The pairs of an action and its image; in the sentence a few of them, such as "left for right".
         pairs = [(each.action, each.image_action) for each in group if each.action != each.image_action]
         shown = [
             f"{study.space.action_names[image]} for {study.space.action_names[action]}"
@@ -84,8 +85,8 @@ def gather_symmetries(study: Study) -> tuple[Symmetry, ...]:
         names, links = picture(group[0], study.space.names) if discovered else ((), ())
         action_names = study.space.action_names
         arrows = ", ".join(f"{action_names[action]} → {action_names[image]}" for action, image in pairs)
-        found.append(Symmetry(name, sentence, discovered, arrows, names, links, group[0].note.strip()))
-    return tuple(found)
+        symmetries.append(Symmetry(name, sentence, discovered, arrows, names, links, group[0].note.strip()))
+    return tuple(symmetries)
 
 
 def picture(relation: MetamorphicRelation, names: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[Link, ...]]:

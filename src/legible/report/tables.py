@@ -95,6 +95,7 @@ def rule_rows(study: Study, cards: Sequence[WeaknessCard] = ()) -> Iterator[Rule
         seen |= {source, *verdict.equal_sources}
         if keys[place] in keys[:place]:  # rule sets that give the same advice are one row
             continue
+        # Words by which the table of the report is filtered.
         kinds = ["harmful"] if verdict.is_harmful else []
         if verdict.is_confirmed:
             kinds = ["confirmed", "found"]

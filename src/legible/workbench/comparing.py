@@ -415,13 +415,8 @@ def _compare_two(
     n_parted = sum(parting is not None for parting in partings)
     gains = np.nan_to_num(second.returns - first.returns)
     is_same = not n_parted and not gains.any() and not (first.failed | second.failed).any()
-    comparison = replace(
-        comparison,
-        pairs={(0, 1): differences[0].interval},
-        differences=differences,
-        is_same=is_same,
-        parted=n_parted,
-    )
+    pairs = {(0, 1): differences[0].interval}
+    comparison = replace(comparison, pairs=pairs, differences=differences, is_same=is_same, parted=n_parted)
     if is_same:
         return comparison
 
@@ -436,15 +431,15 @@ def _compare_two(
     # Describe the states from which one policy does better.
     shared_states = shared_states_of(records[0], partings)
     situations = find_situations(partings, gains, shared_states, comparison.space, seed=seed, alpha=comparison.alpha)
-    habits_of_one: tuple[tuple[Rule, ...], ...] = ()
+    habits_of_each: tuple[tuple[Rule, ...], ...] = ()  # the habits of each policy that the other does not have
     if habits:
         experiences = [collect_some(arena, episodes=_HABIT_EPISODES) for arena in arenas]
-        habits_of_one = different_habits([arena.setup.policy for arena in arenas], experiences, seed)
+        habits_of_each = different_habits([arena.setup.policy for arena in arenas], experiences, seed)
 
     # The episodes to watch: the largest gain of each policy.
     by_gain = np.argsort(gains, kind="stable")
     extremes = tuple(int(i) for i in (by_gain[0], by_gain[-1]) if gains[i])
-    return replace(comparison, ledger=ledger, situations=situations, habits=habits_of_one, extremes=extremes)
+    return replace(comparison, ledger=ledger, situations=situations, habits=habits_of_each, extremes=extremes)
 
 
 def _compare_figures(
