@@ -44,7 +44,7 @@ def test_rounds_in_one_folder(legible, words_for, tmp_path, snapshot) -> None:
     words += ["--set", "evaluation.confirmation_episodes=60", "--set", "mistakes.when=never", *LEARNING]
     said = legible("distil", *words)
     assert said.code == 0, said.err
-    assert "network of round 1 returns" in said.out
+    assert "network of round 1 scores" in said.out
     assert next(line for line in said.out.splitlines() if "Round 2" in line).rpartition(". ")[2] == snapshot
     again = legible("distil", tmp_path / "mended", "--json", "--trust", "--no-reports", "--engine", "inline")
     document = json.loads(again.out)

@@ -22,7 +22,7 @@ from mirror_world import SPACE
 from unfinished import forget_results
 
 CASES = {
-    "verdict": ("On held-out seeds", {"verdict", "references", "weaknesses", "improvement", "mistakes"}),
+    "verdict": ("Mean return", {"verdict", "references", "weaknesses", "improvement", "mistakes"}),
     "weaknesses": ("Unguided: mean return", {"verdicts", "base", "weaknesses"}),
     "rules": ("Related forms", {"rules", "learned", "rule_sets"}),
     "mistakes": ("40 decisions", {"mistakes", "decisions"}),
@@ -68,9 +68,7 @@ def test_a_long_verdict_shows_fewer_weaknesses_in_a_terminal(legible, studied, m
     assert three - two == two - one
 
 
-@pytest.mark.parametrize(
-    ("section", "shown"), [("verdict", "On held-out seeds"), ("weaknesses", "Confirmed"), ("rules", "")]
-)
+@pytest.mark.parametrize(("section", "shown"), [("verdict", "Mean return"), ("weaknesses", "Confirmed"), ("rules", "")])
 def test_results_need_neither_torch_nor_numba(studied, section: str, shown: str) -> None:
     program = f"""
 import sys

@@ -84,7 +84,7 @@ def _distil_once(choice: StudyChoice, learning: DistillationSettings | None, env
     started = time.monotonic()
     choice.refuse_making_options("out", "seed", "arg", "wrap")  # options of a new study make no sense, except these
     if choice.out is None:
-        raise LegibleError("--out FILE is missing: where the network is written, a .zip or .safetensors file.")
+        raise LegibleError("--out FILE is missing: the .zip or .safetensors file to write the network to.")
     if choice.trust:
         look_here_for_modules()
     if env is None and (choice.arg or choice.wrap):

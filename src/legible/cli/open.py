@@ -142,7 +142,9 @@ def _folders(words: tuple[str, ...]) -> list[Path]:
             raise LegibleError(f"{missing[0]}: holds no study; leave it out, or make one with 'legible run'.")
         return list(dict.fromkeys(study for studies in studies_of.values() for study in studies))
     if len(words) != 2:
-        raise LegibleError("give the folders of studies, or an environment and a policy: legible open ENV POLICY.")
+        raise LegibleError(
+            f"{words[0]}: holds no study; give folders of studies, or ENV and POLICY: legible open ENV POLICY."
+        )
     return []
 
 

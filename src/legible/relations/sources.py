@@ -159,7 +159,7 @@ def _text_of(source: str | Path, environment: str | EnvironmentSpec | Env) -> Re
     if source in shipped:
         return _read(shipped[str(source)], str(source))
     if not Path(source).exists():
-        known = f" The files of the domain are {', '.join(shipped)}." if shipped else ""
+        known = f" For this environment, the package has {', '.join(shipped)}." if shipped else ""
         hint = did_you_mean(str(source), shipped) or known
         raise RelationError(f"{source}: there is no such file.{hint}")
     # In the folder of a study, names begin with a number.

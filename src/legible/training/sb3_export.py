@@ -48,7 +48,9 @@ def export_sb3(
     """
     target = Path(zip_path)
     if target.suffix != ".zip":
-        raise TrainingError(f"{target}: Stable-Baselines3 keeps models in .zip files, not '{target.suffix}'.")
+        raise TrainingError(
+            f"{target}: a policy is written as .zip (for Stable-Baselines3) or .safetensors, not '{target.suffix}'."
+        )
     is_in_memory = isinstance(policy_path, NetworkPolicy | ActorPolicy)
     policy = policy_path if is_in_memory else load_policy(policy_path)
     name = "the policy" if is_in_memory else str(policy_path)
