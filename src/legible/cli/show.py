@@ -446,10 +446,10 @@ def _print_composition(study: Study) -> None:
     # Rule sets in the order in which they were tried.
     rows = []
     for step in improvement.steps:
-        kept = "yes" if step.accepted else "no"
+        outcome = "yes" if step.accepted else "no"
         if step.is_removal:
-            kept = "removed"
-        rows.append((_advice(study, step.rule_set), with_error(step.mean, step.error), kept))
+            outcome = "removed"
+        rows.append((_advice(study, step.rule_set), with_error(step.mean, step.error), outcome))
     if rows:
         console.print(table(("Tried", "Mean return with it", "Kept"), rows, right=("Mean return with it",)))
     # The Pareto front: compositions that no other one beats in both gain and share of changed actions.

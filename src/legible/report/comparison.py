@@ -53,21 +53,21 @@ def _write(template: str, path: str | Path, **values: Any) -> Path:
 def _replay(comparison: PolicyComparison, episode: int) -> dict[str, Any] | None:
     """Return an episode of both policies as data for the player; None if it cannot be repeated."""
     seed, space = comparison.seeds[episode], comparison.space
-    words = ActionWords(space)
+    action_words = ActionWords(space)
     recordings = [record_episode(setup, Unit((UNGUIDED,), (seed,)), 0) for setup in comparison.setups]
     results = [policy.result[episode] for policy in comparison.policies]
     budget = REPLAY_BUDGET // 4
     sides = []
     for setup, recording, result in zip(comparison.setups, recordings, results, strict=True):
         env, scene = scene_of(setup.environment, space, range(min(MOST_FEATURES, len(space))), budget)  # type: ignore[arg-type]
-        sides.append(replay_side(env, scene, recording, [], result, words))
+        sides.append(replay_side(env, scene, recording, [], result, action_words))
         env.close()
     if None in sides:
         return None
     # The data of a replay; both scenes are of the same kind.
     gap = float(results[1].returns - results[0].returns)
     return {
-        **describe_replay(seed, f"{signed(gap)} for {comparison.names[1]}", scene, words),
+        **describe_replay(seed, f"{signed(gap)} for {comparison.names[1]}", scene, action_words),
         "names": comparison.names,
         "tracks": comparison.names,
         "branches_at": first_difference(recordings),

@@ -69,16 +69,18 @@ def _replay(study: Study, mode: FailureMode) -> dict[str, Any] | None:
     ending = Ending.parse(str(result.endings[0])) if result.endings[0] else None
     if ending is None or ending.kind != "failure" or not _holds_at(changes, mode.step):
         return None
-    words, space = ActionWords(study.space), study.space
+    action_words, space = ActionWords(study.space), study.space
     features = [condition.feature for condition in mode.conditions]
     with no_window():
         env, scene = scene_of(study.environment, space, features, round(SHARE_OF_ROOM * REPLAY_BUDGET))
-        side = replay_side(env, scene, recording, [], result[0], words)
+        side = replay_side(env, scene, recording, [], result[0], action_words)
         env.close()
     if side is None:
         return None
     return {
-        **describe_replay(mode.seed, f"a held-out episode that fails this way, from step {mode.step}", scene, words),
+        **describe_replay(
+            mode.seed, f"a held-out episode that fails this way, from step {mode.step}", scene, action_words
+        ),
         "branches_at": mode.step,
         "traces": feature_traces([recording], mode.conditions, space),
         "bands": [{"name": "pattern", "spans": _spans(changes, len(recording.actions))}],

@@ -119,13 +119,13 @@ def _replays(study: Study, mistakes: Sequence[Mistake], picture_budget: int) -> 
         env, scene = scene_of(study.environment, space, unusual or range(min(8, len(space))), picture_budget)
         # None: from the decision on, the episode keeps its own random numbers.
         future_seed = mistake.future if setup.future == "new" else None
-        words = ActionWords(space)
-        sides = [_side(env, scene, point, future_seed, recording, words) for recording in pair]
+        action_words = ActionWords(space)
+        sides = [_side(env, scene, point, future_seed, recording, action_words) for recording in pair]
         env.close()
         taken, better = (space.actions[choice].label for choice in (mistake.action, mistake.better))
         why = f"the decision in step {mistake.step} and a typical future with the same random numbers"
         replay = {
-            **describe_replay(mistake.seed, why, scene, words),
+            **describe_replay(mistake.seed, why, scene, action_words),
             "names": [f"It {third_person(taken)}", f"Better: {better}"],
             "first": max(0, mistake.step - STEPS_BEFORE),
             "branches_at": min(mistake.step, STEPS_BEFORE),
@@ -148,7 +148,7 @@ def _traces(seen: Experiences, mistake: Mistake, pair: Sequence[Recording], feat
 
 
 def _side(
-    env: Env, scene: Scene, point: Point, future_seed: int | None, recording: Recording, words: ActionWords
+    env: Env, scene: Scene, point: Point, future_seed: int | None, recording: Recording, action_words: ActionWords
 ) -> dict[str, Any] | None:
     """Return a recorded rollout from a few steps before the decision; None if playing it again differs.
 
@@ -179,7 +179,7 @@ def _side(
     return {
         "return": float(sum(rewards[first:])),
         "end": end,
-        "actions": [words.number(action) for action in (*before[first:], *after)],
+        "actions": [action_words.number(action) for action in (*before[first:], *after)],
         "rewards": [float(f"{reward:.5g}") for reward in rewards[first:]],
         "drawn": [],
         "marks": [],

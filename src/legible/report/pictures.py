@@ -102,14 +102,14 @@ def state_chart(study: Study, rule_set: RuleSet | None) -> Chart | None:
     The features are those that say where the policy is, if the domain has a place; otherwise those of the rule set
     come first, then those that matter most to the policy.
     """
-    seen, space = study.experiences, study.space
+    recorded, space = study.experiences, study.space
     axes, is_place = _axes_of_map(study, rule_set)
     if not axes:
         return None
     # Cut both axes into cells: the edges of the cells, and for each state the number of its cell on the axis.
     edges, cells_on_axis = [], []
     for feature, most in zip(axes, MAP_CELLS, strict=True):
-        column = seen.observations[:, feature].astype(np.float64)
+        column = recorded.observations[:, feature].astype(np.float64)
         low, high = (float(end) for end in np.quantile(column, [_OUTLIERS, 1 - _OUTLIERS]))
         values = np.unique(column[(column >= low) & (column <= high)])
         width, count = (high - low or 1.0) / most, most
@@ -123,7 +123,7 @@ def state_chart(study: Study, rule_set: RuleSet | None) -> Chart | None:
     n_up = len(edges[1]) - 1
     cells, n_cells = cells_on_axis[0] * n_up + cells_on_axis[1], (len(edges[0]) - 1) * n_up
     fails, rule_sets = _before_failure(study), [] if rule_set is None else [rule_set]
-    fires = CompiledRules.compile(rule_sets).matches(seen.observations).any(axis=1)
+    fires = CompiledRules.compile(rule_sets).matches(recorded.observations).any(axis=1)
     visits, failing, firing = (np.bincount(cells, weights, n_cells) for weights in (None, fails, fires))
     rows = []
     for cell in np.flatnonzero(visits).tolist():
@@ -154,11 +154,11 @@ def state_chart(study: Study, rule_set: RuleSet | None) -> Chart | None:
 
 def _axes_of_map(study: Study, rule_set: RuleSet | None) -> tuple[tuple[int, ...], bool]:
     """Return the two features of the map, or none, and whether they are a place."""
-    seen, space = study.experiences, study.space
+    recorded, space = study.experiences, study.space
     # The number of values of each numeric feature; 0 for categorical ones.
     n_values = [
         len(np.unique(column)) if space[i].kind == "numeric" else 0
-        for i, column in enumerate(seen.observations[:2000].T)
+        for i, column in enumerate(recorded.observations[:2000].T)
     ]
     # A place: the features that the domain names, or features called x and y.
     domain = domain_of(study.environment.name)
@@ -180,10 +180,11 @@ def _axes_of_map(study: Study, rule_set: RuleSet | None) -> tuple[tuple[int, ...
 
 def _before_failure(study: Study) -> NDArray[np.bool_]:
     """Return a mask of the recorded states in the last steps of episodes that fail."""
-    seen = study.experiences
-    failed = np.array([Ending.parse(text).kind in {"failure", "other"} and text != "" for text in seen.endings], bool)
-    left = np.cumsum(seen.lengths)[seen.episode_ids] - np.arange(len(seen))
-    mask: NDArray[np.bool_] = failed[seen.episode_ids] & (left <= STEPS_BEFORE_FAILURE)
+    recorded = study.experiences
+    kinds = [Ending.parse(text).kind if text else "" for text in recorded.endings]
+    failed = np.isin(kinds, ("failure", "other"))  # bool[episodes]
+    steps_left = np.cumsum(recorded.lengths)[recorded.episode_ids] - np.arange(len(recorded))
+    mask: NDArray[np.bool_] = failed[recorded.episode_ids] & (steps_left <= STEPS_BEFORE_FAILURE)
     return mask
 
 

@@ -154,7 +154,7 @@ def _make_replay(
 
     `pair` holds the recording of the unguided episode and that of the guided one.
     """
-    space, words = study.space, ActionWords(study.space)
+    space, action_words = study.space, ActionWords(study.space)
     rules = None if choice.treatment == UNGUIDED else blocks.setup.treatments[choice.treatment]
     # For each of the two episodes its result, and the steps in which rules change the action.
     results = [blocks.base[choice.episode]]
@@ -170,22 +170,22 @@ def _make_replay(
         features = sorted(counted, key=lambda feature: -counted[feature])[:MOST_FEATURES]
     env, scene = scene_of(study.environment, space, features, picture_budget)
     sides = [
-        replay_side(env, scene, recording, changed_steps, result, words)
+        replay_side(env, scene, recording, changed_steps, result, action_words)
         for recording, changed_steps, result in zip(pair, marks, results, strict=True)
     ]
     env.close()
     if None in sides:
         return None
-    shown = describe_replay(pair[0].seed, choice.why, scene, words)
+    shown = describe_replay(pair[0].seed, choice.why, scene, action_words)
     if rules is None:
         return {**shown, "branches_at": 0, "sides": sides}
     return {**shown, **_with_rules(pair, marks, sides, rules, space)}
 
 
-def describe_replay(seed: int, why: str, scene: Scene, words: ActionWords) -> dict[str, Any]:
+def describe_replay(seed: int, why: str, scene: Scene, action_words: ActionWords) -> dict[str, Any]:
     """Return the data that all replays have for the player: seed, reason, drawing and words of actions; no rules."""
     shown = {"seed": seed, "why": why, "kind": scene.kind, "layout": scene.layout}
-    return {**shown, "actions": words.words, "rules": []}
+    return {**shown, "actions": action_words.words, "rules": []}
 
 
 def first_difference(recordings: Sequence[Recording]) -> int:
@@ -197,7 +197,7 @@ def first_difference(recordings: Sequence[Recording]) -> int:
 
 
 def replay_side(
-    env: Env, scene: Scene, recording: Recording, marks: Sequence[Mark], result: UnitResult, words: ActionWords
+    env: Env, scene: Scene, recording: Recording, marks: Sequence[Mark], result: UnitResult, action_words: ActionWords
 ) -> Any:
     """Return one of the two episodes of a replay as plain data; None if it differs from the recording."""
     scene.begin(len(recording.actions), [mark.step for mark in marks])
@@ -224,13 +224,13 @@ def replay_side(
         "end": end,  # one of four words that the player knows
         # The environment's own words for it, if it has any.
         "ending": Ending.parse(str(result.endings)).words if str(result.endings) else "",
-        "actions": [words.number(action) for action in recording.actions],
+        "actions": [action_words.number(action) for action in recording.actions],
         "rewards": [float(f"{reward:.5g}") for reward in recording.rewards],
         "drawn": _random_actions(recording, marks),
         "marks": [
             [  # step, action of the policy alone, guided action, rules, whether chosen by chance, whether spared
                 mark.step,
-                *(words.number(action, mark.groups) for action in (mark.alone, mark.guided)),
+                *(action_words.number(action, mark.groups) for action in (mark.alone, mark.guided)),
                 list(mark.rules),
                 int(mark.by_chance),
                 int(mark.spared),

@@ -24,7 +24,7 @@ def write_rounds(mending: Mending) -> Path:
             player += 1
             rows.append((mended, mending.effect(player, 0), mending.effect(player, player - 1)))
     shown = [effect for _, *effects in rows for effect in effects if effect is not None]
-    reports = [f"round-{found.number}/report.html" for found in mending.rounds]
+    reports = [f"round-{mended.number}/report.html" for mended in mending.rounds]
     text = (
         template_environment()
         .get_template("rounds.html.j2")

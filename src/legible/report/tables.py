@@ -87,13 +87,13 @@ def rule_rows(study: Study, cards: Sequence[WeaknessCard] = ()) -> Iterator[Rule
             origin="" if rule in mined or verdict is None else verdict.found_by or "given",
         )
 
-    seen: set[Rule] = set()
+    shown: set[Rule] = set()
     actions = len(space.actions) if space.is_discrete else 0
     keys = [verdict.rule_set.advice_key(actions) for verdict in study.evaluation.verdicts]
-    for place, verdict in enumerate(study.evaluation.verdicts):
+    for index, verdict in enumerate(study.evaluation.verdicts):
         source = verdict.rule_set.source or representative_rule(verdict.rule_set)
-        seen |= {source, *verdict.equal_sources}
-        if keys[place] in keys[:place]:  # rule sets that give the same advice are one row
+        shown |= {source, *verdict.equal_sources}
+        if keys[index] in keys[:index]:  # rule sets that give the same advice are one row
             continue
         # Words by which the table of the report is filtered.
         kinds = ["harmful"] if verdict.is_harmful else []
@@ -103,7 +103,7 @@ def rule_rows(study: Study, cards: Sequence[WeaknessCard] = ()) -> Iterator[Rule
             kinds = ["found"]
         if verdict.rule_set in study.improvement.rule_sets:
             kinds.append("used")
-        equal = len(verdict.equal_sources) + keys.count(keys[place]) - 1
+        equal = len(verdict.equal_sources) + keys.count(keys[index]) - 1
         tested = replace(row(source, verdict, kinds), equal=equal, weakness=card_numbers.get(verdict.rule_set))
         if verdict.rule_set.source is None:
             words, text = describe_rule_set(verdict.rule_set, space), verdict.rule_set.short_text(space)
@@ -111,7 +111,7 @@ def rule_rows(study: Study, cards: Sequence[WeaknessCard] = ()) -> Iterator[Rule
         yield tested
     for generalisation in study.generalisations:
         untested = generalisation.rule_set.source
-        if untested is not None and untested not in seen:
+        if untested is not None and untested not in shown:
             yield row(untested, None, ["untested"])
 
 

@@ -85,47 +85,51 @@ def explain_shown(study: Study) -> list[WeaknessExplanation]:
     ]
 
 
-def weakness_card(found: WeaknessExplanation, study: Study, replay: int | None) -> WeaknessCard:
+def weakness_card(explanation: WeaknessExplanation, study: Study, replay: int | None) -> WeaknessCard:
     """Make the card of one weakness; `replay` is the number of its replay, if any."""
-    contributions = {contribution.rule: contribution for contribution in found.contributions}
-    knowledge = {known.rule: known for known in found.knowledge}
-    is_mined = any(entry.rule == found.rule_set.source for entry in study.mining.rules)
+    rule_set, verdict = explanation.rule_set, explanation.verdict
+    # One line per rule: how often the policy follows it, and what it adds to the gain.
+    contributions = {contribution.rule: contribution for contribution in explanation.contributions}
+    knowledge = {entry.rule: entry for entry in explanation.knowledge}
+    is_mined = any(entry.rule == rule_set.source for entry in study.mining.rules)
     lines = [
         RuleLine(
             words=describe_rule(rule, study.space, "advice"),
             text=rule.text(study.space),
-            is_mined=is_mined and rule == found.rule_set.source,
+            is_mined=is_mined and rule == rule_set.source,
             knowledge=knowledge.get(rule),
             adds=contributions[rule].effect if rule in contributions else None,
-            matters=contributions.get(rule) in found.significant_contributions,
+            matters=contributions.get(rule) in explanation.significant_contributions,
         )
-        for rule in found.rule_set.rules
+        for rule in rule_set.rules
     ]
-    ledgers = zip(study.weaknesses, study.weakness_ledgers, strict=False)
-    confirmation = found.verdict.confirmation
+    # The effects on held-out seeds: of the whole rule set, and of its parts if they were played alone.
+    confirmation = verdict.confirmation
     effects = [] if confirmation is None else [("whole rule set", confirmation.effect)]
-    if confirmation is not None and len(found.rule_set) > 1:
+    if confirmation is not None and len(rule_set) > 1:
         parts = (("original rule alone", confirmation.of_rule), ("related forms", confirmation.of_generalisation))
         effects += [(name, effect) for name, effect in parts if effect is not None]
-    source, same_weakness = found.rule_set.source, {verdict.rule_set for verdict in (found.verdict, *found.others)}
     # The steps of the composition at which a rule set of this weakness was added.
+    same_weakness = {other.rule_set for other in (verdict, *explanation.others)}
     joined = [
-        place
-        for place, step in enumerate(study.improvement.steps, start=1)
+        number
+        for number, step in enumerate(study.improvement.steps, start=1)
         if step.accepted and not step.is_removal and step.rule_set in same_weakness
     ]
-    is_generalised = source is not None and source not in found.rule_set.rules
+    ledgers = zip(study.weaknesses, study.weakness_ledgers, strict=False)
+    source, origin = rule_set.source, f"Source: {verdict.found_by}," if verdict.found_by else "Given"
+    is_generalised = source is not None and source not in rule_set.rules
     return WeaknessCard(
-        explanation=found,
-        title=capitalise(found.title),
-        origin="Mined" if is_mined else f"Source: {found.verdict.found_by}," if found.verdict.found_by else "Given",
+        explanation=explanation,
+        title=capitalise(explanation.title),
+        origin="Mined" if is_mined else origin,
         mined="" if source is None else source.text(study.space),
         mined_words=describe_rule(source, study.space, "advice") if source is not None and is_generalised else "",
-        sentences=tuple(found.sentences()),
+        sentences=tuple(explanation.sentences()),
         rules=tuple(sorted(lines, key=lambda line: not line.matters)[:MOST_LINES]),
         effects=tuple(effects),
         replay=replay,
         joined=joined[0] if joined else None,
-        is_used=found.rule_set in study.improvement.rule_sets,
-        ledger=next((ledger for group, ledger in ledgers if group.front.rule_set == found.rule_set), None),
+        is_used=rule_set in study.improvement.rule_sets,
+        ledger=next((ledger for group, ledger in ledgers if group.front.rule_set == rule_set), None),
     )

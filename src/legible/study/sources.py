@@ -232,7 +232,7 @@ def source_rows(study: Study) -> tuple[SourceRow, ...]:
                 confirmed=sum(verdict.is_confirmed for verdict in of_source),
                 used=sum(_origin_key(verdict.rule_set) in used for verdict in of_source),
                 # `source` is the first of `sources`, so that the steps of a test count once.
-                steps=steps_before.get(name, 0) + sum(one.steps for one in of_source if one.source == name),
+                steps=steps_before.get(name, 0) + sum(verdict.steps for verdict in of_source if verdict.source == name),
             )
         )
     return tuple(row for row in rows if row.tried)

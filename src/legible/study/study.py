@@ -408,11 +408,11 @@ class Study(Displayed):
 
     def _with_kept_discovery(self, relations: RelationsArgument) -> RelationsArgument:
         """Return the relations; the file of relations that this study discovered before replaces "discover"."""
-        given = [relations] if isinstance(relations, (str, Path)) else relations
-        kept = sorted((self.folder / "relations").glob(f"??-{DISCOVERED}.toml"))
-        if given is None or DISCOVER not in given or not kept:
+        entries = [relations] if isinstance(relations, (str, Path)) else relations
+        discovered = sorted((self.folder / "relations").glob(f"??-{DISCOVERED}.toml"))
+        if entries is None or DISCOVER not in entries or not discovered:
             return relations
-        return [kept[0] if entry == DISCOVER else entry for entry in given]
+        return [discovered[0] if entry == DISCOVER else entry for entry in entries]
 
     def discovered_behind(self, rule_set: RuleSet) -> tuple[str, ...]:
         """Return the names of discovered relations that map a rule of the set to another one."""
@@ -506,13 +506,13 @@ class Study(Displayed):
         step = STEPS["evaluation"]
         with self._folder.lock():
             run = self.runner("confirmation")
-            found = continue_evaluation(self.setup(), self.evaluation, seed=self.seed, episodes=episodes, run=run)
-            if found is self.evaluation:
+            evaluation = continue_evaluation(self.setup(), self.evaluation, seed=self.seed, episodes=episodes, run=run)
+            if evaluation is self.evaluation:
                 return None
-            latest = found.continuations[-1]
+            latest = evaluation.continuations[-1]
             self._forget({"improvement", "explanations"} if latest.confirmed else {"summary"})
-            step.save(self, self.folder / step.file, found)
-            self._results["evaluation"] = found
+            step.save(self, self.folder / step.file, evaluation)
+            self._results["evaluation"] = evaluation
         return latest
 
     # --- Playing -----------------------------------------------------------------------------------------------------
@@ -674,7 +674,7 @@ class Study(Displayed):
     @property
     def rule_sets(self) -> tuple[RuleSet, ...]:
         """The generalised rule sets; rules that no condition is left of are not among them."""
-        return tuple(found.rule_set for found in self.generalisations if not found.is_empty)
+        return tuple(each.rule_set for each in self.generalisations if not each.is_empty)
 
     def evaluate(self) -> Evaluation:
         """Step 3: guide the policy with every rule set and compare returns; generalises first."""
