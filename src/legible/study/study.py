@@ -154,6 +154,8 @@ class Study(Displayed):
         The relations and the user's rules as texts.
     others, other_rules
         Other policies that it is compared with, and rules that come from other policies and studies.
+    policy_name
+        The path or zoo name that the policy was given by; "" for an object.
     relations_left_out, observations_outside
         Shipped relations that do not fit the names; observations that leave their space (None: none was seen).
 
@@ -322,7 +324,7 @@ class Study(Displayed):
         most_failed
             Largest share of failed episodes from now on; None leaves it as it is.
         folder, engine, progress
-            As for the class.
+            As for `legible.Study`.
         """
         name, arguments = read_inputs(StudyFolder(folder), policy=policy, trust=trust, most_failed=most_failed)
         # Not through `__init__`, which would load the policy: results can be read without it.

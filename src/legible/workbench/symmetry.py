@@ -58,7 +58,7 @@ class SymmetryScore:
         if self.effect is None:
             return f"{first}."
         low, high = signed(self.effect.low), signed(self.effect.high)
-        return f"{first}; acting alike in both is worth {signed(self.effect.mean)} (95 % CI {low} to {high})."
+        return f"{first}; acting alike in both changes its mean return by {signed(self.effect.mean)} ({low} to {high})."
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
