@@ -68,52 +68,58 @@ def write_text(path: Path, text: str) -> None:
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], key: str = "") -> None:
     """Write arrays into an ``.npz`` file, with a key that says what they belong to and a checksum."""
     everything: dict[str, Any] = {**arrays, _KEY: np.array(key), _CHECKSUM: np.array(_checksum(arrays))}
-    write_whole(path, lambda file: _write_npz(file, everything))
 
+    def write(file: IO[bytes]) -> None:
+        # As `numpy.savez_compressed`, but quickly: for what is written here that is nearly as small.
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+            for name, array in everything.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                    np.lib.format.write_array(entry, np.asanyarray(array), allow_pickle=False)
 
-def _write_npz(file: IO[bytes], arrays: Mapping[str, Any]) -> None:
-    """Write as `numpy.savez_compressed` does, but quickly: for what is written here that is nearly as small."""
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        for name, array in arrays.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
-                np.lib.format.write_array(entry, np.asanyarray(array), allow_pickle=False)
+    write_whole(path, write)
 
 
 def read_arrays(path: Path, key: str | None = None, advice: str = "delete it") -> dict[str, NDArray[Any]]:
     """Return the arrays of a .npz file by name, and refuse a file that is damaged or belongs to something else.
 
-    Parameters
-    ----------
-    path
-        The file, which `write_arrays` has written with a key and a checksum.
-    key
-        The key that the file must carry, such as the id of a study; None: any. Files of older versions carry no key and
-        no checksum, and are taken as they are.
-    advice
-        What the user should do about a damaged file, as the end of the error message.
+    - `path`: the file, which `write_arrays` has written with a key and a checksum.
+    - `key`: the key that the file must carry, such as the id of a study; None: any. Files of older versions carry no
+      key and no checksum, and are taken as they are.
+    - `advice`: what the user should do about a damaged file, as the end of the error message.
     """
     content = _read_bytes(path, advice)
     try:
-        _refuse_swelling(path, content)  # a small zip can unpack to more than the memory holds
+        # A small zip can unpack to more than the memory holds.
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            size = sum(entry.file_size for entry in archive.infolist())
+        if size > LARGE and size > SWELLING * len(content):
+            raise DamagedFileError(
+                f"{path}: is damaged (it would unpack from {len(content):,} to {size:,} bytes); delete it."
+            )
         with np.lib.npyio.NpzFile(io.BytesIO(content), allow_pickle=False) as data:
             arrays: dict[str, NDArray[Any]] = {name: data[name] for name in data.files}
         for array in arrays.values():
-            _check_letters(array)  # numpy accepts letters that do not exist, on which Python fails later
+            _check_letters(array)
     except DamagedFileError:
         raise
     except Exception as error:  # what a damaged zip or array raises depends on where the damage is
         raise DamagedFileError(f"{path}: is damaged ({_first_line(error)}); {advice}.") from error
     saved_key, checksum = arrays.pop(_KEY, None), arrays.pop(_CHECKSUM, None)
-    # Both were written, or neither.
-    if (saved_key is None) != (checksum is None) or (checksum is not None and str(checksum) != _checksum(arrays)):
-        raise DamagedFileError(f"{path}: is damaged (its content is not what was written); {advice}.")
-    if key and saved_key is not None and str(saved_key) != key:
-        raise DamagedFileError(f"{path}: belongs elsewhere (it carries another key); {advice}.")
+    _check_marks(path, saved_key, checksum, _checksum(arrays), key, advice)
     return arrays
 
 
+def _check_marks(path: Path, saved_key: Any, checksum: Any, expected: str, key: str | None, advice: str) -> None:
+    """Raise unless a file has the checksum of its content, and the wanted key if it has one (numpy's texts count)."""
+    # Key and checksum were both written, or neither.
+    if (saved_key is None) != (checksum is None) or (checksum is not None and str(checksum) != expected):
+        raise DamagedFileError(f"{path}: is damaged (its content is not what was written); {advice}.")
+    if key and saved_key is not None and str(saved_key) != key:
+        raise DamagedFileError(f"{path}: belongs elsewhere (it carries another key); {advice}.")
+
+
 def _check_letters(array: NDArray[Any]) -> None:
-    """Refuse texts with letters that do not exist: Python takes them from numpy, and fails on them later."""
+    """Refuse texts with letters that do not exist: numpy accepts them, and Python fails on them later."""
     if array.dtype.kind == "U" and array.size and array.dtype.itemsize:
         letters = np.frombuffer(array.tobytes(), f"{array.dtype.str[0]}u4")
         if letters.max() > sys.maxunicode:
@@ -127,15 +133,6 @@ def _checksum(arrays: Mapping[str, NDArray[Any]]) -> str:
         digest.update(f"{name} {array.dtype.str} {np.shape(arrays[name])}\n".encode())
         digest.update(array.tobytes())
     return digest.hexdigest()
-
-
-def _refuse_swelling(path: Path, content: bytes) -> None:
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        size = sum(entry.file_size for entry in archive.infolist())
-    if size > LARGE and size > SWELLING * len(content):
-        raise DamagedFileError(
-            f"{path}: is damaged (it would unpack from {len(content):,} to {size:,} bytes); delete it."
-        )
 
 
 def write_json(path: Path, document: Mapping[str, Any], key: str = "") -> None:
@@ -157,10 +154,7 @@ def read_json(path: Path, key: str | None = None, advice: str = "delete it") -> 
     except (ValueError, TypeError, RecursionError) as error:
         raise DamagedFileError(f"{path}: is damaged ({_first_line(error)}); {advice}.") from error
     saved_key, checksum = document.pop(_KEY, None), document.pop(_CHECKSUM, None)
-    if (saved_key is None) != (checksum is None) or (checksum is not None and checksum != _json_checksum(document)):
-        raise DamagedFileError(f"{path}: is damaged (its content is not what was written); {advice}.")
-    if key and saved_key is not None and saved_key != key:
-        raise DamagedFileError(f"{path}: belongs elsewhere (it carries another key); {advice}.")
+    _check_marks(path, saved_key, checksum, _json_checksum(document), key, advice)
     return document
 
 
@@ -192,14 +186,9 @@ def sha256_of(path: Path) -> str:
 def read_text(path: str | Path, error: type[LegibleError] = LegibleError, largest: int = LARGEST_TEXT) -> str:
     """Return the text of a file that people write, such as a settings file; Windows line ends become Unix ones.
 
-    Parameters
-    ----------
-    path
-        The file, which must be UTF-8.
-    error
-        Class of the error that is raised if it cannot be read.
-    largest
-        Maximum size in bytes.
+    - `path`: the file, which must be UTF-8.
+    - `error`: class of the error that is raised if it cannot be read.
+    - `largest`: maximum size in bytes.
     """
     try:
         with Path(path).open("rb") as file:
@@ -231,9 +220,9 @@ def parse_toml(text: str, where: str, error: type[LegibleError] = LegibleError) 
     Traceback (most recent call last):
     legible.errors.LegibleError: deep.toml: line 1: is nested more than 32 deep.
     """
-    # Brackets in strings and comments do not nest, so they are removed before nesting is measured.
-    without_strings = _QUOTED_OR_COMMENT.sub(_without_content, text)
-    line = _first_too_deep(without_strings)
+    # Brackets in strings and comments do not nest: strings become empty and comments go, but their lines stay.
+    without_content = _QUOTED_OR_COMMENT.sub(lambda m: '""' * (m[0][0] != "#") + "\n" * m[0].count("\n"), text)
+    line = _first_line_too_deep(without_content)
     if line is not None:
         raise error(f"{where}: line {line}: is nested more than {DEEPEST} deep.")
     try:
@@ -259,22 +248,16 @@ _QUOTED_OR_COMMENT = re.compile(
 _MANY_DOTS = re.compile(rf"""(?<![\w"'-])(?:[\w"'-]++[ \t]*+\.[ \t]*+){{{DEEPEST}}}""")
 
 
-def _without_content(found: re.Match[str]) -> str:
-    """An empty text in place of a text or comment; its lines stay."""
-    piece = found[0]
-    return '""' * (piece[0] != "#") + "\n" * piece.count("\n")
-
-
-def _first_too_deep(bare: str) -> int | None:
+def _first_line_too_deep(text: str) -> int | None:
     """Return the first line in which brackets, or names written as ``a.b.c``, are nested too deep."""
     # Reading a name of many parts takes the square of their number.
-    dots = _MANY_DOTS.search(bare)
+    dots = _MANY_DOTS.search(text)
     depth = 0
-    for bracket in re.finditer(r"[\[\]{}]", bare if dots is None else bare[: dots.start()]):
+    for bracket in re.finditer(r"[\[\]{}]", text if dots is None else text[: dots.start()]):
         depth += 1 if bracket[0] in "[{" else -1
         if depth > DEEPEST:
-            return bare.count("\n", 0, bracket.start()) + 1
-    return None if dots is None else bare.count("\n", 0, dots.start()) + 1
+            return text.count("\n", 0, bracket.start()) + 1
+    return None if dots is None else text.count("\n", 0, dots.start()) + 1
 
 
 def _check_numbers(data: Any, where: str, error: type[LegibleError]) -> None:

@@ -58,7 +58,7 @@ def _power_of_ten(size: float, digits: int) -> str:
 
 
 def _without_zeros(text: str) -> str:
-    """A decimal fraction without the zeros at its end."""
+    """Return a decimal fraction without the zeros at its end."""
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 

@@ -56,12 +56,8 @@ def lazy_exports(package: str, *defined: str) -> tuple[list[str], Callable[[str]
     The public names are those that the package imports in its ``if TYPE_CHECKING:`` block, where type checkers and
     editors see them. So each name is listed once.
 
-    Parameters
-    ----------
-    package
-        The ``__name__`` of the package, whose ``__init__`` module calls this function.
-    defined
-        Further public names, which that module defines itself.
+    - `package`: the ``__name__`` of the package, whose ``__init__`` module calls this function.
+    - `defined`: further public names, which that module defines itself.
     """
     # Read the names, each with its module, from the source of the package.
     loader = sys.modules[package].__spec__.loader  # type: ignore[union-attr]
@@ -84,18 +80,11 @@ def lazy_exports(package: str, *defined: str) -> tuple[list[str], Callable[[str]
 def needs_extra(extra: str, purpose: str) -> Iterator[None]:
     """Turn the failed import of an optional package, in a ``with`` block, into an error that says what to install.
 
-    Parameters
-    ----------
-    extra
-        The extra of legible (as in ``pip install 'legible-rl[extra]'``) that installs the package; one of
-        `PACKAGES_OF_EXTRAS`.
-    purpose
-        What needs the package, for the message: "data frames".
+    - `extra`: the extra of legible (as in ``pip install 'legible-rl[extra]'``) that installs the package; one of
+      `PACKAGES_OF_EXTRAS`.
+    - `purpose`: what needs the package, for the message: "data frames".
 
-    Raises
-    ------
-    MissingPackageError
-        If a package of the extra is not installed. Other errors, such as those of a broken package, stay as they are.
+    The error is a `MissingPackageError`. Others, such as those of a broken package, stay as they are.
     """
     try:
         yield
@@ -114,12 +103,8 @@ def needs_extra(extra: str, purpose: str) -> Iterator[None]:
 def optional_package(name: str, extra: str, purpose: str) -> ModuleType:
     """Import a package that is only there if an extra of legible was installed; see `needs_extra`.
 
-    Parameters
-    ----------
-    name
-        The package, or a module of it, as it is imported.
-    extra, purpose
-        The extra that installs it, and what needs it: "data frames".
+    - `name`: the package, or a module of it, as it is imported.
+    - `extra`, `purpose`: the extra that installs it, and what needs it: "data frames".
     """
     with needs_extra(extra, purpose):
         return importlib.import_module(name)
@@ -138,7 +123,7 @@ def when_imported(name: str, then: Callable[[], object]) -> None:
 
 
 class _ImportWatcher:
-    """Finds a module as everybody else does, and calls a function after it was loaded."""
+    """A finder that finds one module as Python does, and calls a function after it was loaded."""
 
     def __init__(self, name: str, then: Callable[[], object]) -> None:
         self._name, self._then = name, then
@@ -177,11 +162,6 @@ def njit(**options: Any) -> Callable[[F], F]:
     """Compile a function as ``numba.njit`` does, but import numba only when the function is first called.
 
     Importing numba and starting its compiler take longer than reading all results of a study.
-
-    Parameters
-    ----------
-    options
-        Options of ``numba.njit``.
     """
 
     def decorate(function: F) -> F:

@@ -30,30 +30,16 @@ DAMAGE_ERRORS = (*(LookupError, TypeError, ValueError, AttributeError, Arithmeti
 class RecordFormat:
     """Which classes a kind of file may hold.
 
-    Parameters
-    ----------
-    classes
-        Dataclasses and named tuples; each is kept with all its fields.
-    made_again
-        Classes of objects that a file does not keep, such as a policy, by what is kept of them: a function from the
-        object to plain fields. Whoever reads the file says how they are made from these.
+    - `classes`: dataclasses and named tuples; each is kept with all its fields.
+    - `made_again`: classes of objects that a file does not keep, such as a policy, by what is kept of them: a function
+      from the object to plain fields. Whoever reads the file says how they are made from these.
     """
 
     def __init__(
         self, classes: Iterable[type], made_again: Mapping[type, Callable[[Any], Mapping[str, Any]]] | None = None
     ) -> None:
-        self._classes = {kind.__name__: kind for kind in classes}
-        self._made_again = dict(made_again or {})
-
-    @property
-    def made_again(self) -> set[type]:
-        """The classes of objects that a file does not keep."""
-        return set(self._made_again)
-
-    @property
-    def classes(self) -> set[type]:
-        """All classes that a file may speak of."""
-        return {*self._classes.values(), *self._made_again}
+        self.classes = {kind.__name__: kind for kind in classes}
+        self.made_again = dict(made_again or {})
 
     def write(self, path: Path, value: Any, key: str = "") -> None:
         """Write a value, whole or not at all, with a key that says what it belongs to."""
@@ -66,20 +52,15 @@ class RecordFormat:
     ) -> Any:
         """Return the dataclass, or other value, that `write` has saved in a file; refuse a file with other content.
 
-        Parameters
-        ----------
-        path, key
-            The file, and the key that it must carry, such as the id of a study.
-        makers
-            For each class whose objects are not restored field by field, a function that makes the object; it gets the
-            saved values as arguments.
-        kind
-            Type that the value must have.
+        - `path`, `key`: the file, and the key that it must carry, such as the id of a study.
+        - `makers`: for each class whose objects are not restored field by field, a function that makes the object; it
+          gets the saved values as arguments.
+        - `kind`: type that the value must have.
         """
         arrays = read_arrays(path, key, ADVICE)
         # By name of the class in the file: the class, and what makes its objects. Only these classes can be made.
         makers_by_name: dict[str, tuple[type, Callable[..., Any]]] = {
-            **{name: (known, known) for name, known in self._classes.items()},
+            **{name: (known, known) for name, known in self.classes.items()},
             **{known.__name__: (known, maker) for known, maker in (makers or {}).items()},
         }
         try:
@@ -100,9 +81,9 @@ class RecordFormat:
             name = f"{_ARRAY}{len(arrays)}"
             arrays[name] = value
             return {_ARRAY: name}
-        kept = self._fields_of(value)
-        if kept is not None:
-            name, items = kept
+        class_and_fields = self._fields_of(value)
+        if class_and_fields is not None:
+            name, items = class_and_fields
             return {_CLASS: name, **{field: self._pack(item, arrays) for field, item in items.items()}}
         if isinstance(value, Mapping):
             return {_TABLE: [[self._pack(k, arrays), self._pack(v, arrays)] for k, v in value.items()]}
@@ -113,10 +94,10 @@ class RecordFormat:
     def _fields_of(self, value: Any) -> tuple[str, Mapping[str, Any]] | None:
         """Return the name of an object's class and what is kept of it; None for classes that are not listed."""
         for kind in type(value).__mro__:
-            if kind in self._made_again:
-                return kind.__name__, self._made_again[kind](value)
+            if kind in self.made_again:
+                return kind.__name__, self.made_again[kind](value)
         name = type(value).__name__
-        if self._classes.get(name) is not type(value):
+        if self.classes.get(name) is not type(value):
             return None
         if is_dataclass(value):
             return name, {field.name: getattr(value, field.name) for field in fields(value) if field.init}
@@ -134,7 +115,7 @@ def _unpack(
         return arrays[value[_ARRAY]]
     if _TABLE in value:
         return {_unpack(k, arrays, classes): _unpack(v, arrays, classes) for k, v in value[_TABLE]}
-    kept = {name: _unpack(item, arrays, classes) for name, item in value.items() if name != _CLASS}
+    values = {name: _unpack(item, arrays, classes) for name, item in value.items() if name != _CLASS}
     kind, make = classes[value[_CLASS]]
-    check_fields(kind, kept)
-    return make(**kept)
+    check_fields(kind, values)
+    return make(**values)

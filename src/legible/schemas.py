@@ -21,28 +21,14 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Column:
-    """Requirements on one array.
+    """Requirements on one array."""
 
-    Parameters
-    ----------
-    dtype
-        Its type, such as "f8"; "U" is text of any length, "f" are floats of any size, "V" has named fields.
-    shape
-        Its sizes. A size with a name is the same in all arrays of a file.
-    low, high
-        The range of its numbers.
-    nan
-        Whether NaN is allowed.
-    optional
-        Whether it may be missing.
-    """
-
-    dtype: str
-    shape: tuple[str | int, ...] = ("episodes",)
-    low: float = -np.inf
+    dtype: str  # such as "f8"; "U" is text of any length, "f" are floats of any size, "V" has named fields
+    shape: tuple[str | int, ...] = ("episodes",)  # a size with a name is the same in all arrays of a file
+    low: float = -np.inf  # the range of its numbers, with `high`
     high: float = np.inf
-    nan: bool = False
-    optional: bool = False
+    nan: bool = False  # whether NaN is allowed
+    optional: bool = False  # whether it may be missing
 
 
 Schema: TypeAlias = Mapping[str, Column]
@@ -155,11 +141,8 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], schema: Schema) -> None:
                 raise ValueError(f"{name!r} holds no number where one is needed")
         else:
             numbers = array
-        if (
-            array.dtype.kind in "fi"
-            and numbers.size
-            and not column.low <= numbers.min() <= numbers.max() <= column.high
-        ):
+        has_range = array.dtype.kind in "fi" and numbers.size > 0
+        if has_range and not column.low <= numbers.min() <= numbers.max() <= column.high:
             raise ValueError(f"{name!r} is outside its range")
 
 

@@ -72,12 +72,8 @@ class RowGenerator:
     It draws as a generator of NumPy does, so that policies can use it like one. What a row gets does not depend on the
     others.
 
-    Parameters
-    ----------
-    keys
-        Of the rows' episodes, see `policy_keys`.
-    steps
-        How many steps each episode has taken.
+    - `keys`: of the rows' episodes, see `policy_keys`.
+    - `steps`: how many steps each episode has taken.
     """
 
     def __init__(self, keys: NDArray[np.uint64], steps: NDArray[np.int64]) -> None:
@@ -117,7 +113,7 @@ def policy_keys(seeds: Sequence[int] | NDArray[np.integer[Any]]) -> NDArray[np.u
 
 
 def check_seed(seed: object) -> int:
-    """Return the seed as an int, or say what is wrong with it."""
+    """Return the seed as an int, or raise an error that says what is wrong with it."""
     if isinstance(seed, (bool, np.bool_)) or not isinstance(seed, (int, np.integer)) or seed < 0:
         raise LegibleError(f"a seed is a whole number of at least 0, got {seed!r}.")
     return int(seed)

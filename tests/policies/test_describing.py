@@ -147,15 +147,16 @@ class TestFoldersOfTheRlZoo:
 
 class TestOldEnvironments:
     def test_todays_ids_exist(self):
-        for name, (version, changes) in _CHANGES.items():
-            assert f"{name}-v{version}" in gymnasium.registry
-            assert f"{name}-v{version + 1}" not in gymnasium.registry
-            assert max(changes) <= version
+        for name, changes in _CHANGES.items():
+            assert list(changes) == sorted(changes)
+            assert f"{name}-v{max(changes)}" in gymnasium.registry
+            assert f"{name}-v{max(changes) + 1}" not in gymnasium.registry
 
     def test_only_changes_since_the_version_count(self):
         assert todays_id("LunarLanderContinuous-v2").env_id == "LunarLanderContinuous-v3"
         assert len(todays_id("Ant-v3").changes) == 2
         assert len(todays_id("Ant-v4").changes) == 1
+        assert todays_id("CarRacing-v1").changes == ("v2: finishing the lap terminates, before it truncated",)
         assert todays_id("Ant-v5") is None
         assert todays_id("MyOwn-v0") is None
 

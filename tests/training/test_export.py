@@ -49,6 +49,17 @@ def test_export_uses_the_environments_spaces_and_hyperparameters(tmp_path) -> No
     np.testing.assert_allclose(values, load_policy(trained.safetensors).scores(observation[None]), rtol=1e-6)
 
 
+def test_export_runs_no_code_that_a_policy_file_names(tmp_path, monkeypatch) -> None:
+    marker = tmp_path / "was_run"
+    (tmp_path / "named_by_a_file.py").write_text(f"open({str(marker)!r}, 'w').close()\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    policy = random_policy("values", Plain(9))
+    save_policy(policy, tmp_path / "p.safetensors", env_id="named_by_a_file:make")
+    model = DQN.load(export_sb3(tmp_path / "p.safetensors", tmp_path / "p.zip"), device="cpu")
+    assert not marker.exists()
+    assert model.observation_space == spaces.Box(-np.inf, np.inf, (9,), np.float32)
+
+
 @pytest.mark.parametrize("sizes", [(6,), (3, 4)])
 def test_export_of_one_hot_observations(tmp_path, sizes: tuple[int, ...]) -> None:
     policy = random_policy("values", OneHot(sizes))

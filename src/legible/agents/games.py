@@ -25,12 +25,8 @@ _PROBE_SEED = 1
 def make_game(name: str, arguments: Mapping[str, Any]) -> Game:
     """Make a PettingZoo game in AEC form.
 
-    Parameters
-    ----------
-    name
-        A module with ``env`` or ``parallel_env``, such as ``mpe2.simple_tag_v3``, or ``module:factory``.
-    arguments
-        Arguments of the factory.
+    - `name`: a module with ``env`` or ``parallel_env``, such as ``mpe2.simple_tag_v3``, or ``module:factory``.
+    - `arguments`: arguments of the factory.
     """
     with needs_extra("agents", f"the game {name}"):
         conversions = importlib.import_module("pettingzoo.utils.conversions")
@@ -46,14 +42,16 @@ def make_game(name: str, arguments: Mapping[str, Any]) -> Game:
 
 
 def _find_factory(name: str) -> Any:
+    """Return the function that makes a game, or raise an error that says which module or function is missing."""
     module_name, colon, attribute = name.partition(":")
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         missing = error.name or ""
         if module_name != missing and not module_name.startswith(f"{missing}."):
+            # The module is there, and something that it imports is not: for PettingZoo, the extra of its family.
             if not module_name.startswith("pettingzoo."):
-                raise  # the module is there, and something that it imports is not
+                raise
             family = module_name.split(".")[1]
             raise UnfitEnvironmentError(
                 f"environment 'pettingzoo:{name}' needs {missing!r}: pip install 'pettingzoo[{family}]'."
@@ -66,15 +64,13 @@ def _find_factory(name: str) -> Any:
             "pettingzoo:pettingzoo.classic.tictactoe_v3, or pettingzoo:MODULE:FACTORY."
         ) from None  # the cause would be taken for a missing extra
     names = (attribute,) if colon else _FACTORIES
-    found = next((getattr(module, each, None) for each in names if callable(getattr(module, each, None))), None)
-    if found is None:
+    factory = next((value for value in (getattr(module, each, None) for each in names) if callable(value)), None)
+    if factory is None:
         what = f"factory {attribute!r}" if colon else "env() or parallel_env()"
         callables = [each for each, value in vars(module).items() if callable(value)]
-        raise UnfitEnvironmentError(
-            f"environment 'pettingzoo:{name}': the module {module_name!r} has no {what}."
-            + did_you_mean(attribute, callables)
-        )
-    return found
+        hint = did_you_mean(attribute, callables)
+        raise UnfitEnvironmentError(f"environment 'pettingzoo:{name}': the module {module_name!r} has no {what}.{hint}")
+    return factory
 
 
 def possible_seats(game: Game) -> list[str]:

@@ -13,7 +13,6 @@ from typing import Any
 from legible.features import Action, Feature, FeatureSpace
 
 _MOVES = ("stay", "left", "right", "down", "up")
-_AXES = ("x", "y")
 
 
 def names_of_seats(game: Any, seats: Sequence[str]) -> FeatureSpace | None:
@@ -42,14 +41,11 @@ def result_of_seat(game: Any, reward: float) -> str | None:
 
 
 def _board(squares: Sequence[str], actions: Sequence[str]) -> FeatureSpace:
-    features = tuple(
-        Feature(
-            f"{who}.{square}",
-            "categorical",
-            values={0.0: f"square {square} is not {who}", 1.0: f"square {square} is {who}"},
-        )
-        for square, who in product(squares, ("mine", "theirs"))
-    )
+    """Return the names of a board on which each square is mine, theirs or empty."""
+    features = []
+    for square, who in product(squares, ("mine", "theirs")):
+        values = {0.0: f"square {square} is not {who}", 1.0: f"square {square} is {who}"}
+        features.append(Feature(f"{who}.{square}", "categorical", values=values))
     choices = tuple(Action(action, f"play {action.replace('.', ' ', 1)}") for action in actions)
     return FeatureSpace(tuple(features), choices)
 
@@ -76,22 +72,23 @@ def _names_of_throws(bare: Any, seats: Sequence[str]) -> FeatureSpace | None:
 def _names_of_particles(bare: Any, seats: Sequence[str]) -> FeatureSpace | None:
     """Return the names of the observations of simple_tag and simple_spread."""
     scenario, world = type(bare.scenario).__module__, bare.world
+    # By seat: the other agents, in the order in which it sees them. Seats that share a policy see different agents in
+    # some places of their observation, which are then named by the place.
     others = [[agent for agent in world.agents if agent.name != seat] for seat in seats]
-    # Seats that share a policy see different others in some places of their observation.
-    called = [
+    other_names = [
         agents[0].name if all(agent is agents[0] for agent in agents) else f"other_{i}"
         for i, agents in enumerate(zip(*others, strict=True))
     ]
     landmarks = [mark for mark in world.landmarks if not getattr(mark, "boundary", False)]
-    things = ["velocity", "position", *(f"landmark_{i}" for i in range(len(landmarks))), *called]
+    things = ["velocity", "position", *(f"landmark_{i}" for i in range(len(landmarks))), *other_names]
     if "simple_tag" in scenario:
-        runners = [name for agent, name in zip(others[0], called, strict=True) if not agent.adversary]
-        things += [f"{name}.velocity" for name in runners]
+        named_agents = zip(others[0], other_names, strict=True)
+        things += [f"{name}.velocity" for agent, name in named_agents if not agent.adversary]
     elif "simple_spread" in scenario:
-        things += [f"{name}.message" for name in called]
+        things += [f"{name}.message" for name in other_names]
     else:
         return None
-    names = [f"{thing}.{axis}" for thing in things for axis in _AXES]
+    names = [f"{thing}.{axis}" for thing in things for axis in "xy"]
     space, actions = bare.observation_space(seats[0]), bare.action_space(seats[0])
     if len(names) != space.shape[0] or getattr(actions, "n", 0) != len(_MOVES):
         return None

@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import gymnasium
 import numpy as np
@@ -60,12 +60,8 @@ def split_mask(
 ) -> tuple[Any, NDArray[np.bool_] | None]:
     """Return an observation without its action mask, and the mask; None where there is none.
 
-    Parameters
-    ----------
-    space
-        Space of the observations, with masks.
-    observation, info
-        What PettingZoo's ``last()`` returned. Some games put the mask into the info.
+    - `space`: space of the observations, with masks.
+    - `observation`, `info`: what PettingZoo's ``last()`` returned. Some games put the mask into the info.
     """
     if isinstance(space, spaces.Dict) and ENTRY in space.spaces:
         left = {key: value for key, value in observation.items() if key != ENTRY}
@@ -119,16 +115,9 @@ class _SeatView(gymnasium.Env[Any, Any]):
 
 
 class PolicyPlayer:
-    """A player that follows a policy.
+    """A player that follows a policy, guided or not, in a seat with these spaces; observations have no action mask.
 
-    Parameters
-    ----------
-    policy
-        The policy, guided or not.
-    observation_space, action_space
-        Spaces of the seat; observations without the action mask.
-    deterministic
-        Whether to take the best action instead of a sample.
+    A deterministic player takes the best action instead of a sample.
     """
 
     def __init__(
@@ -164,26 +153,23 @@ class PolicyPlayer:
         view = self._view
         view.masks, view.observation = None if mask is None else mask[None], observation
         steps = np.array([self._turn])
-        if self._rows is not None:
-            row = self._rows.step(self._last)[0] if self._turn else self._rows.reset()[0]
-            with naming_errors():
-                actions = self._choose_by_rows(np.asarray(row, np.float32)[None], steps)
-        else:
+        if self._rows is None:
             assert self._chooser is not None
             batch = stack_observations(view.observation_space, [observation])
             actions, _ = self._chooser(batch, np.zeros(1, np.int64), steps)
+        else:
+            row = self._rows.step(self._last)[0] if self._turn else self._rows.reset()[0]
+            rows, policy = np.asarray(row, np.float32)[None], cast("Any", self.policy)
+            with naming_errors():
+                if policy.kind == "none":
+                    rng = np.random.default_rng([int(self._keys[0]), self._turn])
+                    actions = policy.predict(rows, deterministic=self._deterministic, rng=rng)[0]
+                else:
+                    sample = not self._deterministic and policy.kind == "log-probabilities"
+                    actions = choose_actions(np.asarray(policy.scores(rows)), self._keys, steps, sample=sample)
         self._turn += 1
         self._last = to_environment_actions(view.action_space, actions)[0]
         return self._last
-
-    def _choose_by_rows(self, rows: NDArray[np.float32], steps: NDArray[np.int64]) -> NDArray[Any]:
-        policy: Any = self.policy
-        if policy.kind != "none":
-            sample = not self._deterministic and policy.kind == "log-probabilities"
-            return choose_actions(np.asarray(policy.scores(rows)), self._keys, steps, sample=sample)
-        rng = np.random.default_rng([int(self._keys[0]), int(steps[0])])
-        actions: NDArray[Any] = policy.predict(rows, deterministic=self._deterministic, rng=rng)[0]
-        return actions
 
 
 def make_player(
@@ -196,17 +182,11 @@ def make_player(
 ) -> Player:
     """Return the player of a seat.
 
-    Parameters
-    ----------
-    source
-        "random", a policy or its path or address (`legible.load_policy`), or a dictionary with the path as "policy" and
-        further arguments of `legible.load_policy`.
-    seat
-        Name of the seat, for errors.
-    observation_space, action_space
-        Spaces of the seat, as PettingZoo has them.
-    deterministic
-        Whether a policy takes its best action instead of a sample.
+    - `source`: "random", a policy or its path or address (`legible.load_policy`), or a dictionary with the path as
+      "policy" and further arguments of `legible.load_policy`.
+    - `seat`: name of the seat, for errors.
+    - `observation_space`, `action_space`: spaces of the seat, as PettingZoo has them.
+    - `deterministic`: whether a policy takes its best action instead of a sample.
     """
     if isinstance(source, str) and source == RANDOM:
         return RandomPlayer(action_space)

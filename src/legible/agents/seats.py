@@ -35,19 +35,12 @@ SUM, MEAN = "sum", "mean"
 class SeatEnv(gymnasium.Env[Any, Any]):
     """Seats of a game as a Gymnasium environment.
 
-    Parameters
-    ----------
-    game
-        The game, in AEC form.
-    seats
-        The seats that are studied. Several share the policy: a step is then the turn of one of them.
-    players
-        A player for each other seat. Where a seat is drawn, a player for every seat.
-    weights
-        The return is the sum of the rewards of these seats, times their weights; by default of the seats that are
-        studied.
-    drawn
-        Whether each episode draws one of the seats; the others are then played by their players.
+    - `game`: the game, in AEC form.
+    - `seats`: the seats that are studied. Several share the policy: a step is then the turn of one of them.
+    - `players`: a player for each other seat. Where a seat is drawn, a player for every seat.
+    - `weights`: the return is the sum of the rewards of these seats, times their weights; by default of the seats that
+      are studied.
+    - `drawn`: whether each episode draws one of the seats; the others are then played by their players.
     """
 
     def __init__(
@@ -96,14 +89,15 @@ class SeatEnv(gymnasium.Env[Any, Any]):
         super().reset(seed=seed)
         if seed is None:
             seed = int(self.np_random.integers(2**31))
+        # A random number for each seat, which seeds its player, and a last one, which draws the seat that is studied.
         key = key_of_seed(np.uint64(seed))
         with np.errstate(over="ignore"):
-            seeds = [int(mix(key + np.uint64(place + 1) * GOLDEN)) for place in range(len(self._order) + 1)]
-        self._active = frozenset((self.seats[seeds.pop() % len(self.seats)],) if self._drawn else self.seats)
+            *player_seeds, draw = (int(mix(key + np.uint64(i + 1) * GOLDEN)) for i in range(len(self._order) + 1))
+        self._active = frozenset((self.seats[draw % len(self.seats)],) if self._drawn else self.seats)
         self._weights = dict.fromkeys(self._active, 1.0) if self._given_weights is None else self._given_weights
-        for seat, of_seat in zip(self._order, seeds, strict=False):
+        for seat, player_seed in zip(self._order, player_seeds, strict=True):
             if seat in self.players:
-                self.players[seat].start(of_seat)
+                self.players[seat].start(player_seed)
         self.game.reset(seed=seed, options=options)
         self._ended, self._over = [], False
         self._carried = self._play_on()
@@ -129,27 +123,26 @@ class SeatEnv(gymnasium.Env[Any, Any]):
         game, earned = self.game, dict[str, float]()
         while game.agents:
             seat = str(game.agent_selection)
-            studied, player = seat in self._active, self.players.get(seat)
             observation, reward, terminated, truncated, info = game.last()
             if seat in self._weights and reward:
                 earned[seat] = earned.get(seat, 0.0) + self._weights[seat] * float(reward)
-            over = terminated or truncated
-            if studied:
+            is_over = terminated or truncated
+            if seat in self._active:
                 shown, mask = split_mask(self._spaces[seat], observation, info)
                 self._info = {**info, "seat": seat}
                 # A finished seat has no more actions: its mask stays as it was.
-                self._shown = shown, (self._shown[1] if over else mask)
-                if not over:
+                self._shown = shown, (self._shown[1] if is_over else mask)
+                if not is_over:
                     return earned
                 self._ended.append(bool(terminated))
                 result = result_of_seat(game, float(reward)) if terminated and len(self._active) == 1 else None
                 if result is not None:
                     self._info["ending"] = result
-            game.step(
-                None if over or player is None else player.act(*split_mask(self._spaces[seat], observation, info))
-            )
-            left = set(map(str, game.agents))
-            if not left & self._active and not left & set(self._weights):
+            # Finished seats take the action None, as PettingZoo demands; the others are played by their players.
+            player = None if is_over else self.players.get(seat)
+            game.step(None if player is None else player.act(*split_mask(self._spaces[seat], observation, info)))
+            remaining = set(map(str, game.agents))
+            if not remaining & self._active and not remaining & set(self._weights):
                 break
         self._over = True
         if not self._ended:
@@ -169,13 +162,14 @@ class SeatEnv(gymnasium.Env[Any, Any]):
         for player in self.players.values():
             if isinstance(player, PolicyPlayer):
                 memo[id(player.policy)] = player.policy
+        # This environment, the game, and the games inside its wrappers are copied attribute by attribute: their own
+        # copies (EzPickle) would start a new episode.
         layers: list[Any] = [self]
         while layers[-1] is not None:
-            known = vars(layers[-1])
-            layers.append(next((known[name] for name in ("game", "env", "aec_env") if name in known), None))
+            attributes = vars(layers[-1])
+            layers.append(next((attributes[name] for name in ("game", "env", "aec_env") if name in attributes), None))
         layers.pop()
         for layer in layers:
-            # Games are copied attribute by attribute: their own copies (EzPickle) would start a new episode.
             memo[id(layer)] = object.__new__(type(layer))
             for value in vars(layer).values():  # surfaces of pygame cannot be copied
                 if type(value).__module__.partition(".")[0] == "pygame":
@@ -248,16 +242,15 @@ def matching_seats(pattern: str, order: Sequence[str], listed: str, what: str) -
 
 
 def _check_same_spaces(game: Game, seats: Sequence[str]) -> None:
-    first = seats[0]
     for seat in seats[1:]:
         for what in ("observation_space", "action_space"):
-            one, other = getattr(game, what)(first), getattr(game, what)(seat)
-            if one != other:
+            first_space, space = (getattr(game, what)(each) for each in (seats[0], seat))
+            if first_space != space:
                 raise UnfitEnvironmentError(
-                    f"the seats {first} and {seat} cannot share a policy, because their {what.replace('_', ' ')}s "
-                    f"differ: {one} and {other}. Choose seats with equal spaces (--seat 'NAME_*'). Or write a function "
-                    "that returns the game with equal spaces, for example padded by supersuit, and name it as the "
-                    "environment: pettingzoo:MODULE:FUNCTION."
+                    f"the seats {seats[0]} and {seat} cannot share a policy, because their {what.replace('_', ' ')}s "
+                    f"differ: {first_space} and {space}. Choose seats with equal spaces "
+                    "(--seat 'NAME_*'). Or write a function that returns the game with equal spaces, for example "
+                    "padded by supersuit, and name it as the environment: pettingzoo:MODULE:FUNCTION."
                 )
 
 
@@ -302,10 +295,12 @@ def describe_seats(environment: EnvironmentSpec) -> str:
     env.close()
     assert isinstance(game, SeatEnv)
     order, seats, reward = possible_seats(game.game), game.seats, str(arguments.get("reward", SUM))
-    drawn = arguments["seat"] == ANY
+    drawn = arguments["seat"] == ANY  # each episode draws the seat of the policy
     seats_of: dict[str, list[str]] = {}
     for seat, source in players_of(arguments.get("others"), [s for s in order if s in game.players]).items():
-        seats_of.setdefault(_player_words(source), []).append(seat)
+        file = source.get("policy") if isinstance(source, Mapping) else source
+        words = Path(file).name if isinstance(file, str | Path) else "a policy"
+        seats_of.setdefault("random play" if source == RANDOM else words, []).append(seat)
     if drawn:
         sentence = f"In each episode, the policy plays one of the seats {join_words(order, 'or')}, which is drawn"
     else:
@@ -320,10 +315,3 @@ def describe_seats(environment: EnvironmentSpec) -> str:
     else:
         whose = f"Returns are the {reward} of their rewards"
     return f"{sentence}. {whose}."
-
-
-def _player_words(source: Any) -> str:
-    if source == RANDOM:
-        return "random play"
-    where = source.get("policy") if isinstance(source, Mapping) else source
-    return Path(where).name if isinstance(where, str | Path) else "a policy"

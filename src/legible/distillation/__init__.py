@@ -11,16 +11,13 @@
 
 from __future__ import annotations
 
-from legible.distillation.distil import Distillation, distil_policy, write_network
-from legible.distillation.figures import BrokenRule, DistillationComparison, kept_share
-from legible.distillation.rounds import RoundCheck
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "BrokenRule",
-    "Distillation",
-    "DistillationComparison",
-    "RoundCheck",
-    "distil_policy",
-    "kept_share",
-    "write_network",
-]
+from legible.imports import lazy_exports
+
+if TYPE_CHECKING:
+    from legible.distillation.distil import Distillation, distil_policy, write_network
+    from legible.distillation.figures import BrokenRule, DistillationComparison, kept_share
+    from legible.distillation.rounds import RoundCheck
+
+__all__, __getattr__, __dir__ = lazy_exports(__name__)

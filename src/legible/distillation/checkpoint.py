@@ -54,16 +54,10 @@ class SavedRound:
 
 
 class DistillationCheckpoint:
-    """A folder with the rounds of one distillation.
+    """A folder with the rounds of one distillation; without a folder, nothing is saved.
 
-    Parameters
-    ----------
-    folder
-        The folder; None saves nothing.
-    key
-        Digest of the guided policy and the settings.
-    force
-        Whether a folder of another distillation is emptied instead of refused.
+    The key is a digest of the guided policy and the settings. With `force`, a folder of another distillation is emptied
+    instead of refused.
     """
 
     def __init__(self, folder: Path | None, key: str, *, force: bool = False) -> None:

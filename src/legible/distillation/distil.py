@@ -121,33 +121,21 @@ def distil_policy(
     It has the architecture of the guided policy's network and starts from its weights. The same arguments give the same
     network to the bit on the same machine, with any engine.
 
-    Parameters
-    ----------
-    guided
-        The guided policy, a network with rules that change some of its actions; the teacher.
-    environment
-        Its environment.
-    seed
-        Seed of all random numbers.
-    settings
-        Settings of learning.
-    play
-        Settings of episodes. How rules act (their precedence and enforcement) is taken from the guided policy.
-    engine
-        Where episodes run, by default in this process.
-    time_limit
-        Seconds after which a batch of episodes is abandoned.
-    checkpoint
-        A folder from which a stopped distillation resumes; the caller removes it.
-    force
-        Whether a checkpoint of another distillation is deleted instead of refused.
-    progress, on_round
-        Called with the progress, and with the evaluation of each round.
+    - `guided`, `environment`: the teacher, a network with rules that change some of its actions; and its environment.
+    - `seed`: seed of all random numbers.
+    - `settings`, `play`: settings of learning and of episodes. How rules act (their precedence and enforcement) is
+      taken from the guided policy.
+    - `engine`, `time_limit`: where episodes run, by default in this process; seconds after which a batch of them is
+      abandoned.
+    - `checkpoint`: a folder from which a stopped distillation resumes; the caller removes it. With `force`, that of
+      another distillation is deleted instead of refused.
+    - `progress`, `on_round`: called with the progress, and with the evaluation of each round.
     """
     settings = settings or DistillationSettings()
     play = replace(play or PlaySettings(), precedence=guided.precedence, enforce=guided.enforce)
     with one_thread(), engine or InProcess() as running:  # labels must not depend on the number of threads
         check_distillable(guided, environment)
+
         # Learn in rounds: the student plays, the teacher labels its states, and the student learns the labels (DAgger).
         teacher = Teacher(guided)
         saved = DistillationCheckpoint(checkpoint, _key(teacher, environment, seed, settings, play), force=force)

@@ -39,11 +39,8 @@ def kept_share(base: NDArray[np.float64], guided: NDArray[np.float64], distilled
 
     The share is None if the guided policy has no gain. There is no interval if that of the gain includes 0.
 
-    Parameters
-    ----------
-    base, guided, distilled
-        Episode returns of the unguided policy, the guided policy and the network, ``float64[seeds]`` each, on the same
-        seeds; NaN for episodes that failed.
+    The arrays are episode returns of the unguided policy, the guided policy and the network, ``float64[seeds]`` each,
+    on the same seeds; NaN for episodes that failed.
 
     >>> base, guided = np.array([0.0, 1.0, 0.0, 1.0]), np.array([10.0, 11.0, 10.0, 11.0])
     >>> kept_share(base, guided, base + 9.0)

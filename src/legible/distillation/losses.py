@@ -42,20 +42,13 @@ def values_loss(
     It has two parts: Q-values should stay as they are where rules change nothing, and the choice of the guided policy
     should have the highest Q-value by a margin (a hinge loss).
 
-    Parameters
-    ----------
-    outputs
-        Q-values of the network, ``float32[n, actions]``.
-    unguided
-        Q-values of the unguided policy, ``float32[n, actions]``; actions that the environment forbids, which do not
-        count, are `MASKED`.
-    choices
-        Actions of the guided policy, ``int64[n]``.
-    changed
-        Where they differ from those of the unguided policy, ``bool[n]``.
-    margin
-        How far the choice of the guided policy should lead over the second-best action where rules decide. Elsewhere
-        its lead in the unguided policy is enough, if that is smaller.
+    - `outputs`: q-values of the network, ``float32[n, actions]``.
+    - `unguided`: q-values of the unguided policy, ``float32[n, actions]``; actions that the environment forbids, which
+      do not count, are `MASKED`.
+    - `choices`: actions of the guided policy, ``int64[n]``.
+    - `changed`: where they differ from those of the unguided policy, ``bool[n]``.
+    - `margin`: how far the choice of the guided policy should lead over the second-best action where rules decide.
+      Elsewhere its lead in the unguided policy is enough, if that is smaller.
     """
     # Squared distance from the unguided Q-values, only where rules change nothing.
     masked = unguided == MASKED
@@ -82,14 +75,10 @@ def log_probabilities_loss(
 ) -> torch.Tensor:
     """Return the loss of log-probabilities: the cross-entropy with the guided policy's.
 
-    Parameters
-    ----------
-    outputs, targets
-        ``float32[n, choices]``, the scores of the network and of the guided policy, group after group.
-    choices
-        ``int64[n, groups]``, the guided policy's.
-    greedy
-        Whether the most likely choice is taken, so that it has a weight in the loss.
+    - `outputs`, `targets`: ``float32[n, choices]``, the scores of the network and of the guided policy, group after
+      group.
+    - `choices`: ``int64[n, groups]``, the guided policy's.
+    - `greedy`: whether the most likely choice is taken, so that it has a weight in the loss.
     """
     loss = -(targets.exp() * outputs).sum(dim=1).mean()
     return loss - _CHOICE_WEIGHT * outputs.gather(1, choices).sum(dim=1).mean() if greedy else loss

@@ -91,18 +91,9 @@ class Player:
 
 
 class StudentLearner:
-    """A network that learns the actions of a guided policy.
+    """A network that learns the actions of a guided policy, the teacher.
 
-    Parameters
-    ----------
-    teacher
-        The guided policy.
-    settings
-        Settings of learning.
-    seed
-        Seed of the batches.
-    greedy
-        Whether the network acts greedily.
+    The seed is that of the batches; `greedy` says whether the network takes the most likely action.
     """
 
     def __init__(self, teacher: Teacher, settings: DistillationSettings, seed: int, *, greedy: bool) -> None:
@@ -211,21 +202,13 @@ def learn_in_rounds(
     In each round (DAgger) the network and the teacher play, the guided policy labels the states, and the network learns
     the labels of all rounds so far. Then it is evaluated on held-out seeds.
 
-    Parameters
-    ----------
-    learner
-        The network that learns, with its optimiser, its data and its teacher, the guided policy.
-    player
-        Plays and records episodes of a policy.
-    checkpoint
-        Finished rounds of a distillation that was stopped. They are not learnt again, but their episodes are played
-        again, because later rounds also learn from their observations.
-    settings, seed
-        Numbers of rounds, episodes and gradient steps; seed of the distillation.
-    progress
-        Called with the name of the work, the gradient steps taken, and their total.
-    on_round
-        Called with the evaluation of each round.
+    - `learner`: the network that learns, with its optimiser, its data and its teacher, the guided policy.
+    - `player`: plays and records episodes of a policy.
+    - `checkpoint`: finished rounds of a distillation that was stopped. They are not learnt again, but their episodes
+      are played again, because later rounds also learn from their observations.
+    - `settings`, `seed`: numbers of rounds, episodes and gradient steps; seed of the distillation.
+    - `progress`: called with the name of the work, the gradient steps taken, and their total.
+    - `on_round`: called with the evaluation of each round.
     """
     rounds: list[SavedRound] = []
     saved_rounds = checkpoint.rounds()

@@ -34,7 +34,7 @@ GRACE_SECONDS = 5.0  # time to stop after the first signal, before the next sign
 class FailedAttempt:
     """An attempt without a result, and how many attempts a unit has in total after such a failure.
 
-    `was_interrupted`: stopped at any point, for example while compiling, so that its process may be in a bad state.
+    If it was interrupted, at any point and perhaps while compiling, its process may be in a bad state.
     """
 
     error: str
@@ -45,22 +45,22 @@ class FailedAttempt:
 
 
 def raised(error: BaseException) -> FailedAttempt:
-    """Describe an attempt that raised an error."""
+    """Return the description of an attempt that raised an error."""
     text = "".join(traceback.format_exception(error))
     exception = None
-    if isinstance(error, LegibleError):
-        with suppress(Exception):  # an exception with special arguments may not survive pickling
-            exception = error if type(pickle.loads(pickle.dumps(error))) is type(error) else None
+    with suppress(Exception):  # an exception with special arguments may not survive pickling
+        if isinstance(error, LegibleError) and type(pickle.loads(pickle.dumps(error))) is type(error):
+            exception = error
     return FailedAttempt(f"{type(error).__name__}: {error}".removesuffix(": "), text, 2, exception)
 
 
 def took_too_long(time_limit: float | None, where: str = "") -> FailedAttempt:
-    """Describe an attempt that was stopped at its time limit."""
+    """Return the description of an attempt that was stopped at its time limit."""
     return FailedAttempt(f"took longer than {time_limit:g} s", where, 1, was_interrupted=True)
 
 
 def worker_died(how: str) -> FailedAttempt:
-    """Describe an attempt in which the worker died."""
+    """Return the description of an attempt in which the worker died."""
     return FailedAttempt(f"worker died ({how})", "", 3)
 
 
@@ -120,12 +120,8 @@ def limit_time(seconds: float | None) -> Iterator[None]:
     """Interrupt the body of a ``with`` block after some seconds, and again every `GRACE_SECONDS` until it stops.
 
     Only Python code is interrupted, but not C code or code that catches ``BaseException`` and continues. Limits may be
-    nested; an outer limit that passes inside an inner one takes effect when the inner one ends.
-
-    Parameters
-    ----------
-    seconds
-        The limit; None for no limit. Without Unix's timer signal, or outside the main thread, there is no limit either.
+    nested; an outer limit that passes inside an inner one takes effect when the inner one ends. Without Unix's timer
+    signal, or outside the main thread, there is no limit.
     """
     if seconds is None or not can_limit_time():
         yield

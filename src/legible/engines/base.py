@@ -94,26 +94,9 @@ def run_one(
 ) -> R:
     """Call ``function(shared, unit)`` on an engine and return the result; raise the unit's error if it fails.
 
-    An engine that is used as a context manager keeps its worker and the worker's copy of ``shared``: another call with
-    the same function and the same ``shared`` costs about a millisecond.
-
-    Parameters
-    ----------
-    engine
-        Where the call runs.
-    function
-        A function of a module, so that another process can import it.
-    shared
-        Data that may be the same for several calls; a worker keeps it.
-    unit
-        The data of this call.
-    time_limit
-        Maximum seconds, not counting the start of a worker; None for no limit.
-
-    Raises
-    ------
-    LegibleError
-        The unit's own error if it is a `LegibleError`; otherwise `UnitFailedError`.
+    The arguments are those of `Engine.run`. The error is the unit's own if that is a `LegibleError`, otherwise a
+    `UnitFailedError`. An engine that is used as a context manager keeps its worker and the worker's copy of ``shared``:
+    another call with the same function and the same ``shared`` costs about a millisecond.
 
     >>> from legible.engines import InProcess
     >>> run_one(InProcess(), pow, 2, 5)
@@ -147,34 +130,23 @@ def register_engine(name: str, factory: EngineFactory) -> None:
 def make_engine(name: str, workers: int | None = None, address: str | None = None) -> Engine:
     """Return a new engine, on which units of work run: in this process, in worker processes or on a cluster.
 
-    Parameters
-    ----------
-    name
-        ``"inline"``, ``"processes"``, ``"ray"``, or the name of another registered engine.
-    workers
-        Number of units that run at a time; by default the engine decides.
-    address
-        Address of a running cluster, for engines that use one.
+    - `name`: ``"inline"``, ``"processes"``, ``"ray"``, or the name of another registered engine.
+    - `workers`: number of units that run at a time; by default the engine decides.
+    - `address`: address of a running cluster, for engines that use one.
 
     >>> with make_engine("inline") as engine:
     ...     [report.result for report in engine.run(pow, 2, [3, 4])]
     [8, 16]
     """
     if name not in _factories:
-        raise LegibleError(
-            f"there is no engine {name!r}."
-            + did_you_mean(name, _factories)
-            + f" The engines are {', '.join(_factories)}."
-        )
-    given_options = {
-        option: value for option, value in (("workers", workers), ("address", address)) if value is not None
-    }
+        hint = did_you_mean(name, _factories)
+        raise LegibleError(f"there is no engine {name!r}.{hint} The engines are {', '.join(_factories)}.")
+    options = {"workers": workers, "address": address}
+    given_options = {option: value for option, value in options.items() if value is not None}
     # Not every engine has workers or an address.
     for option in given_options:
         if not _takes(_factories[name], option):
-            suitable_engines = " or ".join(
-                repr(engine) for engine, factory in _factories.items() if _takes(factory, option)
-            )
+            suitable_engines = " or ".join(repr(other) for other in _factories if _takes(_factories[other], option))
             raise LegibleError(f"the engine {name!r} takes no {option}: leave it out or choose {suitable_engines}.")
     return _factories[name](**given_options)
 

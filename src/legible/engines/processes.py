@@ -34,15 +34,10 @@ _THREAD_VARIABLES = tuple(f"{library}_THREADS" for library in _LIBRARIES)
 
 
 def _serve(pipe: Connection) -> None:
-    """Run units in a worker process: answer the requests that come through a pipe until the empty one.
+    """Run units in a worker process: answer the requests that come through its end of a pipe until the empty one.
 
     A request is a pickled triple: the key of the work (the function and its shared data), the pickled unit, and its
     time limit. The answers are pickled `Message` objects.
-
-    Parameters
-    ----------
-    pipe
-        The worker's end of the pipe to the main process.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C and stops its workers
 
@@ -141,7 +136,7 @@ def _stop(workers: Iterable[_Worker], seconds: float) -> None:
 @contextmanager
 def _environment_of_workers() -> Iterator[None]:
     """Give processes that are started in the body one thread each, and block Ctrl-C while they import."""
-    variables = {name: os.environ.get(name) for name in _THREAD_VARIABLES}
+    before = {name: os.environ[name] for name in _THREAD_VARIABLES if name in os.environ}
     mask = None
     if hasattr(signal, "pthread_sigmask"):
         resource_tracker.ensure_running()  # otherwise the first worker would start it, which unblocks signals
@@ -150,11 +145,9 @@ def _environment_of_workers() -> Iterator[None]:
     try:
         yield
     finally:
-        for name, value in variables.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+        for name in _THREAD_VARIABLES:
+            del os.environ[name]
+        os.environ.update(before)
         if mask is not None:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
@@ -177,11 +170,9 @@ class _LocalDispatcher(Dispatcher):
         task.worker.send(pickle.dumps((self.work_key, task.packed_unit, self.time_limit)))
 
     def wait(self, seconds: float) -> list[Task]:
-        tasks = {task.worker.pipe: task for task in self.tasks}
-        ready = wait(tasks, min(seconds, _CHECK_SECONDS))
-        return [tasks[pipe] for pipe in tasks if pipe in ready] or [
-            task for task in self.tasks if not task.worker.process.is_alive()
-        ]
+        ready = wait([task.worker.pipe for task in self.tasks], min(seconds, _CHECK_SECONDS))
+        with_message = [task for task in self.tasks if task.worker.pipe in ready]
+        return with_message or [task for task in self.tasks if not task.worker.process.is_alive()]
 
     def receive(self, task: Task) -> Message | None:
         worker = task.worker

@@ -81,22 +81,17 @@ class RayEngine(EngineWithWorkers):
 
     A time limit stops every unit, as with `LocalProcesses`.
 
-    Parameters
-    ----------
-    address
-        Address of a running cluster, as for ``ray.init``; by default ``RAY_ADDRESS``. Without it, Ray starts here.
-    workers
-        Number of units that run at a time; by default one per CPU of Ray.
+    - `address`: address of a running cluster, as for ``ray.init``; by default ``RAY_ADDRESS``. Without it, Ray starts
+      here.
+    - `workers`: number of units that run at a time; by default one per CPU of Ray.
     """
 
     def __init__(self, address: str | None = None, workers: int | None = None) -> None:
-        _import_ray()
-        self.address = address
-        self.workers = check_workers(workers)
-        self._started = False
+        self._ray = _import_ray()
+        self.address, self.workers, self._started = address, check_workers(workers), False
 
     def _start(self) -> None:
-        if _import_ray().is_initialized():
+        if self._ray.is_initialized():
             return
         address = self.address or os.environ.get("RAY_ADDRESS") or "local"
         options = {"num_cpus": self.workers, "include_dashboard": False} if address == "local" else {}
@@ -104,7 +99,7 @@ class RayEngine(EngineWithWorkers):
         try:
             if colon and port.isdigit() and "/" not in host:  # without an answer, Ray would try for minutes
                 socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
-            _import_ray().init(address, log_to_driver=False, logging_level=logging.ERROR, **options)
+            self._ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **options)
         except OSError as error:
             raise LegibleError(f"there is no Ray cluster at {address!r}: {error}") from error
         except Exception as error:  # Ray raises plain exceptions, for example if it starts too slowly
@@ -115,7 +110,7 @@ class RayEngine(EngineWithWorkers):
     def _stop(self, *, in_a_hurry: bool) -> None:  # noqa: ARG002 (Ray has its own ways)
         if self._started:
             self._started = False
-            _import_ray().shutdown()
+            self._ray.shutdown()
 
     def _dispatcher(self, work: object, time_limit: float | None) -> _RayDispatcher:
         return _RayDispatcher(work, time_limit, self.workers)

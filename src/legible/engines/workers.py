@@ -105,21 +105,13 @@ class Task:
 class Dispatcher(ABC):
     """Base class of dispatchers, which give the units of one run to workers and report the results.
 
-    Parameters
-    ----------
-    packed_work
-        The function and its shared data, as bytes.
-    time_limit
-        Maximum seconds per unit.
-    dumps
-        Pickles objects.
+    The packed work are the function and its shared data, pickled by `dumps`; the time limit is in seconds per unit.
     """
 
     def __init__(
         self, packed_work: bytes, time_limit: float | None, dumps: Callable[[object], bytes] = pickle.dumps
     ) -> None:
-        self.time_limit = time_limit
-        self.dumps = dumps
+        self.time_limit, self.dumps = time_limit, dumps
         self.work_key = hashlib.sha256(packed_work).hexdigest()  # a worker keeps the work of an earlier run
         self.tasks: list[Task] = []
 
@@ -192,9 +184,9 @@ class Dispatcher(ABC):
         self.tasks.remove(task)
         if message.kind == "cannot load":
             raise LegibleError(
-                f"a worker process cannot load {WORK} "
-                f"({message.content.error}). Define them in a module that workers can import, not in an interactive "
-                "session. Or use the engine 'inline' (--engine inline), which runs everything in this process.\n"
+                f"a worker process cannot load {WORK} ({message.content.error}). Define them in a module that workers "
+                "can import, not in an interactive session. Or use the engine 'inline' (--engine inline), which runs "
+                "everything in this process.\n"
                 f"{message.content.traceback}"
             )
         yield task.index, message.content

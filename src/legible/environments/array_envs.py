@@ -245,18 +245,8 @@ class ArrayVectorEnv(Drawing, VectorEnv[NDArray[np.float32], NDArray[np.int64], 
     ) -> None:
         """Prepare `num_envs` episodes, which begin with the first `reset`.
 
-        Parameters
-        ----------
-        batch
-            The array code that plays the episodes; it knows the features, the actions and the bounds.
-        num_envs
-            The number of episodes that are played side by side.
-        render_mode
-            The way of drawing, one of ``metadata["render_modes"]``; None to draw nothing.
-        autoreset_mode
-            When finished episodes start again, as in Gymnasium: in the next step, in the same step, or never.
-        copy
-            Whether observations are returned as copies. Without, the next step overwrites them.
+        The batch is the array code that plays the episodes; it knows the features, the actions and the bounds. The
+        autoreset mode is Gymnasium's: finished episodes start again in the next step, in the same step, or never.
         """
         self.num_envs = num_envs
         self.autoreset_mode = AutoresetMode(autoreset_mode)
@@ -264,8 +254,7 @@ class ArrayVectorEnv(Drawing, VectorEnv[NDArray[np.float32], NDArray[np.int64], 
         self.leaves_finished = self.autoreset_mode is AutoresetMode.DISABLED
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
         self.render_mode = self.check_render_mode(render_mode, self.metadata["render_modes"])
-        self.copy = copy
-        self._batch = batch
+        self.copy, self._batch = copy, batch
         self.feature_space = batch.feature_space
         self.single_observation_space = batch.observation_box()
         self.single_action_space = spaces.Discrete(len(self.feature_space.actions))
@@ -306,13 +295,9 @@ class ArrayVectorEnv(Drawing, VectorEnv[NDArray[np.float32], NDArray[np.int64], 
     ) -> tuple[NDArray[np.float32], dict[str, Any]]:
         """Start all or some episodes, and return the observations ``float32[episodes, features]`` and an empty info.
 
-        Parameters
-        ----------
-        seed
-            One number s for the seeds s, s + 1, …, or a list with a seed (or None) for every episode. None continues
-            the random numbers of the episodes before.
-        options
-            ``options["reset_mask"]``, ``bool[episodes]``, marks the episodes to start; by default all.
+        - `seed`: one number s for the seeds s, s + 1, …, or a list with a seed (or None) for every episode. None
+          continues the random numbers of the episodes before.
+        - `options`: ``options["reset_mask"]``, ``bool[episodes]``, marks the episodes to start; by default all.
         """
         # Which episodes to start.
         mask = (options or {}).get("reset_mask", np.ones(self.num_envs, np.bool_))

@@ -72,12 +72,12 @@ class ObjectReader(FeatureReader):
         module._detect_objects_ram(objects, unwrapped.ale.getRAM().astype(np.int64), False)
         row: list[float] = []
         for kind, most in self.kinds:
-            alike = [one for one in objects if one and one.category == kind]
+            alike = [item for item in objects if item and item.category == kind]
             if most > MOST_ALIKE:
                 row.append(len(alike))
                 continue
-            places = [float(number) for one in alike[:most] for number in one.xy]
-            row += places + [ABSENT] * (2 * most - len(places))
+            positions = [float(number) for item in alike[:most] for number in item.xy]
+            row += positions + [ABSENT] * (2 * most - len(positions))
         return np.asarray(row, np.float32)
 
 

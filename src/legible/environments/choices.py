@@ -43,12 +43,9 @@ def default_choices(
     Each part of an action is one group, and an action takes one choice of each group. Continuous parts have three
     choices: ``action0.low``, ``action0.middle`` and ``action0.high``.
 
-    Parameters
-    ----------
-    space
-        The action space: Box, MultiDiscrete or MultiBinary.
-    part_names
-        A name for each part, such as "steering"; ignored if their number does not fit. By default ``action0``, ….
+    - `space`: the action space: Box, MultiDiscrete or MultiBinary.
+    - `part_names`: a name for each part, such as "steering"; ignored if their number does not fit. By default
+      ``action0``, ….
     """
     check_action_space(space)
     # The number of choices of each part. Continuous spaces have none of their own: they get three regions per part.
@@ -80,14 +77,10 @@ def _bounds(space: spaces.Space[Any], part: int) -> Regions | None:
 def fit_choices(named: FeatureSpace, space: spaces.Space[Any], source: str) -> FeatureSpace:
     """Return named choices completed with the bounds of the action space, or raise if they do not fit it.
 
-    Parameters
-    ----------
-    named
-        Features and actions with names. Each part of an action is one group of choices, in the order of the parts.
-    space
-        The environment's action space, other than ``Discrete``.
-    source
-        The source of the names, such as "the names file FILE", for error messages.
+    - `named`: features and actions with names. Each part of an action is one group of choices, in the order of the
+      parts.
+    - `space`: the environment's action space, other than ``Discrete``.
+    - `source`: the source of the names, such as "the names file FILE", for error messages.
     """
     # `sizes` has the number of choices of each part; it is empty for continuous actions (Box).
     sizes = choice_sizes(space)

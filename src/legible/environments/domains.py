@@ -12,8 +12,7 @@ No other module asks whether an environment is PAC-Man.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
 from typing import cast
 
@@ -29,8 +28,6 @@ def domain_of(environment: str | EnvironmentSpec | Env) -> Domain | None:
     The class of an environment decides; one is made from a spec. For a name, the id decides, so that a
     ``module:factory`` has no domain.
 
-    Examples
-    --------
     >>> domain_of("legible/PacmanSmall-v0").name, domain_of("mymodule:cartpole")
     ('pacman', None)
     """
@@ -94,14 +91,6 @@ def shipped_features(environment: str | Env) -> FeatureSpace | None:
     return cast("FeatureSpace | None", load_by_name(source)(environment))
 
 
-@contextmanager
-def _made(environment: str | EnvironmentSpec | Env) -> Iterator[str | Env]:
-    """Make the environment of a spec and close it afterwards; yield ids and environments as they are."""
-    if not isinstance(environment, EnvironmentSpec):
-        yield environment
-        return
-    env = environment.make()
-    try:
-        yield env
-    finally:
-        env.close()
+def _made(environment: str | EnvironmentSpec | Env) -> AbstractContextManager[str | Env]:
+    """Make the environment of a spec and close it afterwards; ids and environments stay as they are."""
+    return closing(environment.make()) if isinstance(environment, EnvironmentSpec) else nullcontext(environment)

@@ -30,30 +30,22 @@ _PLAIN_WORDS: dict[EndingKind, str] = {
     "time limit": "time runs out",
     "other": "the episode terminates",
 }
-# Entries of infos that are true in the last step of an episode with this ending.
+# Entries of infos that are true in the last step of an episode with this ending; the first one that is true decides.
 _FAILURE_FLAGS = {
-    "crashed": "it crashes",
-    "crash": "it crashes",
-    "collision": "it collides",
-    "out_of_road": "it leaves the road",
-    "out_of_bounds": "it leaves the area",
-    "fell": "it falls",
-    "fallen": "it falls",
-    "dead": "it dies",
-    "died": "it dies",
-    "lose": "it loses",
-    "lost": "it loses",
-    "failure": "it fails",
-    "failed": "it fails",
+    "it crashes": ("crashed", "crash"),
+    "it collides": ("collision",),
+    "it leaves the road": ("out_of_road",),
+    "it leaves the area": ("out_of_bounds",),
+    "it falls": ("fell", "fallen"),
+    "it dies": ("dead", "died"),
+    "it loses": ("lose", "lost"),
+    "it fails": ("failure", "failed"),
 }
 _SUCCESS_FLAGS = {
-    "is_success": "it succeeds",
-    "success": "it succeeds",
-    "win": "it wins",
-    "won": "it wins",
-    "goal_reached": "it reaches the goal",
-    "arrived": "it arrives",
-    "arrive_dest": "it arrives",
+    "it succeeds": ("is_success", "success"),
+    "it wins": ("win", "won"),
+    "it reaches the goal": ("goal_reached",),
+    "it arrives": ("arrived", "arrive_dest"),
 }
 
 
@@ -107,14 +99,9 @@ Reader = Callable[[LastStep], str | None]
 class EndingReader:
     """A function that returns the text of the ending of an episode from its last step.
 
-    Parameters
-    ----------
-    environment
-        The environment, or its id, whose domain may know endings.
-    function
-        A function of the user, ``module:function``. It takes a `LastStep` and returns "success", "failure",
-        "time limit", "other" or any of these with a clause ("failure: it hits the wall"); or None where it does not
-        know the ending.
+    The domain of the environment may know endings. The user's function, ``module:function``, takes a `LastStep` and
+    returns "success", "failure", "time limit", "other" or any of these with a clause ("failure: it hits the wall"); or
+    None where it does not know the ending.
     """
 
     def __init__(self, environment: str | Env | None = None, function: str = "") -> None:
@@ -125,12 +112,7 @@ class EndingReader:
         """Return the text of an ending."""
         reported = last.info.get("ending")
         text = self._own(last) or (reported if isinstance(reported, str) else None) or self._of_domain(last)
-        return _normalised(text) if text else _read_flags(last).text[:MAX_ENDING_CHARACTERS]
-
-
-@lru_cache(maxsize=1024)
-def _normalised(text: str) -> str:
-    return Ending.parse(text).text[:MAX_ENDING_CHARACTERS]
+        return (Ending.parse(text) if text else _read_flags(last)).text[:MAX_ENDING_CHARACTERS]
 
 
 def _load(name: str) -> Reader:
@@ -155,17 +137,16 @@ def _load(name: str) -> Reader:
 
 def _read_flags(last: LastStep) -> Ending:
     """Return the ending that flags in the infos and the time limit imply."""
-    flags = {name for name, value in last.info.items() if _is_flag(value) and bool(value)}
-    failure = next((words for name, words in _FAILURE_FLAGS.items() if name in flags), None)
-    if failure is not None:
-        return Ending("failure", failure)
-    success = next((words for name, words in _SUCCESS_FLAGS.items() if name in flags), None)
-    if success is not None:
-        return Ending("success", success)
+    flags = {name: bool(value) for name, value in last.info.items() if _is_flag(value)}
+    for kind, words_and_names in (("failure", _FAILURE_FLAGS), ("success", _SUCCESS_FLAGS)):
+        for words, names in words_and_names.items():
+            if any(flags.get(name) for name in names):
+                return Ending(cast("EndingKind", kind), words)
     if not last.terminated:
         return Ending("time limit", _PLAIN_WORDS["time limit"])
-    kind: EndingKind = "failure" if any(_is_flag(last.info.get(name)) for name in _SUCCESS_FLAGS) else "other"
-    return Ending(kind, _PLAIN_WORDS[kind])
+    # An environment that reports successes, and none here, reports a failure.
+    reports_success = any(name in flags for names in _SUCCESS_FLAGS.values() for name in names)
+    return Ending.parse("failure" if reports_success else "other")
 
 
 def _is_flag(value: Any) -> bool:

@@ -64,16 +64,8 @@ def step_environment(
 ) -> tuple[Any, float, bool, bool, Mapping[str, Any]]:
     """Take a step and return (observation, reward, terminated, truncated, info); raise an error that names a fault.
 
-    Parameters
-    ----------
-    env
-        The environment.
-    action
-        The action.
-    seed
-        The seed of the episode, for error messages.
-    step
-        The number of the step in the episode, for error messages; a negative number if it is unknown.
+    - `seed`: the seed of the episode, for error messages.
+    - `step`: the number of the step in the episode, for error messages; a negative number if it is unknown.
     """
     try:
         returned: Any = env.step(action)

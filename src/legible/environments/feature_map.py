@@ -73,11 +73,6 @@ class FeatureMap:
         return spaces.Box(-np.inf, np.inf, (self.width,), np.float32)
 
     @property
-    def needs(self) -> str:
-        """The source of features besides the observation, in words; "" for nothing."""
-        return self.reader.needs
-
-    @property
     def names(self) -> NamedSpace:
         """The features and actions, and the source of their names."""
         return NamedSpace(self.space, self.named_by)
@@ -92,18 +87,11 @@ def map_features(
 ) -> FeatureMap:
     """Return the features that rules see of an environment: their names, and how they are read in each step.
 
-    Parameters
-    ----------
-    env
-        The environment.
-    names
-        The user's names, and derived features: a feature space or a TOML file.
-    features
-        What rules see instead of the observation, as the option ``--features`` says it: ``"entries:NAME,NAME"`` for
-        entries of a dictionary, ``"info:NAME,NAME"`` for entries of info, ``"objects"`` for Atari's objects, or
-        ``"module:function"``. By default the observation, or its entries where it is a dictionary.
-    masks
-        Whether action masks of the environment hold.
+    - `names`: the user's names, and derived features: a feature space or a TOML file.
+    - `features`: what rules see instead of the observation, as the option ``--features`` says it:
+      ``"entries:NAME,NAME"`` for entries of a dictionary, ``"info:NAME,NAME"`` for entries of info, ``"objects"`` for
+      Atari's objects, or ``"module:function"``. By default the observation, or its entries where it is a dictionary.
+    - `masks`: whether action masks of the environment hold.
     """
     # An environment that already shows features has its map.
     if env.has_wrapper_attr("feature_map"):

@@ -110,14 +110,9 @@ class EntryReader(FeatureReader):
     def of(cls, space: spaces.Space[Any], chosen: Sequence[str] = (), left_out: str = "") -> EntryReader:
         """Return a reader of entries of a dictionary space, or raise an error if an entry cannot be read.
 
-        Parameters
-        ----------
-        space
-            The space of the observations; it must be a Dict.
-        chosen
-            The entries to read, in any order; by default all small ones.
-        left_out
-            An entry that is not read by default, such as the one with the action mask; "" for none.
+        - `space`: the space of the observations; it must be a Dict.
+        - `chosen`: the entries to read, in any order; by default all small ones.
+        - `left_out`: an entry that is not read by default, such as the one with the action mask; "" for none.
         """
         if not isinstance(space, spaces.Dict):
             raise UnfitEnvironmentError(
@@ -216,9 +211,9 @@ class FunctionReader(FeatureReader):
         given = _call_function(name, observation, info, env)
         names = given if isinstance(given, Mapping) else getattr(_load_function(name), "feature_names", None)
         names = tuple(f"f{i}" for i in range(np.size(given))) if names is None else tuple(map(str, names))
-        twice = sorted({one for one in names if names.count(one) > 1})
-        if twice:
-            raise FeatureError(f"--features {name}: the name {twice[0]!r} is used for more than one feature.")
+        repeated = sorted({each for each in names if names.count(each) > 1})
+        if repeated:
+            raise FeatureError(f"--features {name}: the name {repeated[0]!r} is used for more than one feature.")
         if not names:
             raise FeatureError(f"--features {name}: gave no features.")
         reader = cls(name, names)
@@ -241,11 +236,11 @@ class FunctionReader(FeatureReader):
         where = f"--features {self.name}"
         given = _call_function(self.name, observation, info, env)
         if isinstance(given, Mapping):
-            odd = sorted(set(self.names) ^ set(map(str, given)))
-            if odd:
+            in_one_only = sorted(set(self.names) ^ set(map(str, given)))
+            if in_one_only:
                 raise FeatureError(
                     f"{where}: gave {len(given)} features, {len(self.names)} are expected, the same in every step; "
-                    f"{odd[0]!r} is not in both."
+                    f"{in_one_only[0]!r} is not in both."
                 )
             given = [_number(given[name], name, where) for name in self.names]
         return _checked(given, self.features, where)
@@ -297,13 +292,9 @@ def _number(value: Any, name: str, where: str) -> float:
 def reader_of(text: str, env: Env) -> FeatureReader:
     """Return the reader that the option ``--features`` selects: it turns each step into the numbers that rules see.
 
-    Parameters
-    ----------
-    text
-        ``entries`` or ``entries:NAME,NAME`` for entries of a dictionary of observations, ``info:NAME,NAME`` for entries
-        of info, ``objects`` for the objects of an Atari game, ``module:function`` for a user's function.
-    env
-        The environment; it is reset once, to check what can be read.
+    - `text`: ``entries`` or ``entries:NAME,NAME`` for entries of a dictionary of observations, ``info:NAME,NAME`` for
+      entries of info, ``objects`` for the objects of an Atari game, ``module:function`` for a user's function.
+    - `env`: the environment; it is reset once, to check what can be read.
     """
     if text == "objects":
         from legible.environments.atari import ObjectReader  # noqa: PLC0415 (it builds on this module)

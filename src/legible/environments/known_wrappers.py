@@ -106,8 +106,6 @@ KNOWN_WRAPPERS: tuple[str, ...] = tuple(_TABLE)
 def known_name(full_name: str) -> str | None:
     """Return the name of a wrapper by its full name in a library; None where it is not known.
 
-    Examples
-    --------
     >>> known_name("rl_zoo3.wrappers.FrameSkip")
     'FrameSkip'
     >>> known_name("my_project.FrameSkip")
@@ -131,8 +129,6 @@ def parse_wrapper(text: str) -> tuple[str, dict[str, Any]]:
 
     Values are Python literals: numbers, texts, True, False, None, lists and dictionaries of them.
 
-    Examples
-    --------
     >>> parse_wrapper("VecFrameStack(n_stack=4)")
     ('VecFrameStack', {'n_stack': 4})
     >>> parse_wrapper("gymnasium.wrappers:FlattenObservation")
@@ -160,8 +156,6 @@ def parse_wrapper(text: str) -> tuple[str, dict[str, Any]]:
 def wrapper_text(name: str, arguments: Mapping[str, Any]) -> str:
     """Return the text of a wrapper that `parse_wrapper` reads.
 
-    Examples
-    --------
     >>> wrapper_text("FrameSkip", {"skip": 2})
     'FrameSkip(skip=2)'
     """

@@ -23,11 +23,7 @@ ENTRY = "action_mask"
 
 PROBE_SEED = 1
 
-_WORDS = {
-    "method": "action_masks()",
-    "info": f'info["{ENTRY}"]',
-    "entry": f"the entry {ENTRY!r} of observations",
-}
+_WORDS = {"method": "action_masks()", "info": f'info["{ENTRY}"]', "entry": f"the entry {ENTRY!r} of observations"}
 
 
 @dataclass(frozen=True)

@@ -75,20 +75,8 @@ def resolve_names(env: Env, names: str | Path | FeatureSpace | None = None) -> N
        ``actions``) or ``action0, action1, …``.
 
     Unknown kinds are "numeric" for a box and "categorical" for discrete observations; `FeatureSpace.guess_kinds`
-    derives them from data.
-
-    Parameters
-    ----------
-    env
-        The environment.
-    names
-        A feature space or a TOML file with names; None for none.
-
-    Raises
-    ------
-    UnfitEnvironmentError
-        When the number of the user's or the environment's own names does not fit. Names of a domain that do not fit
-        are ignored: a wrapper changes the observations.
+    derives them from data. It is an error if the number of the user's or the environment's own names does not fit.
+    Names of a domain that do not fit are ignored: a wrapper changes the observations.
     """
     # An environment that shows features instead of observations has named them.
     if env.has_wrapper_attr("feature_map"):
@@ -155,20 +143,11 @@ def feature_space_of(env: Env, names: str | Path | FeatureSpace | None = None) -
 
 
 def action_words(env: Env, action: Any) -> str:
-    """Return an action in words: its name if it has one, otherwise its numbers.
+    """Return an action in words: its name if it has one, otherwise its numbers. Discrete ones are counted from 0.
 
     Numbers of continuous actions have the names in the environment's ``action_names`` or in Gymnasium's documentation,
     if there are any.
 
-    Parameters
-    ----------
-    env
-        The environment.
-    action
-        An action of its action space; discrete actions are counted from 0.
-
-    Examples
-    --------
     >>> import gymnasium
     >>> action_words(gymnasium.make("Pendulum-v1"), np.array([0.25]))
     'torque 0.25'
@@ -228,17 +207,16 @@ def _own_choices(env: Env) -> dict[str, Any]:
         names: list[str] = []
         if env.has_wrapper_attr("get_action_meanings"):  # as in Atari
             names = [str(name) for name in env.get_wrapper_attr("get_action_meanings")()]
-        elif env.has_wrapper_attr("actions"):  # as in MiniGrid
-            named = env.get_wrapper_attr("actions")
-            by_number = sorted(named) if isinstance(named, type) and issubclass(named, enum.IntEnum) else []
-            if [*map(int, by_number)] == [*range(len(by_number))]:
-                names = [action.name for action in by_number]
+        elif env.has_wrapper_attr("actions"):  # as in MiniGrid, an enumeration of the numbers from 0
+            actions = env.get_wrapper_attr("actions")
+            ordered = sorted(actions) if isinstance(actions, type) and issubclass(actions, enum.IntEnum) else []
+            if [*map(int, ordered)] == [*range(len(ordered))]:
+                names = [action.name for action in ordered]
         if len(names) == n_actions:
             with suppress(FeatureError):  # invalid or repeated names
                 return {"actions": FeatureSpace.of([], names).actions, "groups": ()}
         return {"actions": FeatureSpace.unnamed(0, n_actions).actions, "groups": ()}
-    actions, groups = default_choices(env.action_space, _part_names(env))
-    return {"actions": actions, "groups": groups}
+    return dict(zip(("actions", "groups"), default_choices(env.action_space, _part_names(env)), strict=True))
 
 
 def _part_names(env: Env) -> Sequence[str] | None:

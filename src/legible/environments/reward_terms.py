@@ -30,13 +30,9 @@ Terms: TypeAlias = NDArray[Any]
 class TermReader:
     """Reads the reward terms of episodes.
 
-    Parameters
-    ----------
-    environment
-        The environment, or its id, whose domain may know the totals of an episode.
-    function
-        A function of the user, ``module:function``. It takes a `LastStep` of every step, not only of the last one, and
-        returns the terms of its reward by name. By default the numbers in the infos.
+    The domain of the environment may know the totals of an episode. The user's function, ``module:function``, takes a
+    `LastStep` of every step, not only of the last one, and returns the terms of its reward by name; by default terms
+    are the numbers in the infos.
     """
 
     def __init__(self, environment: str | Env | None = None, function: str = "") -> None:

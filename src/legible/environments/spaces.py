@@ -116,32 +116,22 @@ def stack_observations(space: spaces.Space[Any], observations: Sequence[Any]) ->
     Observations of Dict and Tuple spaces become a dictionary or a tuple of such arrays. Observations that are no
     arrays, such as texts, become entries of an array of objects.
 
-    Parameters
-    ----------
-    space
-        The space of one observation.
-    observations
-        The n observations.
+    - `space`: the space of one observation.
+    - `observations`: the n observations.
 
-    Examples
-    --------
     >>> stack_observations(spaces.Dict({"place": spaces.Discrete(9)}), [{"place": 3}, {"place": 5}])
     {'place': array([3, 5])}
     """
     match space:
         case spaces.Dict():
             return {
-                key: stack_observations(
-                    entry_space, [observation_entry(observation, key) for observation in observations]
-                )
-                for key, entry_space in space.spaces.items()
+                key: stack_observations(part, [observation_entry(observation, key) for observation in observations])
+                for key, part in space.spaces.items()
             }
         case spaces.Tuple():
             return tuple(
-                stack_observations(
-                    entry_space, [observation_entry(observation, position) for observation in observations]
-                )
-                for position, entry_space in enumerate(space.spaces)
+                stack_observations(part, [observation_entry(observation, i) for observation in observations])
+                for i, part in enumerate(space.spaces)
             )
         case _ if not isinstance(space, _ARRAYS):
             objects = np.empty(len(observations), object)
@@ -161,8 +151,6 @@ def stack_observations(space: spaces.Space[Any], observations: Sequence[Any]) ->
 def map_arrays(function: Callable[..., Any], *batches: Batch) -> Batch:
     """Apply a function to the arrays of batches of the same structure, entry by entry.
 
-    Examples
-    --------
     >>> map_arrays(lambda array: array[:1], {"place": np.array([3, 5])})
     {'place': array([3])}
     """

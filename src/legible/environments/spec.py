@@ -121,10 +121,7 @@ class EnvironmentSpec:
     def make(self, **more: Any) -> Env:
         """Return a new environment with its wrappers, after a check of its spaces.
 
-        Parameters
-        ----------
-        **more
-            Further arguments of the environment, such as ``render_mode``; they replace those of the specification.
+        Further arguments of the environment, such as ``render_mode``, replace those of the specification.
         """
         arguments = {**self.arguments, **more}
         if arguments.get("render_mode") is not None:
@@ -198,6 +195,7 @@ class EnvironmentSpec:
             hint = " Or: pip install 'legible-rl[mujoco]'." if missing else _hint_at_games(self.name)
             raise UnfitEnvironmentError(f"environment {self.name!r} cannot be made: {error}{hint}") from error
         except Exception as error:
+            # Hints for three usual causes: how MuJoCo draws, wrong arguments, and seats of games of one agent.
             backend, hint = os.environ.get("MUJOCO_GL"), ""
             files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
             if backend and any("OpenGL" in file or "mujoco" in file for file in files):

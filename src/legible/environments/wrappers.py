@@ -99,29 +99,14 @@ class FrameStack(_Wrapper):
     Pictures are stacked along their channels, everything else along the last axis. Entries of dictionaries are stacked
     separately.
 
-    Parameters
-    ----------
-    env
-        The environment.
-    n_stack
-        The number of observations.
-    channels_order
-        The axis of pictures, ``"first"`` or ``"last"``; detected by default.
-    padding
-        Values that replace the zeros, one for each number of an observation, by entry for dictionaries: those that
-        normalise to zero where the statistics belong to a single observation.
+    - `channels_order`: the axis of pictures along which they are stacked, ``"first"`` or ``"last"``; detected by
+      default.
+    - `padding`: values that replace the zeros, one for each number of an observation, by entry for dictionaries: those
+      that normalise to zero where the statistics belong to a single observation.
     """
 
     def __init__(self, env: Env, n_stack: int, channels_order: str | None = None, padding: Padding = None) -> None:
-        """Prepare the stacking of `n_stack` observations into one.
-
-        Parameters
-        ----------
-        channels_order
-            The axis of pictures along which they are stacked, ``"first"`` or ``"last"``; None to detect it.
-        padding
-            The numbers of the observations before the first step, by entry for a Dict; None for zeros.
-        """
+        """Prepare the stacking of `n_stack` observations into one."""
         super().__init__(env)
         self._n = _check_number("VecFrameStack: n_stack", n_stack, 1000)
 

@@ -52,19 +52,13 @@ def cut_choices(
     A part is cut where it divides the policy's own actions into equally many, so every region is one that the policy
     uses. If the actions have too few distinct values for this, some regions are empty, and their choices are left out.
 
-    Parameters
-    ----------
-    space
-        Features and choices. Each part of an action is a group; its number of choices is the number of regions to cut.
-        Groups that are already cut, and discrete ones, are unchanged.
-    actions
-        Actions of the policy, ``float[n, groups]``. Without them, parts are cut into equal pieces of their range.
-    links
-        Groups that a symmetry of the task maps to each other: they get the same cuts, or mirrored ones, if they have
-        the same bounds and number of choices.
+    - `space`: features and choices. Each part of an action is a group; its number of choices is the number of regions
+      to cut. Groups that are already cut, and discrete ones, are unchanged.
+    - `actions`: actions of the policy, ``float[n, groups]``. Without them, parts are cut into equal pieces of their
+      range.
+    - `links`: groups that a symmetry of the task maps to each other: they get the same cuts, or mirrored ones, if they
+      have the same bounds and number of choices.
 
-    Examples
-    --------
     >>> from legible.features.groups import ActionGroup, Regions
     >>> from legible.features.space import Action
     >>> names = [Action(f"steer.{name}") for name in ("left", "straight", "right")]
@@ -118,8 +112,8 @@ class _Family:
     signs: dict[int, int]  # 1 for groups with the orientation of the first one, −1 for mirrored ones
     symmetric: bool  # whether a relation maps a group to its mirror image
     bounds: Regions
-    twice_centre: float
-    count: int
+    twice_centre: float  # low + high of the range, so that x and twice_centre - x are mirror images; 0 without bounds
+    count: int  # number of choices
     given: tuple[float, ...] | None  # cuts that a names file gives, in the orientation of the first group
 
     def resolution(self, values: Values) -> float:
@@ -135,13 +129,8 @@ def _families(
 ) -> Iterator[_Family]:
     """Yield the groups that share cuts, as families: groups that links connect, directly or by way of others.
 
-    Parameters
-    ----------
-    uncut
-        By the number of a group, the bounds of the groups that are still to be cut.
-    links
-        Pairs of groups that a symmetry of the task maps to each other. A negated link mirrors the values: left becomes
-        right.
+    `uncut` holds the bounds of the groups that are still to be cut, by the number of the group. `links` are the pairs
+    of groups that a symmetry of the task maps to each other; a negated link mirrors the values: left becomes right.
     """
     # Only groups with the same number of choices and the same bounds can share cuts.
     shapes = {i: (groups[i].count, regions.low, regions.high) for i, regions in uncut.items()}
@@ -191,13 +180,8 @@ def _families(
 def _cut_family(family: _Family, values: Values) -> tuple[Regions, list[int]]:
     """Return the regions of groups that share cuts, and the positions of the choices that keep a region.
 
-    Parameters
-    ----------
-    family
-        The groups: their range and number of choices, the cuts that the user gave, if any, whether the cuts must be
-        symmetric, and twice the centre of the range. The result is in the orientation of the first group.
-    values
-        The policy's actions in these groups, ``float32[n]``, already mirrored for mirrored groups; may be empty.
+    The result is in the orientation of the family's first group. `values` are the policy's actions in all groups of the
+    family, ``float32[n]``, already mirrored for mirrored groups; there may be none.
     """
     # The cuts: given by the user; symmetric about the centre; otherwise at quantiles of the actions, which give every
     # region the same share, or in equal pieces if the actions do not vary.
@@ -206,12 +190,12 @@ def _cut_family(family: _Family, values: Values) -> tuple[Regions, list[int]]:
         if family.symmetric:
             middle = family.twice_centre / 2
             centre_cut, upper_cuts = [cut for cut in cuts if cut == middle], [cut for cut in cuts if cut > middle]
-            cuts = _both_sides(centre_cut, upper_cuts, family.twice_centre)
+            cuts = _on_both_sides(centre_cut, upper_cuts, family.twice_centre)
     elif family.symmetric:
         cuts = _symmetric_cuts(family, values)
     else:
-        shares = [number / family.count for number in range(1, family.count)]
-        cuts = _quantile_cuts(values, shares, family.resolution(values)) or _equal_pieces(family, values)
+        shares = [i / family.count for i in range(1, family.count)]
+        cuts = _quantile_cuts(values, shares, family.resolution(values)) or _equal_cuts(family, values)
 
     # Two equal cuts leave no region between them: its choice is dropped. The outer regions always stay.
     kept = [i for i in range(len(cuts) + 1) if i == 0 or i == len(cuts) or cuts[i - 1] < cuts[i]]
@@ -234,38 +218,40 @@ def _quantile_cuts(values: Values, shares: Sequence[float], step: float) -> list
     if not step > 0:
         return []
     ordered = np.sort(values)
-    ends = np.flatnonzero(np.diff(np.rint(ordered.astype(np.float64) / step)))
-    if not ends.size:
+    # Positions of the last value before each rise: a cut can lie between it and the next value.
+    before_rise = np.flatnonzero(np.diff(np.rint(ordered.astype(np.float64) / step)))
+    if not before_rise.size:
         return []
-    passed = (ends + 1) / values.size
-    chosen = [int(ends[np.abs(passed - share).argmin()]) for share in shares]
+    shares_below = (before_rise + 1) / values.size
     cuts = []
-    for one, other in ((ordered[last], ordered[last + 1]) for last in chosen):
-        middle = np.float32((float(one) + float(other)) / 2)
-        cuts.append(float(middle if middle < other else one))  # `one` must not lie above the cut, `other` must
+    for share in shares:
+        position = before_rise[np.abs(shares_below - share).argmin()]
+        below_cut, above_cut = ordered[position], ordered[position + 1]
+        middle = np.float32((float(below_cut) + float(above_cut)) / 2)
+        cuts.append(float(middle if middle < above_cut else below_cut))  # a region holds x with low < x <= high
     return cuts
 
 
 def _symmetric_cuts(family: _Family, values: Values) -> list[float]:
     """Return cuts at quantiles of the distance from the centre, on both sides."""
-    count, twice = family.count, family.twice_centre
-    centre = np.float32(twice / 2)
+    count, step = family.count, family.resolution(values)
+    centre = np.float32(family.twice_centre / 2)
     distances = np.abs(values - centre)
+    # An odd number of regions has one around the centre; an even number has a cut there.
     shares = [k / count for k in range(1 if count % 2 else 2, count, 2)]
-    inner = [] if count % 2 else [float(centre)]
-    step = family.resolution(values)
-    found = _quantile_cuts(distances, shares, step)
-    if not found and _quantile_cuts(values, [0.5], step):  # the same distance on both sides
-        found = [float(distances.min()) / 2] * len(shares)
-    upper = [float(np.float32(centre + distance)) for distance in found]
-    if not found:
-        upper = [cut for cut in _equal_pieces(family, values) if cut > centre]
-    return _both_sides(inner, upper, twice)
+    centre_cut = [] if count % 2 else [float(centre)]
+    distance_cuts = _quantile_cuts(distances, shares, step)
+    if not distance_cuts and _quantile_cuts(values, [0.5], step):  # all actions have the same distance, on both sides
+        distance_cuts = [float(distances.min()) / 2] * len(shares)
+    upper_cuts = [float(np.float32(centre + distance)) for distance in distance_cuts]
+    if not distance_cuts:
+        upper_cuts = [cut for cut in _equal_cuts(family, values) if cut > centre]
+    return _on_both_sides(centre_cut, upper_cuts, family.twice_centre)
 
 
-def _both_sides(inner: Sequence[float], upper: Sequence[float], twice_centre: float) -> list[float]:
+def _on_both_sides(centre_cut: Sequence[float], upper_cuts: Sequence[float], twice_centre: float) -> list[float]:
     """Return cuts above the centre with their mirror images, and the cut at the centre, if any, between them."""
-    return [*(_mirror_cut(cut, twice_centre) for cut in reversed(upper)), *inner, *upper]
+    return [*(_mirror_cut(cut, twice_centre) for cut in reversed(upper_cuts)), *centre_cut, *upper_cuts]
 
 
 def _mirror_cut(cut: float, twice_centre: float) -> float:
@@ -273,28 +259,28 @@ def _mirror_cut(cut: float, twice_centre: float) -> float:
     return float(below(twice_centre - cut)) + 0.0
 
 
-def _equal_pieces(family: _Family, values: Values) -> list[float]:
+def _equal_cuts(family: _Family, values: Values) -> list[float]:
     """Return cuts for a part that never varies: equal pieces of its range, or of an interval around its value."""
     low, high = family.bounds.low, family.bounds.high
     if not (np.isfinite(low) and np.isfinite(high)):
-        at = 0.0 if not values.size or family.symmetric else float(values[0])
-        low, high = max(low, at - 1.0), min(high, at + 1.0)
+        only_value = 0.0 if not values.size or family.symmetric else float(values[0])
+        low, high = max(low, only_value - 1.0), min(high, only_value + 1.0)
     return [float(np.float32(cut)) for cut in np.linspace(low, high, family.count + 1)[1:-1]]
 
 
 def _typical_actions(family: _Family, regions: Regions, values: Values) -> tuple[float, ...]:
     """Return the median action of every region, or the middle of a region that was never visited."""
     count = len(regions.cuts or ()) + 1
-    twice = np.float32(family.twice_centre)
-    pooled = np.concatenate([values, twice - values]) if family.symmetric else values
-    places = regions.region_of(pooled)
-    found = []
-    for k in range(count):
-        inside = np.sort(pooled[places == k])  # the lower median is an action that was taken
-        found.append(float(inside[(inside.size - 1) // 2]) + 0.0 if inside.size else regions.middle(k))
-    if family.symmetric:
-        for k in range(count // 2):
-            found[k] = float(twice) - found[count - 1 - k] + 0.0
+    twice_centre = np.float32(family.twice_centre)
+    pooled = np.concatenate([values, twice_centre - values]) if family.symmetric else values
+    region_of_value = regions.region_of(pooled)
+    typical = []
+    for region in range(count):
+        inside = np.sort(pooled[region_of_value == region])  # the lower median is an action that was taken
+        typical.append(float(inside[(inside.size - 1) // 2]) + 0.0 if inside.size else regions.middle(region))
+    if family.symmetric:  # the lower half becomes the exact mirror image of the upper half
+        for region in range(count // 2):
+            typical[region] = float(twice_centre) - typical[count - 1 - region] + 0.0
         if count % 2:
-            found[count // 2] = float(twice) / 2
-    return tuple(found)
+            typical[count // 2] = float(twice_centre) / 2
+    return tuple(typical)

@@ -51,20 +51,11 @@ class DerivedFeatures:
     ) -> DerivedFeatures:
         """Return the derived features that these expressions define, or raise an error that names the wrong one.
 
-        Parameters
-        ----------
-        own
-            The names of the features of the observation.
-        derived
-            By the name of each derived feature: its expression, which may use any other feature.
-        actions
-            The names of the actions, which stand for their indices in expressions.
-        start_values
-            The names of the parts of the last action in expressions, each with its value before the first action. By
-            default there is one part, ``last_action``.
+        `own` names the features of the observation. `derived` holds the expressions by the names of the new features;
+        they may use any other feature, and the names of `actions`, which stand for their indices. `start_values` are
+        the parts of the last action in expressions, each with its value before the first action; by default there is
+        one part, ``last_action``.
 
-        Examples
-        --------
         >>> made = DerivedFeatures.of(["gap"], {"closing": "gap / max(1, -change(gap))"})
         >>> memory = made.new_memory(1)
         >>> made.compute([[12.0]], memory, np.array([True])).tolist()
@@ -118,14 +109,9 @@ class DerivedFeatures:
     def compute(self, own: ArrayLike, memory: Values, fresh: NDArray[np.bool_]) -> NDArray[np.float32]:
         """Return the derived features of one step of n episodes, ``float32[n, derived]``, and update the memory.
 
-        Parameters
-        ----------
-        own
-            The features of the observation, ``float32[n, own]``.
-        memory
-            The memory of each episode, ``float64[n, columns]``, from `new_memory`; changed in place.
-        fresh
-            Marks the episodes that are at their first step, ``bool[n]``: their last action is reset.
+        `own` are the features of the observation, ``float32[n, own]``; `memory` is that of each episode, ``float64[n,
+        columns]``, from `new_memory`. `fresh`, ``bool[n]``, marks the episodes that are at their first step: their last
+        action is reset.
         """
         # What expressions can use, in float64: the parts of the last action, which the first columns of the memory
         # hold, and the features of the observation.

@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,19 +66,10 @@ def parse_expression(
 ) -> Expression:
     """Return the expression that a text defines, ready to be evaluated; raise an error that says what is wrong with it.
 
-    Parameters
-    ----------
-    text
-        The expression.
-    where
-        Name of the expression in errors.
-    constants
-        Names that stand for a number, such as those of actions. Other names are looked up during evaluation.
-    first
-        The number of the first free column in the memory of an episode, which `previous`, `change` and `since` need.
+    `where` is the name of the expression in errors. `constants` are names that stand for a number, such as those of
+    actions; other names are looked up during evaluation. `first` is the first free column in the memory of an episode,
+    which `previous`, `change` and `since` need.
 
-    Examples
-    --------
     >>> closing = parse_expression("gap / max(1, -change(gap))", "closing")
     >>> closing.names, closing.memory
     (('gap',), 1)
@@ -168,14 +160,9 @@ class _Reader:
         self.memory = first
 
     def read(self, tree: ast.expr) -> Evaluate:
-        """Return a function that evaluates an expression for one step of n episodes, as ``float64[n]``.
+        """Return a function that evaluates a parsed expression for one step of n episodes, as ``float64[n]``.
 
         The names of the features that it uses are added to ``self.names``.
-
-        Parameters
-        ----------
-        tree
-            The expression, as Python's parser read it.
         """
         # A name is a feature, or a constant such as the name of an action.
         name = _name_of(tree)
@@ -237,25 +224,22 @@ class _Reader:
         combine: Callable[..., NDArray[np.bool_]] = np.logical_and if isinstance(tree.op, ast.And) else np.logical_or
 
         def evaluate(step: StepValues) -> Values:
-            found = parts[0](step) != 0.0
-            for part in parts[1:]:  # no short circuit: the memory must not depend on the values
-                found = combine(found, part(step) != 0.0)
-            return found.astype(np.float64)
+            # All parts are evaluated, whatever the values: the memory must not depend on them.
+            truths = [part(step) != 0.0 for part in parts]
+            return reduce(combine, truths).astype(np.float64)
 
         return evaluate
 
     def _comparison(self, tree: ast.Compare) -> Evaluate:
         if any(type(op) not in _COMPARISONS for op in tree.ops):
             raise _WrongExpressionError("comparisons must be one of < <= > >= == !=")
-        functions = [_COMPARISONS[type(op)] for op in tree.ops]
+        compares = [_COMPARISONS[type(op)] for op in tree.ops]
         parts = [self.read(operand) for operand in (tree.left, *tree.comparators)]
 
         def evaluate(step: StepValues) -> Values:
             values = [part(step) for part in parts]
-            found = np.ones(len(step.fresh), np.bool_)
-            for function, one, two in zip(functions, values, values[1:], strict=False):
-                found &= function(one, two)
-            return found.astype(np.float64)
+            holds = [compare(left, right) for compare, (left, right) in zip(compares, pairwise(values), strict=True)]
+            return np.logical_and.reduce(holds).astype(np.float64)
 
         return evaluate
 

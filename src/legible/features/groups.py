@@ -30,8 +30,6 @@ _KEYS = ("choices", "low", "high", "cuts", "typical", "spread")
 class Regions:
     """Regions ``low < x <= high`` of a continuous part of actions, in float32; the outer regions include the bounds.
 
-    Examples
-    --------
     >>> steering = Regions(-1.0, 1.0, (-0.25, 0.25), (-0.5, 0.0, 0.5), spread=0.5)
     >>> steering.region_of([-1.0, -0.25, 0.0, 0.9]).tolist()
     [0, 0, 1, 2]
@@ -159,19 +157,9 @@ def move_to(
 ) -> NDArray[Any]:
     """Return actions ``[n, groups]`` that are changed as little as needed to make the given choices.
 
-    A continuous part that already lies in the chosen region keeps its exact value.
-
-    Parameters
-    ----------
-    groups
-        The parts of an action; a continuous part has regions, which are its choices.
-    actions
-        The actions before the change, ``[n, groups]``.
-    choices
-        The choice of each part, ``int64[n, groups]``, numbered over the choices of all parts.
-    enforce
-        The value that a continuous part gets in another region: ``"typical"``, the policy's typical action there, or
-        ``"nearest"``, the nearest value.
+    `groups` are the parts of an action, `choices` the wanted choice of each part, ``int64[n, groups]``, numbered over
+    the choices of all parts. A continuous part that already lies in the wanted region keeps its exact value; another
+    one becomes the policy's typical action in that region, or its nearest value, as `enforce` says.
     """
     moved = np.array(actions)
     for i, group in enumerate(groups):
@@ -179,15 +167,12 @@ def move_to(
         if group.regions is None:
             moved[:, i] = wanted
             continue
-        is_elsewhere = group.regions.region_of(actions[:, i]) != wanted
-        if is_elsewhere.any():
-            wanted_regions = wanted[is_elsewhere]
-            values = (
-                np.array(group.regions.typical)[wanted_regions]
-                if enforce == "typical"
-                else group.regions.nearest(actions[is_elsewhere, i], wanted_regions)
-            )
-            moved[is_elsewhere, i] = values if moved.dtype.kind == "f" else np.rint(values)
+        is_outside = group.regions.region_of(actions[:, i]) != wanted
+        if is_outside.any():
+            values = np.array(group.regions.typical)[wanted[is_outside]]
+            if enforce == "nearest":
+                values = group.regions.nearest(actions[is_outside, i], wanted[is_outside])
+            moved[is_outside, i] = values if moved.dtype.kind == "f" else np.rint(values)
     return moved
 
 
@@ -211,27 +196,12 @@ def write_groups(groups: Sequence[ActionGroup], names: Sequence[str]) -> dict[st
     return written
 
 
-def _read_written_regions(table: Mapping[str, Any]) -> Regions | None:
-    """Return the regions in the output of `write_groups`; None for choices without regions."""
-    if "low" not in table and "cuts" not in table:
-        return None
-    low = -np.inf if table.get("low") is None else float(table["low"])
-    high = np.inf if table.get("high") is None else float(table["high"])
-    cuts = tuple(float(cut) for cut in table["cuts"]) if "cuts" in table else None
-    typical = tuple(float(value) for value in table.get("typical", ()))
-    return Regions(low, high, cuts, typical, table.get("spread", 1.0))
-
-
 def read_groups(data: Any, where: str) -> tuple[tuple[ActionGroup, tuple[str, ...]], ...]:
     """Return the groups of choices in a names file, each with the short names of its choices.
 
-    Parameters
-    ----------
-    data
-        By the name of each group (a part of an action): a list of names for its choices, a table from names to regions
-        ``[low, high]``, or the output of `write_groups`.
-    where
-        The place in the file, for error messages.
+    `data` holds a description by the name of each group, which is a part of an action: a list of names for its choices,
+    a table from names to regions ``[low, high]``, or the output of `write_groups`. `where` is the place in the file,
+    for error messages.
     """
     if not isinstance(data, Mapping) or not data:
         raise FeatureError(f"{where}: expected a table of groups, such as steer = ['left', 'right'].")
@@ -243,10 +213,16 @@ def read_groups(data: Any, where: str) -> tuple[tuple[ActionGroup, tuple[str, ..
                 raise FeatureError(
                     f"expected a list of names, or a table from names to [low, high], got {description!r}."
                 )
-            # A list of names, or the output of `write_groups`, in which the regions of continuous parts may be missing;
-            # otherwise a table from names to regions.
+            regions: Regions | None
             if isinstance(table.get("choices"), list) and set(table) <= set(_KEYS):
-                regions, choices = _read_written_regions(table), tuple(str(choice) for choice in table["choices"])
+                # A list of names, or the output of `write_groups`; only continuous parts have bounds or cuts.
+                choices, regions = tuple(str(choice) for choice in table["choices"]), None
+                if "low" in table or "cuts" in table:
+                    low = -np.inf if table.get("low") is None else float(table["low"])
+                    high = np.inf if table.get("high") is None else float(table["high"])
+                    cuts = tuple(map(float, table["cuts"])) if "cuts" in table else None
+                    regions = Regions(low, high, cuts, tuple(map(float, table.get("typical", ()))))
+                    regions = replace(regions, spread=table.get("spread", 1.0))
             else:
                 regions, choices = _read_regions(table)
             # Choices are numbered over all groups.
@@ -257,26 +233,27 @@ def read_groups(data: Any, where: str) -> tuple[tuple[ActionGroup, tuple[str, ..
     return tuple(read)
 
 
-def _read_regions(given: Mapping[str, Any]) -> tuple[Regions | None, tuple[str, ...]]:
-    """Return the regions and choices of a table from names to bounds."""
-    ends: dict[str, tuple[float, float]] = {}
+def _read_regions(given: Mapping[str, Any]) -> tuple[Regions, tuple[str, ...]]:
+    """Return the regions of a table from names to bounds, and the names in the order of the regions."""
+    bounds: dict[str, tuple[float, float]] = {}
     for choice, region in given.items():
         if not isinstance(region, Sequence) or isinstance(region, str) or len(region) != 2:
             raise FeatureError(f"region {choice!r} must be given by its two bounds, [low, high], got {region!r}.")
         low, high = float(region[0]), float(region[1])
         if not low < high:
             raise FeatureError(f"region {choice!r} is empty: its bounds are {low:g} and {high:g}.")
-        ends[str(choice)] = (low, high)
-    ordered = sorted(ends, key=lambda choice: ends[choice])
-    for one, other in pairwise(ordered):
-        end, start = ends[one][1], ends[other][0]
+        bounds[str(choice)] = (low, high)
+    names = sorted(bounds, key=lambda name: bounds[name])
+    for name, next_name in pairwise(names):
+        end, start = bounds[name][1], bounds[next_name][0]
         if start != end:
-            wrong = f"overlap between {start:g} and {min(end, ends[other][1]):g}"
-            if start > end:
-                wrong = f"leave a gap from {end:g} to {start:g}"
-            raise FeatureError(f"regions {one!r} and {other!r} {wrong}; each must begin where the previous one ends.")
-    cuts = tuple(ends[choice][1] for choice in ordered[:-1])
-    return Regions(ends[ordered[0]][0], ends[ordered[-1]][1], cuts), tuple(ordered)
+            fault = f"leave a gap from {end:g} to {start:g}"
+            if start < end:
+                fault = f"overlap between {start:g} and {min(end, bounds[next_name][1]):g}"
+            pair = f"{name!r} and {next_name!r}"
+            raise FeatureError(f"regions {pair} {fault}; each must begin where the previous one ends.")
+    cuts = tuple(bounds[name][1] for name in names[:-1])
+    return Regions(bounds[names[0]][0], bounds[names[-1]][1], cuts), tuple(names)
 
 
 def with_regions(groups: Sequence[ActionGroup], regions: Sequence[Regions | None]) -> tuple[ActionGroup, ...]:

@@ -93,13 +93,9 @@ def _encode(
 def deciles(space: FeatureSpace, observations: ArrayLike) -> Intervals:
     """Return the intervals that LIME uses: deciles of numeric features, single values of categorical ones.
 
-    Parameters
-    ----------
-    space
-        The features. Fixed ``cuts`` of a feature replace its deciles. ``sentinels`` are special values, such as -1 for
-        "none left": they do not count for the deciles, and each gets an interval of its own.
-    observations
-        The observations whose deciles are taken, ``float32[n, features]``.
+    The deciles are those of the observations, ``float32[n, features]``. Fixed ``cuts`` of a feature replace them. Its
+    ``sentinels`` are special values, such as -1 for "none left": they do not count for the deciles, and each gets an
+    interval of its own.
     """
     lows, highs = [], []  # one array per feature; an interval is low < x <= high
     for feature, column in zip(space.features, space.check(observations).T, strict=True):

@@ -27,13 +27,6 @@ _DERIVED = """\
 def names_toml(space: FeatureSpace) -> str:
     r"""Return the text of a names file (TOML) for a user to edit, with the names that a feature space already has.
 
-    Parameters
-    ----------
-    space
-        The features and actions.
-
-    Examples
-    --------
     >>> print(names_toml(FeatureSpace.of(["gap"], ["Go"])).split("\n\n")[1])
     [[features]]
     name = "gap"

@@ -11,8 +11,6 @@ from gymnasium import spaces
 def choice_sizes(space: spaces.Space[Any]) -> tuple[int, ...]:
     """Return the number of values of each part of an action; nothing for continuous actions.
 
-    Examples
-    --------
     >>> choice_sizes(spaces.Discrete(4)), choice_sizes(spaces.MultiDiscrete([3, 2])), choice_sizes(spaces.Box(0, 1))
     ((4,), (3, 2), ())
     """

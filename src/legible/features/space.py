@@ -156,13 +156,13 @@ class FeatureSpace:
         groups = Counter(group.name for group in self.groups)
         if max(groups.values()) > 1 or (len(groups) > 1 and "" in groups):
             raise FeatureError(f"groups need different names, got {', '.join(map(repr, groups.elements()))}.")
-        known = [not feature.expression for feature in self.features]
-        if known != sorted(known, reverse=True):
+        are_derived = [bool(feature.expression) for feature in self.features]
+        if are_derived != sorted(are_derived):
             raise FeatureError("derived features must come after the features of the observation.")
         for what, names in (("feature", self.names), ("action", self.action_names)):
-            twice = sorted(name for name, times in Counter(names).items() if times > 1)
-            if twice:
-                raise FeatureError(f"{what} name {twice[0]!r} is used for more than one {what}; names must differ.")
+            repeated = sorted(name for name, times in Counter(names).items() if times > 1)
+            if repeated:
+                raise FeatureError(f"{what} name {repeated[0]!r} is used for more than one {what}; names must differ.")
 
     @classmethod
     def of(cls, names: Iterable[str], actions: Iterable[str] = (), kind: Kind = "numeric") -> FeatureSpace:
@@ -278,16 +278,14 @@ class FeatureSpace:
         """
         if self.derived is None:
             return self
-        kinds = {feature.name: feature.kind for feature in self.features[: self.n_own]}
-        found = list(self.features)
-        for i, expression in enumerate(self.derived.expressions, start=self.n_own):
-            feature = found[i]
-            kind = kinds.get(expression.same_as, feature.kind) if feature.kind == "numeric" else feature.kind
-            values = feature.values
-            if not (feature.values or feature.words):
-                values = derived_words(expression, feature.name, self.actions)
-            found[i] = replace(feature, kind=kind, values=values)
-        return replace(self, features=tuple(found))
+        features, own_kinds = list(self.own.features), {feature.name: feature.kind for feature in self.own.features}
+        for feature, expression in zip(self.features[self.n_own :], self.derived.expressions, strict=True):
+            # An earlier value of a feature, such as ``previous(gap)``, has the kind of that feature.
+            kind = own_kinds.get(expression.same_as, feature.kind) if feature.kind == "numeric" else feature.kind
+            has_words = feature.values or feature.words
+            values = feature.values if has_words else derived_words(expression, feature.name, self.actions)
+            features.append(replace(feature, kind=kind, values=values))
+        return replace(self, features=tuple(features))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON or TOML; `from_dict` reads it back."""
@@ -305,13 +303,8 @@ class FeatureSpace:
     def from_dict(cls, data: Mapping[str, Any], where: str = "feature space") -> FeatureSpace:
         """Return the features and actions that plain data describes, or raise an error that names the wrong entry.
 
-        Parameters
-        ----------
-        data
-            The output of `to_dict`, or the contents of a names file: lists of ``features`` and ``actions`` (names or
-            tables), and tables of ``derived`` features and of ``groups`` of choices.
-        where
-            The name of the data, such as "the names file FILE", for error messages.
+        `data` is the output of `to_dict`, or the contents of a names file: lists of ``features`` and ``actions`` (names
+        or tables), and tables of ``derived`` features and of ``groups`` of choices. `where` is its name in errors.
         """
         if not isinstance(data, Mapping) or not all(isinstance(data.get(k, []), list) for k in ("features", "actions")):
             raise FeatureError(f"{where}: expected a table with lists of features and actions.")
@@ -355,13 +348,7 @@ class FeatureSpace:
 
 
 def _read_entry(record_class: type[Any], entry: Any, where: str) -> Any:
-    """Return the `Feature` or `Action` that an entry of a names file describes.
-
-    Parameters
-    ----------
-    entry
-        A name alone, or a table with ``name`` and other fields of the class.
-    """
+    """Return the `Feature` or `Action` that an entry describes: a name, or a table with the fields of the class."""
     if isinstance(entry, str):
         entry = {"name": entry}
     if not isinstance(entry, Mapping):

@@ -48,9 +48,9 @@ def rows_of(
         ``float32[n, columns]``; whether it was one observation instead of a batch; and the memory of each episode,
         ``float64[n, columns of memory]``, None without derived features.
     """
-    if features.needs:
+    if features.reader.needs:
         raise LegibleError(
-            f"predict cannot compute these features, because they are read from {features.needs}; play in a "
+            f"predict cannot compute these features, because they are read from {features.reader.needs}; play in a "
             "legible.GuidedEnv instead."
         )
 

@@ -47,13 +47,9 @@ from legible.streams import policy_keys
 class ActingChooser:
     """A chooser that follows a policy in slots of any spaces and never takes a masked action.
 
-    Parameters
-    ----------
-    policy, slots, seeds
-        The policy, the slots in which the episodes run, and the seed of each episode.
-    deterministic
-        Take the best action. If False, sample actions where the policy can, from the episode's own random stream; a
-        policy without scores then needs a single slot.
+    - `policy`, `slots`, `seeds`: the policy, the slots in which the episodes run, and the seed of each episode.
+    - `deterministic`: take the best action. If False, sample actions where the policy can, from the episode's own
+      random stream; a policy without scores then needs a single slot.
     """
 
     def __init__(self, policy: Policy, slots: SpaceSlots, seeds: Sequence[int], *, deterministic: bool = True) -> None:
@@ -113,14 +109,9 @@ class ActingChooser:
 
         Sampled actions depend only on the episode's seed and the step, not on the other rows.
 
-        Parameters
-        ----------
-        observations
-            One observation per row, where each row is a slot in which an episode is played.
-        episodes
-            ``int64[n]``: the number of the episode that each row plays.
-        steps
-            ``int64[n]``: the number of steps that it has taken; at 0 the policy's memory is reset.
+        - `observations`: one observation per row, where each row is a slot in which an episode is played.
+        - `episodes`: ``int64[n]``: the number of the episode that each row plays.
+        - `steps`: ``int64[n]``: the number of steps that it has taken; at 0 the policy's memory is reset.
         """
         mask_option: dict[str, Any] = {} if self._slots.masks is None else {"action_masks": self._slots.masks}
         inputs = (observations, self._state, steps == 0, self._deterministic)
@@ -241,14 +232,8 @@ def _check_observations_fit(read: spaces.Space[Any] | None, observation_space: s
 def check_can_be_studied(policy: Policy, env: Env, features: FeatureMap | None = None) -> None:
     """Raise an error that names the problem if a policy cannot be studied in an environment.
 
-    Parameters
-    ----------
-    policy
-        The policy.
-    env
-        The environment, as it is or wrapped in a `FeatureEnv`, which shows features instead of observations.
-    features
-        The features that rules see; by default those of the `FeatureEnv`, or the observation itself.
+    - `env`: the environment, as it is or wrapped in a `FeatureEnv`, which shows features instead of observations.
+    - `features`: the features that rules see; by default those of the `FeatureEnv`, or the observation itself.
     """
     check_is_policy(policy)
     check_action_space(env.action_space)

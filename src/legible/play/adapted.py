@@ -26,15 +26,7 @@ from legible.errors import LegibleError
 from legible.features import FeatureSpace, scores_of
 from legible.play.batch_sizes import cut_rows, equal_sizes
 from legible.policies import ActingPolicy, Policy, PolicyError, ScoreKind, acting
-from legible.policies.protocol import (
-    FALLBACK_SCORE,
-    MASKED,
-    Observations,
-    PolicyTraits,
-    Scores,
-    as_scores,
-    traits_of,
-)
+from legible.policies.protocol import FALLBACK_SCORE, MASKED, Observations, PolicyTraits, Scores, as_scores, traits_of
 from legible.streams import RowGenerator
 
 _T = TypeVar("_T", bound=np.generic)
@@ -136,43 +128,38 @@ class AdaptedPolicy:
         n = len(observations)
         if self.rows in (0, n):
             return self._own_scores(observations)
+        # The first `n_repeated` rows of a batch were in the one before; rows beyond the cut fill the batch up.
         pieces = [
-            self._own_scores(_filled(observations[cut], size))[known : cut.stop - cut.start]
-            for cut, size, known in self._batches(n)
+            self._own_scores(_filled(observations[cut], size))[n_repeated : cut.stop - cut.start]
+            for cut, size, n_repeated in self._batches(n)
         ]
         return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
     def outputs(
-        self,
-        observations: Observations,
-        keys: NDArray[np.uint64] | None = None,
-        steps: NDArray[np.int64] | None = None,
+        self, observations: Observations, keys: NDArray[np.uint64] | None = None, steps: NDArray[np.int64] | None = None
     ) -> PolicyOutput:
         """Return the scores of all choices ``float[n, choices]`` and the actions ``[n, groups]`` for n observations.
 
         A choice is one value, or one region of a continuous range, of one part of an action; the choices of a part are
         a group.
 
-        Parameters
-        ----------
-        observations
-            ``float32[n, features]``.
-        keys, steps
-            ``[n]``: the random key of each row's episode, and its step, to sample actions; None for the most likely
-            actions. Nothing is sampled here where the scores are log-probabilities: the caller samples from them.
+        - `observations`: ``float32[n, features]``.
+        - `keys`, `steps`: ``[n]``: the random key of each row's episode, and its step, to sample actions; None for the
+          most likely actions. Nothing is sampled here where the scores are log-probabilities: the caller samples from
+          them.
         """
         if self.rows in (0, len(observations)):
             return self._compute(observations, keys, steps)
         # Answers can depend on the batch size in the last bit, so the policy sees batches of sizes that give equal
         # bits: cut the observations, fill a single small batch up with copies of its first row, drop what is not new.
         outputs = []
-        for cut, size, known in self._batches(len(observations)):
+        for cut, size, n_repeated in self._batches(len(observations)):
             filled = self._compute(
                 _filled(observations[cut], size),
                 None if keys is None else _filled(keys[cut], size),
                 None if steps is None else _filled(steps[cut], size),
             )
-            new = slice(known, cut.stop - cut.start)
+            new = slice(n_repeated, cut.stop - cut.start)
             outputs.append(PolicyOutput(filled.scores[new], filled.actions[new]))
         return PolicyOutput(*(np.concatenate(fields) for fields in zip(*outputs, strict=True)))
 
@@ -217,11 +204,8 @@ class AdaptedPolicy:
     ) -> PolicyOutput:
         """Return the scores of all choices ``float[n, choices]`` and the actions ``[n, groups]`` of one batch.
 
-        Parameters
-        ----------
-        keys, steps
-            ``[n]``: the random key of each row's episode, and its step, to sample actions; None for the most likely
-            actions.
+        The random key of each row's episode and its step, ``[n]`` each, are given to sample actions; without them, the
+        most likely actions are taken.
         """
         assert self.space is not None
         n, groups = len(observations), self.space.groups
@@ -313,20 +297,13 @@ def adapt_policy(
 ) -> Policy:
     """Return a policy wrapped so that it can play in an environment and scores every choice; unchanged if it can.
 
-    Parameters
-    ----------
-    policy
-        Any policy. One that is already adapted keeps its settings, unless they are given here.
-    environment
-        The environment in which it plays. If it shows features instead of observations, the policy is given the part of
-        them that it read in training.
-    space
-        Features and choices. They matter only if an action has several parts or is continuous: its parts are then cut
-        into choices.
-    features
-        Where the observation stands in the features, if `environment` is not given.
-    rows
-        Number of observations in each batch that the policy sees; 0 for any number.
+    - `policy`: any policy. One that is already adapted keeps its settings, unless they are given here.
+    - `environment`: the environment in which it plays. If it shows features instead of observations, the policy is
+      given the part of them that it read in training.
+    - `space`: features and choices. They matter only if an action has several parts or is continuous: its parts are
+      then cut into choices.
+    - `features`: where the observation stands in the features, if `environment` is not given.
+    - `rows`: number of observations in each batch that the policy sees; 0 for any number.
     """
     # What is not given stays as it is. A policy that reads features, or was adapted, is not given other features.
     adapted = policy if isinstance(policy, AdaptedPolicy) else AdaptedPolicy(policy)
@@ -336,12 +313,12 @@ def adapt_policy(
     rows = rows or adapted.rows
 
     # A policy for single choices needs no space: it scores the actions themselves.
-    needs_space = space is not None and not (space.is_discrete and adapted.space is None)
-    kept_space = space if needs_space else adapted.space
+    is_needed = space is not None and not (space.is_discrete and adapted.space is None)
+    choices = space if is_needed else adapted.space
 
     # Without choices and features, wrap only to fix the batch size.
-    if kept_space is not None or features is not None:
-        return AdaptedPolicy(adapted.policy, kept_space, features, rows)
+    if choices is not None or features is not None:
+        return AdaptedPolicy(adapted.policy, choices, features, rows)
     if space is not None and not isinstance(adapted.policy, Policy):
         raise LegibleError(f"a {type(adapted.policy).__name__} has no scores for the actions of a Discrete space.")
     return AdaptedPolicy(adapted.policy, rows=rows) if rows else cast("Policy", adapted.policy)

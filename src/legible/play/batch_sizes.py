@@ -32,14 +32,8 @@ def equal_sizes(policy: Hashable, rows: int, method: str) -> tuple[int, ...]:
     always returned. Only networks of legible that read flat numbers are tried: other policies may remember what they
     were asked.
 
-    Parameters
-    ----------
-    policy
-        The policy.
-    rows
-        The number of observations in its usual batches.
-    method
-        The method of the policy whose answers are compared: "scores", "part_scores" or "predict".
+    - `rows`: the number of observations in its usual batches.
+    - `method`: the method of the policy whose answers are compared: "scores", "part_scores" or "predict".
     """
     from legible.policies import ActorPolicy, NetworkPolicy  # noqa: PLC0415 (they need PyTorch)
 

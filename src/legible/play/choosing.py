@@ -70,25 +70,22 @@ def _choose(
 
 @njit_inlined
 def choose_row(scores: Scores, key: np.uint64, step: int, epsilon: float, sample: bool) -> int:
-    """Choose one action; see `choose_actions`."""
-    best = 0
-    allowed = 0
-    possible = 0
+    """Return the action that the scores of one state give; see `choose_actions`.
+
+    `key` is that of the episode's random stream, of which every step has numbers of its own.
+    """
+    best, n_allowed, n_unmasked = 0, 0, 0  # blocked actions (−∞) count as unmasked, but not as allowed
     for a in range(scores.size):
         if scores[a] > scores[best]:
             best = a
-        if scores[a] > MASKED:
-            allowed += 1
-        if scores[a] != MASKED:
-            possible += 1
-    count = np.uint64(step * _RANDOM_NUMBERS_PER_STEP)
-    if allowed == 0:
-        return _nth_choice(scores, min(int(uniform(key, count + _WHICH) * possible), possible - 1), blocked=True)
-    if epsilon > 0.0 and uniform(key, count + _EXPLORE) < epsilon:
-        return _nth_choice(scores, min(int(uniform(key, count + _WHICH) * allowed), allowed - 1), blocked=False)
-    if sample:
-        return draw_choice(scores, best, uniform(key, count + _SAMPLE))
-    return best
+        n_allowed += scores[a] > MASKED
+        n_unmasked += scores[a] != MASKED
+    first = np.uint64(step * _RANDOM_NUMBERS_PER_STEP)
+    if n_allowed == 0:
+        return _nth_choice(scores, min(int(uniform(key, first + _WHICH) * n_unmasked), n_unmasked - 1), blocked=True)
+    if epsilon > 0.0 and uniform(key, first + _EXPLORE) < epsilon:
+        return _nth_choice(scores, min(int(uniform(key, first + _WHICH) * n_allowed), n_allowed - 1), blocked=False)
+    return draw_choice(scores, best, uniform(key, first + _SAMPLE)) if sample else best
 
 
 @njit_inlined
@@ -193,14 +190,9 @@ def typical_actions(policy: Policy, choices: NDArray[np.int64]) -> NDArray[Any]:
 class PolicyChooser:
     """A chooser that follows a policy, with one random stream per episode.
 
-    Parameters
-    ----------
-    policy, seeds
-        The policy, and the seed of each episode.
-    epsilon
-        Probability of a random action.
-    sample
-        Sample actions from the policy's probabilities instead of taking the best one.
+    - `policy`, `seeds`: the policy, and the seed of each episode.
+    - `epsilon`: probability of a random action.
+    - `sample`: sample actions from the policy's probabilities instead of taking the best one.
     """
 
     def __init__(self, policy: Policy, seeds: Sequence[int], *, epsilon: float = 0.0, sample: bool = False) -> None:

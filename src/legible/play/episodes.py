@@ -280,13 +280,7 @@ class _Play:
         return actions, scores
 
     def advance(self, step_limit: int) -> int:
-        """Count the step that was just taken, start new episodes where one ended, and return how many ended.
-
-        Parameters
-        ----------
-        step_limit
-            Number of steps after which an episode is cut off.
-        """
+        """Count the step that was just taken, start new episodes where one ended, and return how many ended."""
         slots, n_counted = self.slots, len(self.rows)
         if self._keep_course:
             self._widen_course()

@@ -98,15 +98,12 @@ class Experiences(Displayed):
 
         # An action is one choice, or one choice in each of several groups (the parts of an action).
         n_groups = 0 if self.space.is_discrete else len(self.space.groups)
-        shapes = {
+        shapes: dict[str, tuple[int, ...]] = {
             "actions": (n, n_groups) if n_groups else (n,),
             "scores": (n, len(self.space.actions)),
             "episode_ids": (n,),
             _NUMBERS: (n, n_groups),
-            "lengths": (episodes,),
-            "seeds": (episodes,),
-            "success": (episodes,),
-            "endings": (episodes,),
+            **dict.fromkeys(("lengths", "seeds", "success", "endings"), (episodes,)),
         }
         for name, shape in shapes.items():
             if getattr(self, name).shape != shape:
@@ -313,14 +310,9 @@ def collect_unit(
 ) -> Columns:
     """Play one episode per seed and return the recorded arrays by name, as in `Experiences`.
 
-    Parameters
-    ----------
-    setup
-        Policy, environment and play settings.
-    seeds
-        A seed for every episode.
-    on_episode
-        Called with the number of episodes that ended, for progress bars.
+    - `setup`: policy, environment and play settings.
+    - `seeds`: a seed for every episode.
+    - `on_episode`: called with the number of episodes that ended, for progress bars.
     """
     slots = make_slots(setup.environment, min(setup.batch, len(seeds)), endings=setup.endings)
     recorder = Recorder()

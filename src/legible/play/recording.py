@@ -50,12 +50,8 @@ class Steps(NamedTuple):
 class Recorder:
     """A recorder of steps: pass it to `play_episodes` as `on_step`.
 
-    Parameters
-    ----------
-    episodes
-        Numbers of the episodes to record; all by default.
-    rows
-        Record the full input of the policy where that is more than rules see, so that it can be evaluated again.
+    - `episodes`: numbers of the episodes to record; all by default.
+    - `rows`: record the full input of the policy where that is more than rules see, so that it can be evaluated again.
     """
 
     def __init__(self, episodes: Collection[int] | None = None, *, rows: bool = False) -> None:
@@ -79,13 +75,7 @@ class Recorder:
         return Steps(episodes[order], *map_arrays(lambda column: column[order], tuple(columns)))
 
     def recordings(self, seeds: Sequence[int]) -> list[Recording]:
-        """Return the recorded episodes, ordered by their number.
-
-        Parameters
-        ----------
-        seeds
-            The seeds of all episodes that were played, also of those that were not recorded.
-        """
+        """Return the recorded episodes, ordered by their number, given the seeds of all episodes that were played."""
         if not self._parts:
             return []
         steps = self.steps()

@@ -40,24 +40,13 @@ def run_units_or_pieces(
     If an episode fails in a unit, the unit is cut into smaller pieces that are played again, so that only the failed
     episode is lost.
 
-    Parameters
-    ----------
-    play
-        Function of the setup and a unit, or a piece of one, that plays it and returns its result.
-    setup
-        What all units share, such as the policy and the environment.
-    units
-        The units.
-    cut
-        Function that cuts a unit into pieces.
-    engine
-        Where units run: this process, worker processes or a cluster.
-    time_limit
-        The maximum seconds per unit or piece; None for no limit.
-    failures
-        Counts the failed pieces (all unguided) and raises if there are too many.
-    problem
-        Start of the error message if a unit fails for another reason than an episode.
+    - `play`: function of the setup and a unit, or a piece of one, that plays it and returns its result.
+    - `setup`: what all units share, such as the policy and the environment.
+    - `cut`: function that cuts a unit into pieces.
+    - `engine`: where units run: this process, worker processes or a cluster.
+    - `time_limit`: the maximum seconds per unit or piece; None for no limit.
+    - `failures`: counts the failed pieces (all unguided) and raises if there are too many.
+    - `problem`: start of the error message if a unit fails for another reason than an episode.
 
     Yields
     ------

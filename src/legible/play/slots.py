@@ -262,12 +262,8 @@ class _EnvironmentSlots(Slots):
     def step(self, actions: NDArray[Any], active: NDArray[np.bool_]) -> None:
         """Take a step in every active environment, and store what it returns in the arrays of the slots.
 
-        Parameters
-        ----------
-        actions
-            One action per slot; those of inactive slots are ignored.
-        active
-            ``bool[n]``: the slots that take a step.
+        - `actions`: one action per slot; those of inactive slots are ignored.
+        - `active`: ``bool[n]``: the slots that take a step.
         """
         rows = np.flatnonzero(active)
         # A copy, because environments may overwrite it and a record holds the actions.
@@ -398,17 +394,11 @@ def make_slots(
 
     They belong to a native vector environment if it takes one seed per episode, otherwise to n single environments.
 
-    Parameters
-    ----------
-    environment
-        An id, a specification, or an environment object. An object makes a single slot, whatever n.
-    n
-        The number of slots.
-    cost_name
-        An entry of the environment's infos that is summed over an episode, like the reward; "" for none.
-    endings, terms
-        The user's functions that name how an episode ended and the terms of its reward, as ``module:function``; "" for
-        none. See `EndingReader` and `TermReader`.
+    - `environment`: an id, a specification, or an environment object. An object makes a single slot, whatever n.
+    - `n`: the number of slots.
+    - `cost_name`: an entry of the environment's infos that is summed over an episode, like the reward; "" for none.
+    - `endings`, `terms`: the user's functions that name how an episode ended and the terms of its reward, as
+      ``module:function``; "" for none. See `EndingReader` and `TermReader`.
     """
     environment = as_environment(environment)
     batch = environment.make_batch(n) if isinstance(environment, EnvironmentSpec) and n > 0 else None
@@ -434,12 +424,7 @@ def make_space_slots(environment: str | EnvironmentSpec | Env, n: int, cost_name
 
 
 def _single_slots(
-    kind: type[_S],
-    environment: EnvironmentSpec | Env,
-    n: int,
-    cost_name: str,
-    endings: str = "",
-    terms: str = "",
+    kind: type[_S], environment: EnvironmentSpec | Env, n: int, cost_name: str, endings: str = "", terms: str = ""
 ) -> _S:
     if n < 1:
         raise LegibleError(f"at least one slot is needed, got {n}.")

@@ -41,17 +41,10 @@ def environment_for(policy: Policy | None, environment: _E) -> _E:
     - With `legible.environments.spec.NO_WRAPPERS` among the wrappers of `environment`, those of the files are left out.
     - If the rules of a guided policy see other features than the observation, the environment shows them.
 
-    Parameters
-    ----------
-    policy
-        The policy, with or without rules, as returned by `legible.policies.load_policy`; None changes nothing.
-    environment
-        The specification of an environment. Environment objects are returned unchanged.
+    - `policy`: the policy, with or without rules, as returned by `legible.policies.load_policy`; None changes nothing.
+    - `environment`: the specification of an environment. Environment objects are returned unchanged.
 
-    Raises
-    ------
-    UnfitEnvironmentError
-        If the files name an unknown wrapper that was not given.
+    It is an error if the files name an unknown wrapper that was not given.
 
     Examples
     --------
@@ -80,9 +73,10 @@ def environment_for(policy: Policy | None, environment: _E) -> _E:
 
 
 def _wrappers(needs: Mapping[str, Any], given: Sequence[str]) -> tuple[str, ...]:
+    """Return the wrappers of the policy's files, the other ones given by the user, and the stacking of frames."""
     if NO_WRAPPERS in given:
         return tuple(given)
-    left = list(given)
+    left = list(given)  # without those that replace a wrapper of the files
     try:
         pairs = [(str(name), dict(arguments)) for name, arguments in needs.get("wrappers") or ()]
     except (TypeError, ValueError) as error:
@@ -100,17 +94,16 @@ def _wrappers(needs: Mapping[str, Any], given: Sequence[str]) -> tuple[str, ...]
 
 def _known_or_given(name: str, arguments: Mapping[str, Any], given: list[str]) -> str:
     """Return a wrapper that a file names: the given one of that name, which is removed from `given`, or a known one."""
-    plain = name.rpartition(".")[2]
     for text in given:
-        written, own = parse_wrapper(text)
-        if written.rpartition(":")[2] == plain:
+        given_name, given_arguments = parse_wrapper(text)
+        if given_name.rpartition(":")[2] == name.rpartition(".")[2]:
             given.remove(text)
-            return text if own else wrapper_text(written, arguments)
+            return text if given_arguments else wrapper_text(given_name, arguments)
     known = known_name(name)
     if known is None:
         name = name[:_LONGEST_NAME]
-        module, _, plain = name.rpartition(".")
-        option = wrapper_text(f"{module or 'MODULE'}:{plain}", {})
+        module, _, class_name = name.rpartition(".")
+        option = wrapper_text(f"{module or 'MODULE'}:{class_name}", {})
         raise UnfitEnvironmentError(
             f"the policy was trained with the wrapper {name}, which legible does not know. It is not imported, because "
             f"a policy file must not be able to run code. If you trust it, pass --wrap {option}; its arguments are "

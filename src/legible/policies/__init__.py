@@ -28,11 +28,7 @@ if TYPE_CHECKING:
     from legible.policies.encoding import Encoding, OneHot, Plain
     from legible.policies.loading import load_policy
     from legible.policies.network import Layer, NetworkPolicy
-    from legible.policies.normalisation import (
-        Normalisation,
-        load_normalisation,
-        save_normalisation,
-    )
+    from legible.policies.normalisation import Normalisation, load_normalisation, save_normalisation
     from legible.policies.policy_file import save_policy
     from legible.policies.predicting import acting
     from legible.policies.protocol import (

@@ -68,8 +68,6 @@ ACTIVATION_NAMES: tuple[str, ...] = tuple(sorted(_DEFINITIONS))
 class Activation:
     """An activation function and its parameters.
 
-    Examples
-    --------
     >>> Activation.of("ReLU")
     Activation(name='relu', parameters=())
     >>> str(Activation.of("leaky_relu(negative_slope=0.2)"))
@@ -97,9 +95,10 @@ class Activation:
                 raise PolicyError(f"activation {self.name!r} has no parameter {key!r}: it takes {known}")
             # The type of the default says what the parameter may be: a text or a finite number.
             default = defaults[key]
+            is_finite = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < float("inf")
             if isinstance(default, str) and value in ("none", "tanh"):  # only GELU's `approximate` is a text
                 checked[key] = str(value)
-            elif isinstance(default, float) and _is_finite_number(value):
+            elif isinstance(default, float) and is_finite:
                 checked[key] = float(value)
             else:
                 raise PolicyError(
@@ -157,7 +156,3 @@ class Activation:
         if not self.parameters:
             return self.name
         return f"{self.name}({', '.join(f'{key}={value!r}' for key, value in self.parameters)})"
-
-
-def _is_finite_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < float("inf")

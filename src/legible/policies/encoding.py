@@ -41,8 +41,6 @@ class OneHot:
 
     Stable-Baselines3 encodes ``Discrete`` (one feature) and ``MultiDiscrete`` observations like this.
 
-    Examples
-    --------
     >>> OneHot((3, 2)).encode(np.array([[2, 0]], dtype=np.float32))
     array([[0., 0., 1., 1., 0.]], dtype=float32)
     """

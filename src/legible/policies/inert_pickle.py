@@ -60,14 +60,7 @@ class Record:
 def read_pickle(raw: bytes, whose: str, is_known: Callable[[str], bool]) -> Any:
     """Return the content of a pickle, with a `Record` for every object.
 
-    Parameters
-    ----------
-    raw
-        The pickle.
-    whose
-        Its name in error messages.
-    is_known
-        Return whether a class or function with this full name is allowed.
+    `whose` is its name in error messages; `is_known` says whether a class or function of a full name is allowed.
     """
     if len(raw) > MOST_BYTES:
         raise PolicyError(f"{whose}: {len(raw):,} bytes are more than such files have")
@@ -127,22 +120,22 @@ def dtype_of(value: Any) -> np.dtype[Any]:
     """Return the numeric type that a value from `read_pickle` stands for, or raise `ValueError`."""
     if isinstance(value, Named):
         value = Record("numpy.dtype", (value.name.rpartition(".")[2].rstrip("_"),))
-    if not isinstance(value, Record) or value.name != "numpy.dtype" or not value.arguments:
-        raise ValueError("an array without a type of numbers")
-    written = value.arguments[0]
+    is_type = isinstance(value, Record) and value.name == "numpy.dtype" and bool(value.arguments)
+    written = value.arguments[0] if is_type else None
     if isinstance(written, Named):
         return dtype_of(written)
     if not isinstance(written, str):
         raise ValueError("an array without a type of numbers")
-    plain = {"bool": "?", "float": "f8", "int": "i8"}.get(written, written)
-    plain = re.sub(r"^(float|u?int)(8|16|32|64)$", lambda m: f"{m[1][0]}{int(m[2]) // 8}", plain)
-    if not _NUMBER_TYPE.fullmatch(plain):
+    # NumPy's short names: "float32" is "f4". Only types of plain numbers are allowed, and no objects.
+    short = {"bool": "?", "float": "f8", "int": "i8"}.get(written, written)
+    short = re.sub(r"^(float|u?int)(8|16|32|64)$", lambda m: f"{m[1][0]}{int(m[2]) // 8}", short)
+    if not _NUMBER_TYPE.fullmatch(short):
         raise ValueError(f"{written[:40]!r} is no type of plain numbers")
-    dtype: np.dtype[Any] = np.dtype(plain)
+    dtype: np.dtype[Any] = np.dtype(short)
+    # The state of a type holds its byte order.
     state = value.state
-    if isinstance(state, tuple) and len(state) > 1 and state[1] in ("<", ">"):
-        dtype = dtype.newbyteorder(state[1])
-    return dtype
+    has_order = isinstance(state, tuple) and len(state) > 1 and state[1] in ("<", ">")
+    return dtype.newbyteorder(state[1]) if has_order else dtype
 
 
 def _array(data: Any, dtype: Any, shape: Any, *, fortran: bool) -> npt.NDArray[Any]:
@@ -186,12 +179,8 @@ class _Machine:
         A class or function becomes a `Named` (its name only), and a call or an object a `Record` of the name and the
         arguments. Operations that only push a constant are handled in `run`.
 
-        Parameters
-        ----------
-        operation
-            The name of the operation in `pickletools`, such as ``"APPEND"``.
-        argument
-            The value that follows the operation in the pickle, None for most.
+        - `operation`: the name of the operation in `pickletools`, such as ``"APPEND"``.
+        - `argument`: the value that follows the operation in the pickle, None for most.
         """
         stack = self._stack
         match operation:
@@ -258,7 +247,11 @@ class _Machine:
                 stack[-3:] = [_called(called, arguments)]
             # A reference to something stored outside the pickle: PyTorch keeps the data of tensors so.
             case "BINPERSID":
-                stack.append(Record(PERSISTENT, (_persistent_id(stack.pop()),)))
+                key = stack.pop()
+                parts = key if isinstance(key, tuple) else (key,)
+                if not all(isinstance(part, Named) or _is_plain(part) for part in parts):  # PyTorch hashes it
+                    raise ValueError("a reference by something that is no name")
+                stack.append(Record(PERSISTENT, (key,)))
             # The attributes of the object below.
             case "BUILD":
                 state = stack.pop()
@@ -294,14 +287,6 @@ def _is_plain(key: Any) -> bool:
     """Return whether a key is safe to hash: for nested tuples that could take for ever, or overflow the stack."""
     parts = key if isinstance(key, tuple) else (key,)
     return all(part is None or isinstance(part, str | int | float | bytes) for part in parts)
-
-
-def _persistent_id(key: Any) -> Any:
-    """Return what names something that is kept elsewhere; PyTorch hashes it."""
-    parts = key if isinstance(key, tuple) else (key,)
-    if not all(isinstance(part, Named) or _is_plain(part) for part in parts):
-        raise ValueError("a reference by something that is no name")
-    return key
 
 
 def _called(called: Any, arguments: Any) -> Any:

@@ -200,11 +200,8 @@ class NetworkPolicy(Displayed, ScoredPrediction):
 def layers_of_modules(modules: Sequence[nn.Module]) -> tuple[Layer, ...] | None:
     """Return fully connected PyTorch modules with activations between them as layers; None if they hold anything else.
 
-    Parameters
-    ----------
-    modules
-        The modules in the order in which they are applied. Dropout, which does nothing outside training, and Flatten
-        are skipped.
+    The modules have the order in which they are applied. Dropout, which does nothing outside training, and Flatten are
+    skipped.
     """
     layers: list[Layer] = []
     for module in modules:

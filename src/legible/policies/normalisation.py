@@ -124,11 +124,8 @@ def load_normalisation(path: str | os.PathLike[str]) -> Normalisation | Mapping[
     Dict observations have a mapping from entry to statistics. None means that the file is a ``VecNormalize`` that
     normalises rewards only.
 
-    Parameters
-    ----------
-    path
-        An ``.npz`` or ``.toml`` file with mean, var, epsilon and clip, or the ``.pkl`` of a ``VecNormalize``, which is
-        read without unpickling it.
+    The file is an ``.npz`` or ``.toml`` file with mean, var, epsilon and clip, or the ``.pkl`` of a ``VecNormalize``,
+    which is read without unpickling it.
     """
     file = Path(path)
     suffix = file.suffix.lower()

@@ -53,18 +53,11 @@ def normalised_file(
 
     The statistics are those that the policy holds or the caller passed, otherwise those of a file next to the policy.
 
-    Parameters
-    ----------
-    policy
-        The policy as read from its file.
-    path
-        The policy's file.
-    options
-        The caller's options; ``options.normalisation`` are the statistics that the caller passed, if any.
-    trained_normalised
-        Whether the policy was trained on normalised observations; None if the file does not say.
-    frames
-        Number of observations stacked into one input. Statistics may cover a single observation.
+    - `policy`: the policy as read from its file.
+    - `path`: the policy's file.
+    - `options`: the caller's options; ``options.normalisation`` are the statistics that the caller passed, if any.
+    - `trained_normalised`: whether the policy was trained on normalised observations; None if the file does not say.
+    - `frames`: number of observations stacked into one input. Statistics may cover a single observation.
     """
     # If there are statistics in the file and from the caller, they must be the same.
     if policy.normalisation is not None or options.normalisation is not None:
@@ -104,14 +97,10 @@ def _with_statistics(
 ) -> NormalisablePolicy:
     """Return a copy of a policy that normalises its observations with these statistics, or raise an error.
 
-    Parameters
-    ----------
-    statistics
-        Mean and variance of every number of an observation; a mapping from entry to these for Dict observations.
-    whose
-        The name of the policy's file or object, for error messages.
-    frames
-        Number of observations stacked into one input. Statistics of a single observation are repeated.
+    - `statistics`: mean and variance of every number of an observation; a mapping from entry to these for Dict
+      observations.
+    - `whose`: the name of the policy's file or object, for error messages.
+    - `frames`: number of observations stacked into one input. Statistics of a single observation are repeated.
     """
     # Policies trained with HER have statistics per entry of the dictionary, even if they read one array.
     if isinstance(statistics, Mapping) and set(_GOAL_ENTRIES) <= set(statistics):
@@ -147,11 +136,6 @@ def _with_goal_entries(
     With HER (hindsight experience replay), Stable-Baselines3 1.0 normalised the entries "observation" and
     "desired_goal" of the dictionary and then joined them into one array for the network. So the statistics fit only the
     dictionary, and the policy has to read it. Policies with another input are returned unchanged.
-
-    Parameters
-    ----------
-    statistics
-        Statistics by entry; both entries of `_GOAL_ENTRIES` must be among them.
     """
     by_entry = {key: statistics[key] for key in _GOAL_ENTRIES}
     width = sum(entry.n_features for entry in by_entry.values())

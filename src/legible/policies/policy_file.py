@@ -43,7 +43,7 @@ import safetensors.numpy
 from legible.files import write_whole
 from legible.policies.activations import Activation
 from legible.policies.actors.policy import ActorPolicy
-from legible.policies.actors.saving import build_actor, describe_actor, why_actor_not_saved
+from legible.policies.actors.saving import Arrays, build_actor, describe_actor, why_actor_not_saved
 from legible.policies.encoding import encoding_from_json
 from legible.policies.network import Layer, NetworkPolicy
 from legible.policies.normalisation import Normalisation
@@ -88,9 +88,7 @@ def save_policy(
         raise PolicyError(f"{file}: {problem}")
     assert isinstance(policy, NetworkPolicy | ActorPolicy)
     complete = dataclasses.replace(
-        policy,
-        metadata={**policy.metadata, **(metadata or {})},
-        env_id=policy.env_id if env_id is None else env_id,
+        policy, metadata={**policy.metadata, **(metadata or {})}, env_id=policy.env_id if env_id is None else env_id
     )
     if isinstance(complete, NetworkPolicy) and action_names is not None:
         complete = dataclasses.replace(complete, action_names=tuple(action_names))
@@ -113,22 +111,12 @@ def why_not_saved(policy: object) -> str | None:
     if isinstance(policy, ActorPolicy):
         problem = why_actor_not_saved(policy)
         return None if problem is None else f"a policy cannot be saved when {problem}"
-    return (
-        f"a {type(policy).__name__} cannot be saved; only feed-forward networks (NetworkPolicy, or ActorPolicy without "
-        "memory) can"
-    )
+    kinds = "feed-forward networks (NetworkPolicy, or ActorPolicy without memory)"
+    return f"a {type(policy).__name__} cannot be saved; only {kinds} can"
 
 
 def read_policy_file(path: Path, *, activation: Activation | None = None) -> NetworkPolicy | ActorPolicy:
-    """Read a policy that `save_policy` wrote.
-
-    Parameters
-    ----------
-    path
-        The file.
-    activation
-        The activation of layers for which the file names none.
-    """
+    """Return a policy that `save_policy` wrote; `activation` is that of layers for which the file names none."""
     tensors, document = _read(path)
     try:
         with naming(path):
@@ -141,7 +129,7 @@ def read_policy_file(path: Path, *, activation: Activation | None = None) -> Net
         ) from error
 
 
-def _file_contents(policy: NetworkPolicy | ActorPolicy) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
+def _file_contents(policy: NetworkPolicy | ActorPolicy) -> tuple[Arrays, dict[str, Any]]:
     """Return the contents of a policy file: the tensors by name, and everything else as data that JSON can hold."""
     if isinstance(policy, ActorPolicy):
         tensors, actor = describe_actor(policy)
@@ -180,7 +168,7 @@ def _checksum(tensors: Mapping[str, npt.NDArray[Any]], document: Mapping[str, An
     return digest.hexdigest()
 
 
-def _read(path: Path) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
+def _read(path: Path) -> tuple[Arrays, dict[str, Any]]:
     """Return the tensors of a policy file by name, and its description: version, layers, encoding, metadata and so on.
 
     An error is raised if the file is missing or damaged, was not written by `save_policy`, or has another version.
@@ -218,19 +206,12 @@ def _read(path: Path) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
     return tensors, document
 
 
-def _network_of(
-    path: Path, tensors: dict[str, npt.NDArray[Any]], document: Mapping[str, Any], given: Activation | None
-) -> NetworkPolicy:
+def _network_of(path: Path, tensors: Arrays, document: Mapping[str, Any], given: Activation | None) -> NetworkPolicy:
     """Return the network that a policy file describes, or raise an error that names the part that does not fit.
 
-    Parameters
-    ----------
-    tensors
-        The tensors by name; each is removed when it is used, so that leftover ones are noticed.
-    document
-        Everything else in the file, as `_file_contents` made it.
-    given
-        The activation that the caller passed, for files that name none; it must not contradict the file.
+    - `tensors`: the tensors by name; each is removed when it is used, so that leftover ones are noticed.
+    - `document`: everything else in the file, as `_file_contents` made it.
+    - `given`: the activation that the caller passed, for files that name none; it must not contradict the file.
     """
     layers = []
     for number, layer_entry in enumerate(document["layers"]):
@@ -267,16 +248,14 @@ def _network_of(
     )
 
 
-def _normalisation_of(
-    path: Path, tensors: dict[str, npt.NDArray[Any]], document: Mapping[str, Any]
-) -> Normalisation | None:
+def _normalisation_of(path: Path, tensors: Arrays, document: Mapping[str, Any]) -> Normalisation | None:
     if document["normalisation"] is None:
         return None
     mean, var = (_take(path, tensors, f"normalisation.{name}", np.float64, 1) for name in ("mean", "var"))
     return Normalisation(mean, var, document["normalisation"]["epsilon"], document["normalisation"]["clip"])
 
 
-def _actor_of(path: Path, tensors: dict[str, npt.NDArray[Any]], document: Mapping[str, Any]) -> ActorPolicy:
+def _actor_of(path: Path, tensors: Arrays, document: Mapping[str, Any]) -> ActorPolicy:
     normalisation = _normalisation_of(path, tensors, document)
     for name, values in tensors.items():
         if values.dtype != np.float32 or not np.isfinite(values).all():
@@ -288,9 +267,7 @@ def _actor_of(path: Path, tensors: dict[str, npt.NDArray[Any]], document: Mappin
     return policy
 
 
-def _take(
-    path: Path, tensors: dict[str, npt.NDArray[Any]], name: str, dtype: type[np.floating[Any]], dimensions: int
-) -> npt.NDArray[Any]:
+def _take(path: Path, tensors: Arrays, name: str, dtype: type[np.floating[Any]], dimensions: int) -> npt.NDArray[Any]:
     values = tensors.pop(name, None)
     if values is None:
         raise PolicyError(f"{path}: tensor {name!r} is missing")

@@ -61,16 +61,10 @@ class ScoredPrediction(ScoringPolicy):
 
         The signature is that of Stable-Baselines3's ``predict``.
 
-        Parameters
-        ----------
-        observation
-            One observation of the policy's features in any shape, or a batch of n along the first axis.
-        state, episode_start
-            Accepted and not used: the policy has no memory.
-        deterministic
-            Whether to return the action with the highest score instead of a sample.
-        rng
-            Generator to sample with; by default one that the policy keeps, from seed 0.
+        - `observation`: one observation of the policy's features in any shape, or a batch of n along the first axis.
+        - `state`, `episode_start`: accepted and not used: the policy has no memory.
+        - `deterministic`: whether to return the action with the highest score instead of a sample.
+        - `rng`: generator to sample with; by default one that the policy keeps, from seed 0.
         """
         array = np.asarray(observation, np.float32)
         n_features = self.n_features or (array.shape[-1] if array.ndim else 1)
@@ -129,8 +123,6 @@ class _ScoresOnly(ScoredPrediction):
 def acting(policy: Policy | ActingPolicy) -> ActingPolicy:
     """Return an `ActingPolicy`: the policy itself if it is one, else an adapter that predicts from its scores.
 
-    Examples
-    --------
     >>> class AlwaysLeft:
     ...     n_actions, n_features, kind = 2, 3, "values"
     ...     def scores(self, observations):

@@ -91,8 +91,6 @@ class Policy(Protocol):
     Observations are ``float32[n, features]``, scores ``float[n, actions]``. The same batch gives bit-identical scores;
     batches of different sizes may differ in the last bit, as matrix products do.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> class AlwaysLeft:
     ...     n_actions, n_features, kind = 2, None, "values"
@@ -159,16 +157,10 @@ class ActingPolicy(Protocol):
     ) -> tuple[npt.NDArray[Any], Any]:
         """Return the action for an observation or the actions for a batch, and the next state.
 
-        Parameters
-        ----------
-        observation
-            An observation of the environment, or a batch of them.
-        state
-            The state that the last call returned; None at the start.
-        episode_start
-            For every observation of a batch, whether it is the first of its episode: its state is reset.
-        deterministic
-            Whether to return the most likely action instead of a sample.
+        - `observation`: an observation of the environment, or a batch of them.
+        - `state`: the state that the last call returned; None at the start.
+        - `episode_start`: for every observation of a batch, whether it is the first of its episode: its state is reset.
+        - `deterministic`: whether to return the most likely action instead of a sample.
         """
         ...
 
@@ -204,15 +196,9 @@ def lacks_fallback(policy: Any) -> bool:
 def as_observations(observations: npt.ArrayLike, n_features: int | None) -> Observations:
     """Return a batch of observations as ``float32[n, features]``, or raise an error about its shape.
 
-    Parameters
-    ----------
-    observations
-        The batch, of any numeric type and of shape [n, features].
-    n_features
-        The number of features that the policy reads, None for any number.
+    - `observations`: the batch, of any numeric type and of shape [n, features].
+    - `n_features`: the number of features that the policy reads, None for any number.
 
-    Examples
-    --------
     >>> as_observations([[1, 2, 3]], 2)
     Traceback (most recent call last):
     legible.policies.protocol.PolicyError: the policy reads observations of 2 features, but these have 3
@@ -234,8 +220,6 @@ def as_scores(scores: Scores, n_rows: int, n_actions: int) -> Scores:
     Row i holds a score for every action in observation i, such as Q-values or log-probabilities.
     Minus infinity is a valid score: the log-probability of an action that is never taken.
 
-    Examples
-    --------
     >>> as_scores(np.array([[0.0, np.nan]]), 1, 2)
     Traceback (most recent call last):
     legible.policies.protocol.PolicyError: the policy gives NaN for row 0 of the batch: \

@@ -86,19 +86,7 @@ def register_reader(
 ) -> PolicyReader:
     """Add a reader to those that `legible.policies.load_policy` tries, and return it.
 
-    The newest reader is tried first. A reader of the same name is replaced.
-
-    Parameters
-    ----------
-    name
-        A short name.
-    supports
-        Description of what it reads, for error messages: "a .zip file of Stable-Baselines3".
-    is_own
-        Function that says whether the reader reads a source: the `Path` of a file or folder, an address such as
-        ``zoo:NAME``, or an object.
-    read
-        Function that returns the policy of a source, given the caller's options, or raises `PolicyError`.
+    The newest reader is tried first. A reader of the same name is replaced. The arguments are those of `PolicyReader`.
 
     Examples
     --------

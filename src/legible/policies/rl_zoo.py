@@ -85,13 +85,9 @@ def find_training(policy_path: Path, *, anywhere: bool = False) -> Training | No
 
     They are in args.yml, config.yml and env_kwargs.yml, in the policy's folder or in a folder inside it.
 
-    Parameters
-    ----------
-    policy_path
-        The policy's file.
-    anywhere
-        Whether the files may lie in any folder next to the policy, because the whole folder belongs to it; otherwise
-        only in the folder named after the policy or its environment.
+    - `policy_path`: the policy's file.
+    - `anywhere`: whether the files may lie in any folder next to the policy, because the whole folder belongs to it;
+      otherwise only in the folder named after the policy or its environment.
     """
     folder = _files_folder(policy_path.parent) if anywhere else _own_files_folder(policy_path)
     if folder is None:

@@ -19,18 +19,11 @@ _PLACE = re.compile(r"(\d+)\.(weight|bias|ra_mean)")
 
 
 class Tensors:
-    """The tensors of a network by name; each is removed and checked when it is taken.
+    """The tensors of a network by name, of PyTorch or arrays; each is removed and checked when it is taken.
 
-    Parameters
-    ----------
-    tensors
-        Tensors of PyTorch, or arrays.
-    source
-        The part of the file that holds them, for error messages.
-    exact
-        Whether weights must be float32; by default, other floating-point numbers are converted.
-    needs_biases
-        Whether layers must have a bias; by default, a missing one is zero.
+    - `source`: the part of the file that holds them, for error messages.
+    - `exact`: whether weights must be float32; by default, other floating-point numbers are converted.
+    - `needs_biases`: whether layers must have a bias; by default, a missing one is zero.
     """
 
     def __init__(
@@ -61,6 +54,10 @@ class Tensors:
         """Return the sorted positions of the modules with tensors in the sequence `prefix`."""
         inner = (name.removeprefix(f"{prefix}.") for name in self.left if name.startswith(f"{prefix}."))
         return sorted({int(found[1]) for name in inner if (found := _PLACE.fullmatch(name)) is not None})
+
+    def names_of_layers(self, prefix: str) -> list[str]:
+        """Return the names of the layers in the sequence `prefix`, in order, such as ``actor.0`` and ``actor.2``."""
+        return [f"{prefix}.{place}" for place in self.places(prefix)]
 
     def drop(self, *prefixes: str) -> None:
         """Drop the tensors with these prefixes, which have no part in choosing actions."""

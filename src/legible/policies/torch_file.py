@@ -32,12 +32,7 @@ _SPARE_BYTES = 2**20  # PyTorch does not compress: the parts of a file are about
 def read_state(raw: bytes, path: Path, what: str) -> dict[str, torch.Tensor]:
     """Return the tensors of a ``state_dict`` by name, or raise `PolicyError`.
 
-    Parameters
-    ----------
-    raw, path
-        Content and path of the file.
-    what
-        Name of the content in error messages.
+    `raw` is the content of the file at `path`, and `what` the name of this content in error messages.
     """
     return checked_state(read_saved(raw, path, what), raw, path, what)
 
@@ -49,7 +44,11 @@ def read_saved(raw: bytes, path: Path, what: str) -> Any:
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError, ValueError) as error:
         raise PolicyError(f"{path}: {what} cannot be read as plain tensors: it is damaged ({error})") from error
     if content is raw:
-        _check_old_file(raw, path, what)
+        # Files from before PyTorch 1.6 are pickles in a row: a mark, a version, the system, the content, and its keys.
+        _check_names(raw, path, what)
+        mark, *_, keys = [*islice(read_pickles(io.BytesIO(raw), f"{path}: {what}", _is_of_tensors), 5)]
+        if mark != _OLD_MARK or not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
+            raise PolicyError(f"{path}: {what} cannot be read as plain tensors: it is damaged or not from torch.save")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -81,14 +80,6 @@ def _checked_archive(raw: bytes, path: Path, what: str) -> bytes:
                 read_pickle(member, f"{path}: {what}", _is_of_tensors)
             again.writestr(name, member)
     return packed.getvalue()
-
-
-def _check_old_file(raw: bytes, path: Path, what: str) -> None:
-    """Read the pickles of a file from before PyTorch 1.6 as data: a mark, a version, the system, content, keys."""
-    _check_names(raw, path, what)
-    mark, *_, keys = [*islice(read_pickles(io.BytesIO(raw), f"{path}: {what}", _is_of_tensors), 5)]
-    if mark != _OLD_MARK or not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
-        raise PolicyError(f"{path}: {what} cannot be read as plain tensors: it is damaged or not from torch.save")
 
 
 def _check_names(pickles: bytes, path: Path, what: str) -> None:

@@ -46,8 +46,6 @@ def kind_of_output(output: Output) -> ScoreKind:
 class FunctionPolicy(ScoredPrediction):
     """A policy around a function from observations to scores.
 
-    Examples
-    --------
     >>> policy = FunctionPolicy(lambda observations: observations @ np.eye(2), "logits", n_actions=2)
     >>> policy.kind
     'log-probabilities'
@@ -233,22 +231,24 @@ class ModuleFunction:
 def call_function(function: Callable[..., npt.ArrayLike], batch: Observations, width: int | None = None) -> Scores:
     """Return the output of a policy's function for a batch as floats; raise an error that names its fault.
 
-    `width` is the count of numbers that it must return for each observation, None if any will do.
+    `width` is the count of numbers that it must return for each observation, None if any will do. A common fault is a
+    function that takes a single observation: the error then says how to make it take batches.
     """
     try:
         raw = function(batch)
-        floats = None if raw is None else _as_floats(raw)
+        numbers = None if raw is None else as_numbers(raw)
     except LegibleError:
         raise
     except Exception as error:
-        if single := _explain_single(function, batch):
-            raise PolicyError(single) from error
-        raise PolicyError(f"{name_of(function)} raised {describe_error(error)}. Correct the policy.") from error
-    if floats is None:
+        own_error = f"{name_of(function)} raised {describe_error(error)}. Correct the policy."
+        raise PolicyError(_explain_single(function, batch) or own_error) from error
+    if numbers is None:
         raise PolicyError(f"{name_of(function)} returned None; it must return scores of shape [n, actions].")
+    floats: Scores = numbers if np.issubdtype(numbers.dtype, np.floating) else numbers.astype(np.float64)
     fits = floats.ndim >= 1 and len(floats) == len(batch) and (width is None or floats.size == len(batch) * width)
-    if not fits and (single := _explain_single(function, batch)):
-        raise PolicyError(single)
+    explanation = "" if fits else _explain_single(function, batch)
+    if explanation:
+        raise PolicyError(explanation)
     not_a_number = np.isnan(floats)
     if not_a_number.any() and len(floats) == len(batch):
         row = int(not_a_number.reshape(len(batch), -1).any(axis=1).argmax())
@@ -261,8 +261,8 @@ def name_of(function: Any) -> str:
     """Return the name of a policy's function for messages."""
     if isinstance(function, ModuleFunction):
         function = function.module
-    named = getattr(function, "__qualname__", "<")
-    return "the function" if "<" in named else f"{function.__module__}:{named}"
+    name = getattr(function, "__qualname__", "<")  # names of lambdas and local functions contain "<"
+    return "the function" if "<" in name else f"{function.__module__}:{name}"
 
 
 def _explain_single(function: Any, batch: Observations) -> str:
@@ -311,11 +311,6 @@ def as_numbers(raw: Any) -> npt.NDArray[Any]:
     if not np.issubdtype(numbers.dtype, np.number) or np.iscomplexobj(numbers):
         raise PolicyError(f"the output of a policy must be numbers, not {numbers.dtype}")
     return numbers
-
-
-def _as_floats(raw: Any) -> Scores:
-    numbers = as_numbers(raw)
-    return numbers if np.issubdtype(numbers.dtype, np.floating) else numbers.astype(np.float64)
 
 
 def _scores_of_output(raw: Scores, output: Output) -> Scores:

@@ -158,12 +158,13 @@ class Rule:
         """
         body = []
         for c in self.conditions:
-            exact = c.value is not None
-            value = _number(c.high) if exact else ""
-            if intervals is not None and not (exact and (space is None or space[c.feature].kind != "numeric")):
-                low, high = intervals.lows[c.feature], intervals.highs[c.feature]
-                found = np.flatnonzero((low == np.float32(c.low)) & (high == np.float32(c.high)))
-                value = str(found[0]) if found.size else value
+            has_single_value = c.value is not None
+            value = _number(c.high) if has_single_value else ""
+            is_category = has_single_value and (space is None or space[c.feature].kind != "numeric")
+            if intervals is not None and not is_category:
+                lows, highs = intervals.lows[c.feature], intervals.highs[c.feature]
+                index = np.flatnonzero((lows == np.float32(c.low)) & (highs == np.float32(c.high)))
+                value = str(index[0]) if index.size else value
             body.append(f"f{c.feature}={value}" if value else f"f{c.feature}∈({_number(c.low)}, {_number(c.high)}]")
         return f"{self.polarity}action({self.action}) <- {', '.join(body) or 'true'}"
 
@@ -231,25 +232,27 @@ def parse_rule(text: str, space: FeatureSpace) -> Rule:
 
 
 def _parse_condition(text: str, space: FeatureSpace) -> Condition:
+    """Return the condition that a part of a rule's text stands for, such as ``not food.north`` or ``2 < gap <= 5``."""
+    flag, between, comparison = _FLAG.fullmatch(text), _BETWEEN.fullmatch(text), _COMPARE.fullmatch(text)
     low, high = np.float32(-np.inf), np.float32(np.inf)
-    if found := _FLAG.fullmatch(text):
-        return Condition.equals(space.feature_index(found["name"]), 0.0 if found["no"] else 1.0)
-    if found := _BETWEEN.fullmatch(text):
-        low = _read_bound(found["low"], found["first"] == "<")
-        high = _read_bound(found["high"], found["second"] == "<=")
-    elif found := _COMPARE.fullmatch(text):
-        sign, number = found["sign"], found["number"]
-        if sign.startswith("="):
-            return Condition.equals(space.feature_index(found["name"]), float(number))
-        if sign.startswith("<"):
-            high = _read_bound(number, sign == "<=")
-        else:
-            low = _read_bound(number, sign == ">")
-    else:
+    if flag:
+        return Condition.equals(space.feature_index(flag["name"]), 0.0 if flag["no"] else 1.0)
+    if between:
+        low = _read_bound(between["low"], between["first"] == "<")
+        high = _read_bound(between["high"], between["second"] == "<=")
+        return Condition(space.feature_index(between["name"]), float(low), float(high))
+    if not comparison:
         raise RuleError(
             f"{text!r} is not a condition; write 'name', 'not name', 'name = 3', 'name <= 3' or '1 < name <= 3'."
         )
-    return Condition(space.feature_index(found["name"]), float(low), float(high))
+    feature, sign, number = space.feature_index(comparison["name"]), comparison["sign"], comparison["number"]
+    if sign.startswith("="):
+        return Condition.equals(feature, float(number))
+    if sign.startswith("<"):
+        high = _read_bound(number, sign == "<=")
+    else:
+        low = _read_bound(number, sign == ">")
+    return Condition(feature, float(low), float(high))
 
 
 class Threshold(NamedTuple):
@@ -266,15 +269,6 @@ def find_thresholds(text: str, space: FeatureSpace) -> list[Threshold]:
 
     The positions let an editor replace a number in the text. A text that is no rule has no thresholds.
 
-    Parameters
-    ----------
-    text
-        The rule, such as ``"+Brake <- gap < 5"``.
-    space
-        The features by name.
-
-    Examples
-    --------
     >>> space = FeatureSpace.of(["speed", "gap"], ["Brake", "Go"])
     >>> [(t.feature, t.value, t.start) for t in find_thresholds("+Brake <- gap < 5 & 2 < speed <= 8", space)]
     [(1, 5.0, 16), (0, 2.0, 20), (0, 8.0, 33)]

@@ -79,17 +79,8 @@ def _split_verb(phrase: str) -> tuple[str, str]:
 
 
 def describe_condition(condition: Condition, feature: Feature) -> str:
-    """Return a condition in words; "" if the condition always holds.
+    """Return a condition ``low < value <= high`` of a feature in words; "" if the condition always holds.
 
-    Parameters
-    ----------
-    condition
-        The condition ``low < value <= high``.
-    feature
-        The feature that the condition is about, with its words and units.
-
-    Examples
-    --------
     >>> food = Feature("food.north", "categorical", values={1: "food is north", 0: "food is not north"})
     >>> describe_condition(Condition.equals(0, 1), food)
     'food is north'
@@ -126,15 +117,8 @@ def describe_condition(condition: Condition, feature: Feature) -> str:
 def _describe_sides(condition: Condition, feature: Feature) -> str:
     """Return a condition on a signed distance in words: how far, and on which side of 0.
 
-    Parameters
-    ----------
-    condition
-        The condition ``low < distance <= high``.
-    feature
-        The distance; its ``sides`` are the words for values below and above 0.
+    The feature's ``sides`` are the words for values below and above 0.
 
-    Examples
-    --------
     >>> gap = Feature("gap", group="vehicle 3", unit="m", scale=200.0, sides=("behind", "ahead"))
     >>> for low, high in ((0.2, 0.4), (-0.2, 0.0), (-np.inf, -0.2), (-0.2, 0.4), (-0.2, np.inf)):
     ...     describe_condition(Condition(0, low, high), gap)
@@ -195,25 +179,26 @@ def _range(condition: Condition, feature: Feature) -> str:
     if low in feature.sentinels and low == min(feature.sentinels) and high < np.inf:
         low = -np.inf
     scale = feature.scale or 1.0
+    # As few digits as tell the two bounds apart.
     digits = next(d for d in (3, 4, 5, 6, 9) if d == 9 or number(scale * low, d) != number(scale * high, d))
     if abs(scale * low) < _NEAR_ZERO and abs(scale * high) < _NEAR_ZERO:
         return "nearly 0"
-    ends = []
+    bounds = []
     if low > -np.inf:
-        ends.append(_nicer(low, "above", "at least", digits, scale))
+        bounds.append(_shorter_bound(low, "above", "at least", digits, scale))
     if high < np.inf:
-        ends.append(_nicer(high, "at most", "below", digits, scale))
-    return " and ".join(f"{end} {feature.unit}".rstrip() for end in ends)
+        bounds.append(_shorter_bound(high, "at most", "below", digits, scale))
+    return " and ".join(f"{bound} {feature.unit}".rstrip() for bound in bounds)
 
 
-def _nicer(end: float, plain: str, other: str, digits: int, scale: float = 1.0) -> str:
-    """Return the shorter of two equivalent bounds ("at most 4.9999995" and "below 5")."""
-    following = float(above(end))
-    if 0.0 < abs(scale * end) < _NEAR_ZERO:
-        return f"{plain} 0" if end > 0.0 else f"{other} 0"
-    if len(str(np.float32(following))) < len(str(np.float32(end))):
-        return f"{other} {number(scale * following, digits)}"
-    return f"{plain} {number(scale * end, digits)}"
+def _shorter_bound(bound: float, words: str, words_for_next: str, digits: int, scale: float) -> str:
+    """Return the shorter of two equivalent bounds ("at most 4.9999995" and "below 5", the next float32)."""
+    following = float(above(bound))
+    if 0.0 < abs(scale * bound) < _NEAR_ZERO:
+        return f"{words} 0" if bound > 0.0 else f"{words_for_next} 0"
+    if len(str(np.float32(following))) < len(str(np.float32(bound))):
+        return f"{words_for_next} {number(scale * following, digits)}"
+    return f"{words} {number(scale * bound, digits)}"
 
 
 def describe_conditions(conditions: Iterable[Condition], space: FeatureSpace) -> str:
@@ -221,15 +206,6 @@ def describe_conditions(conditions: Iterable[Condition], space: FeatureSpace) ->
 
     Negated conditions that differ in one place are merged: "neither ghost 0 nor ghost 1 is scared".
 
-    Parameters
-    ----------
-    conditions
-        The conditions of a rule.
-    space
-        The features, with their words.
-
-    Examples
-    --------
     >>> from legible_envs.pacman.features import pacman_features
     >>> space = pacman_features(2)
     >>> no = lambda *names: [Condition.equals(space.feature_index(name), 0) for name in names]
@@ -318,17 +294,8 @@ def _count_common(lists: Sequence[Sequence[str]]) -> int:
 def describe_rule(rule: Rule, space: FeatureSpace, mood: Mood = "habit") -> str:
     """Return the whole rule in plain English.
 
-    Parameters
-    ----------
-    rule
-        The rule: take (``+``) or avoid (``-``) an action if all conditions hold.
-    space
-        The names and words of the features and actions.
-    mood
-        "habit" for what the policy does, to follow a subject; "advice" for what should be done.
+    The mood is "habit" for what the policy does, to follow a subject, or "advice" for what should be done.
 
-    Examples
-    --------
     >>> from legible_envs.pacman.features import pacman_features
     >>> from legible.rules import parse_rule
     >>> space = pacman_features(2)
@@ -434,16 +401,16 @@ def representative_rule(rule_set: RuleSet) -> Rule:
 
 def _describe_exchange(first: Rule, other: Rule, space: FeatureSpace) -> str | None:
     """Return the word in which two descriptions differ: "with ghost 1 in place of ghost 0"."""
-    one, two = (describe_rule(rule, space).split(" ") for rule in (first, other))
-    if len(one) != len(two):
+    words, other_words = (describe_rule(rule, space).split(" ") for rule in (first, other))
+    if len(words) != len(other_words):
         return None
-    differ = [i for i in range(len(one)) if one[i] != two[i]]
 
     def with_noun(words: Sequence[str], i: int) -> str:  # "ghost 1" instead of "1"
         word = words[i].strip(",;")
         return f"{words[i - 1]} {word}" if i and word.isdecimal() else word
 
-    changes = {(with_noun(one, i), with_noun(two, i)) for i in differ}
+    differing = (i for i in range(len(words)) if words[i] != other_words[i])
+    changes = {(with_noun(words, i), with_noun(other_words, i)) for i in differing}
     if len(changes) != 1:
         return None
     old, new = changes.pop()
@@ -459,12 +426,10 @@ def _drop_common_start(texts: list[str]) -> list[str]:
     ['torque -1', 'torque +1']
     """
     words = [text.split(" ") for text in texts]
-    count = min(map(len, words)) - 1
-    while count and any(one[:count] != words[0][:count] for one in words):
+    count = min(_count_common(words), min(map(len, words)) - 1)  # at least one word of each text stays
+    if count and (words[0][count - 1] in ("a", "an", "the") or not all(line[count][0].isalpha() for line in words)):
         count -= 1
-    if count and (words[0][count - 1] in ("a", "an", "the") or not all(one[count][0].isalpha() for one in words)):
-        count -= 1
-    return [" ".join(one[count:]) for one in words]
+    return [" ".join(line[count:]) for line in words]
 
 
 def short_action_words(actions: Iterable[int], space: FeatureSpace) -> dict[int, str]:

@@ -51,16 +51,14 @@ class MiningSettings:
     lime_samples: Annotated[int, "Samples that LIME draws for each state."] = 5000
     lime_pools: Annotated[int, "Independent pools that these samples are drawn from."] = 100
     kernel_width: Annotated[
-        float,
-        "Width of LIME's kernel, as a multiple of the square root of the number of features.",
+        float, "Width of LIME's kernel, as a multiple of the square root of the number of features."
     ] = 0.75
     kernel_counts_numeric: Annotated[bool, "Count only numeric features for the kernel width."] = False
     learner: Annotated[str, 'Rule learner: "ripper", or the name of a registered one.'] = "ripper"
     optimizations: Annotated[int, "RIPPER's optimisation rounds."] = 2
     prune_fraction: Annotated[float, "Share of the states on which RIPPER prunes rules."] = 1 / 3
     description_length_allowance: Annotated[
-        float,
-        "Bits by which RIPPER's description length may exceed the minimum before it stops.",
+        float, "Bits by which RIPPER's description length may exceed the minimum before it stops."
     ] = 64.0
     min_accuracy: Annotated[float, "Minimum accuracy of a rule on the held-out states that trigger it."] = 0.9
     min_coverage: Annotated[float, "Minimum share of the held-out states that trigger a rule."] = 0.01
@@ -127,8 +125,7 @@ class PlaySettings:
         "Sample actions from the policy's probabilities, guided and unguided alike, instead of taking the best one.",
     ] = False
     precedence: Annotated[
-        Precedence,
-        'Rules that win conflicts: "positive" (the paper\'s Algorithm 1) or "negative".',
+        Precedence, 'Rules that win conflicts: "positive" (the paper\'s Algorithm 1) or "negative".'
     ] = "positive"
     enforce: Annotated[
         Enforce,
@@ -185,8 +182,7 @@ class EvaluationSettings:
         "separate seeds throughout, for environments in which the same seed does not give the same episode.",
     ] = "racing"
     rung_changes: Annotated[
-        int,
-        "Racing: changed episodes of each rule set on the first rung, at least 8; each further rung doubles it.",
+        int, "Racing: changed episodes of each rule set on the first rung, at least 8; each further rung doubles it."
     ] = 24
     rungs: Annotated[int, "Racing: number of rungs."] = 5
     race_seeds: Annotated[int, "Racing: maximum number of seeds; the unguided policy plays each once."] = 1000
@@ -273,8 +269,7 @@ class EvaluationSettings:
         "weakness.",
     ] = 0.7
     imitation: Annotated[
-        float,
-        "Advanced: share of steps with one action from which on a guided policy only imitates a constant action.",
+        float, "Advanced: share of steps with one action from which on a guided policy only imitates a constant action."
     ] = 0.9
 
     @property
@@ -353,33 +348,24 @@ class ImprovementSettings:
         "composition is checked on as many other seeds. The paper's method: episodes for each step.",
     ] = 4000
     final_episodes: Annotated[
-        int,
-        "Episodes of the quoted figures: unguided and guided policy on the same held-out seeds.",
+        int, "Episodes of the quoted figures: unguided and guided policy on the same held-out seeds."
     ] = 1000
     candidates: Annotated[
         Candidates,
         'Rule sets that are tried: the "best" of the race, "weaknesses" (those that passed it; the paper: Welch\'s '
         'p below alpha), or only "confirmed" ones.',
     ] = "best"
-    most_candidates: Annotated[
-        int,
-        "Maximum number of rule sets tried at a time, largest effects first; 0: all.",
-    ] = 20
+    most_candidates: Annotated[int, "Maximum number of rule sets tried at a time, largest effects first; 0: all."] = 20
     beginnings: Annotated[
-        int,
-        "Number of rule sets that a composition is started from; the best resulting composition is kept.",
+        int, "Number of rule sets that a composition is started from; the best resulting composition is kept."
     ] = 3
-    most_changed: Annotated[
-        float,
-        "Maximum override rate of the composition.",
-    ] = 1.0
+    most_changed: Annotated[float, "Maximum override rate of the composition."] = 1.0
     front_points: Annotated[
         int,
         "Maximum number of compositions with other override rates, including the chosen one, whose gains are measured.",
     ] = 6
     order: Annotated[
-        Order,
-        'Paper\'s method: order of trying: as "mined" (the paper), by "effect", or "negative-first".',
+        Order, 'Paper\'s method: order of trying: as "mined" (the paper), by "effect", or "negative-first".'
     ] = "mined"
 
     def __post_init__(self) -> None:
@@ -397,8 +383,7 @@ class ReferenceSettings:
     """Settings of the baselines: random play, constant actions, other policies."""
 
     episodes: Annotated[
-        int,
-        "Episodes of every baseline and of the policy, on the seeds on which the best baselines are chosen.",
+        int, "Episodes of every baseline and of the policy, on the seeds on which the best baselines are chosen."
     ] = 200
     quoted: Annotated[
         int,
@@ -406,8 +391,7 @@ class ReferenceSettings:
         "quoted; random play and other policies always do.",
     ] = 2
     most_constants: Annotated[
-        int,
-        "Maximum number of constant actions that are played; if there are more, an evenly spread selection.",
+        int, "Maximum number of constant actions that are played; if there are more, an evenly spread selection."
     ] = 30
 
     def __post_init__(self) -> None:
@@ -460,8 +444,7 @@ class DistillationSettings:
     batch: Annotated[int, "States per gradient step."] = 256
     learning_rate: Annotated[float, "Adam's learning rate at the start of a round; it decays to 0."] = 5e-4
     changed_weight: Annotated[
-        float,
-        "Maximum oversampling of states in which the rules change the action, until they are half of all.",
+        float, "Maximum oversampling of states in which the rules change the action, until they are half of all."
     ] = 10.0
     check_episodes: Annotated[
         int, "Held-out episodes after every round, for early stopping and for choosing the network."

@@ -37,8 +37,7 @@ class StudySettings:
 
     episodes: Annotated[int, "Episodes from which rules are mined."] = 600
     time_limit: Annotated[
-        float,
-        "Seconds after which a unit of episodes is given up, for environments that hang (0: never).",
+        float, "Seconds after which a unit of episodes is given up, for environments that hang (0: never)."
     ] = 0.0
     most_failed: Annotated[
         float,

@@ -27,10 +27,8 @@ _ACTING_SLOTS = 10
 
 def action_names(environment: EnvironmentSpec) -> tuple[str, ...]:
     """Return the names of an environment's actions."""
-    env = environment.make()
-    names = tuple(action.name for action in feature_space_of(env).actions)
-    env.close()
-    return names
+    with closing(environment.make()) as env:
+        return feature_space_of(env).action_names
 
 
 @dataclass(frozen=True)

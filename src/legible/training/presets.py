@@ -18,13 +18,7 @@ from gymnasium import spaces
 
 from legible.environments import domain_of, load_by_name
 from legible.errors import LegibleError
-from legible.training.hyperparameters import (
-    ContinuousPpoSettings,
-    DqnSettings,
-    PpoSettings,
-    SacSettings,
-    Td3Settings,
-)
+from legible.training.hyperparameters import ContinuousPpoSettings, DqnSettings, PpoSettings, SacSettings, Td3Settings
 
 # Stable-Baselines3's defaults, except for a buffer that fits into memory and an earlier, steadier start.
 DEFAULT_DQN = DqnSettings(buffer_size=100_000, learning_starts=1000, target_update_interval=1000)
@@ -77,25 +71,12 @@ def fitting_algorithms(action_space: spaces.Space[Any]) -> tuple[Algorithm, ...]
 def preset(env_id: str, algorithm: Algorithm, *, continuous: bool = False) -> Preset:
     """Return hyperparameters and the number of steps for training in an environment.
 
-    Parameters
-    ----------
-    env_id
-        The environment's id in Gymnasium, such as ``"CartPole-v1"``.
-    algorithm
-        ``"dqn"``, ``"ppo"``, ``"sac"`` or ``"td3"``.
-    continuous
-        Whether actions are continuous. Only PPO needs to know, because SAC and TD3 always have continuous actions.
+    Only PPO needs to know whether actions are continuous, because DQN never has continuous ones, SAC and TD3 always.
 
-    Examples
-    --------
-    >>> preset("legible/PacmanOriginal-v0", "dqn").total_steps
-    5000000
-    >>> preset("legible/PacmanSmall-v0", "ppo").reward_scale
-    0.01
-    >>> preset("CartPole-v1", "dqn").settings.hidden
-    (64, 64)
-    >>> preset("MountainCar-v0", "dqn").total_steps
-    120000
+    >>> preset("legible/PacmanOriginal-v0", "dqn").total_steps, preset("legible/PacmanSmall-v0", "ppo").reward_scale
+    (5000000, 0.01)
+    >>> preset("CartPole-v1", "dqn").settings.hidden, preset("MountainCar-v0", "dqn").total_steps
+    ((64, 64), 120000)
     >>> preset("Pendulum-v1", "sac").total_steps, preset("Pendulum-v1", "sac").long_steps
     (10000, 30000)
     """
@@ -138,12 +119,12 @@ _DISCRETE: Mapping[str, Mapping[Algorithm, Preset]] = {
                 hidden=(256, 256),
             ),
             120_000,
-        ),
+        )
     },
     "lunarlander": {
         "ppo": Preset(
             PpoSettings(n_steps=1024, n_epochs=4, gamma=0.999, gae_lambda=0.98, ent_coef=0.01, n_envs=16), 500_000
-        ),
+        )
     },
     # States share no features: large learning rate, and exploration for most of the training.
     "frozenlake": {
@@ -156,7 +137,7 @@ _DISCRETE: Mapping[str, Mapping[Algorithm, Preset]] = {
                 exploration_fraction=0.5,
             ),
             60_000,
-        ),
+        )
     },
 }
 
@@ -233,9 +214,7 @@ _CONTINUOUS: Mapping[str, Mapping[Algorithm, Preset]] = {
     },
     "bipedalwalker": {
         "sac": Preset(
-            SacSettings(learning_rate=7.3e-4, learning_starts=5000, tau=0.02, gamma=0.98),
-            100_000,
-            long_steps=500_000,
+            SacSettings(learning_rate=7.3e-4, learning_starts=5000, tau=0.02, gamma=0.98), 100_000, long_steps=500_000
         ),
         "td3": Preset(Td3Settings(learning_starts=5000, gamma=0.98), 100_000, long_steps=1_000_000),
         "ppo": Preset(

@@ -51,8 +51,6 @@ class RuleLayer(NamedTuple):
 class RuleSettings:
     """Settings of rules in a training.
 
-    Examples
-    --------
     >>> settings = RuleSettings(fade=0.5)
     >>> [settings.share(done) for done in (0.0, 0.25, 0.5, 1.0)]
     [1.0, 0.5, 0.0, 0.0]
@@ -124,13 +122,6 @@ class TrainingRules:
 class RuleMasks:
     """The choices that rules allow, for several policies with the same numbers of features and choices.
 
-    Parameters
-    ----------
-    rules
-        The rules of each policy.
-
-    Examples
-    --------
     >>> space = FeatureSpace.of(["gap"], ["Brake", "Go", "Turn"])
     >>> rules = RuleSet((parse_rule("+Brake <- gap < 5", space), parse_rule("-Turn <- gap < 9", space)))
     >>> masks = RuleMasks([TrainingRules((RuleLayer(rules, "positive"),), space)])
@@ -187,20 +178,15 @@ def _mark_allowed(
     A *choice* is a discrete action, or a region of a continuous one. Choices form *groups*: one choice of each group is
     taken per step (an environment with Discrete actions has one group).
 
-    Parameters
-    ----------
-    rules
-        All layers of rules, compiled. The rules of a layer are applied together, the layers of a policy in turn.
-    first_layers
-        ``[policies + 1]``: policy p has the layers from ``first_layers[p]`` up to ``first_layers[p + 1]``.
-    negative_first
-        ``[layers]``: whether rules that forbid an action win over rules that demand one.
-    rows_per_policy
-        The first `rows_per_policy` observations belong to policy 0, the next ones to policy 1, and so on.
-    group_starts
-        ``[groups + 1]``: group g holds the choices from ``group_starts[g]`` up to ``group_starts[g + 1]``.
-    possible
-        ``[n, choices]``: the choices that the environment's action mask allows.
+    - `rules`: all layers of rules, compiled. The rules of a layer are applied together, the layers of a policy in turn.
+    - `first_layers`: ``[policies + 1]``: policy p has the layers from ``first_layers[p]`` up to ``first_layers[p +
+      1]``.
+    - `negative_first`: ``[layers]``: whether rules that forbid an action win over rules that demand one.
+    - `rows_per_policy`: the first `rows_per_policy` observations belong to policy 0, the next ones to policy 1, and so
+      on.
+    - `group_starts`: ``[groups + 1]``: group g holds the choices from ``group_starts[g]`` up to ``group_starts[g +
+      1]``.
+    - `possible`: ``[n, choices]``: the choices that the environment's action mask allows.
     """
     n_choices = allowed.shape[1]
     scratch = np.empty((2, n_choices), np.bool_)  # working memory of `guide_row`
@@ -229,16 +215,10 @@ def guided_shift(logits: Tensor, allowed: Tensor, share: Tensor, starts: Sequenc
     actions; as the share falls to zero it becomes the network's policy. The allowed choices keep their proportions, and
     so do the forbidden ones.
 
-    Parameters
-    ----------
-    logits
-        ``[…, choices]``. A choice is a discrete action, or a value of one component of a MultiDiscrete action.
-    allowed
-        ``bool[…, choices]``: whether the rules allow a choice.
-    share
-        The share of guidance, from 0 (none) to 1 (forbidden choices get probability zero).
-    starts
-        The first choice of each component, and the number of choices at the end.
+    - `logits`: ``[…, choices]``. A choice is a discrete action, or a value of one component of a MultiDiscrete action.
+    - `allowed`: ``bool[…, choices]``: whether the rules allow a choice.
+    - `share`: the share of guidance, from 0 (none) to 1 (forbidden choices get probability zero).
+    - `starts`: the first choice of each component, and the number of choices at the end.
     """
     shifts = []
     log_rest = (1.0 - share).log()
@@ -279,16 +259,11 @@ def read_rules(
 ) -> TrainingRules:
     """Return the rules that guide a training, after a check that they belong to its environment.
 
-    Parameters
-    ----------
-    source
-        The folder of a study, for the rules that it found to improve the policy; the file of a guided policy
-        (``guided.safetensors``); or a text file with one rule per line (empty lines and those that begin with # are
-        ignored).
-    environment
-        The environment of the training.
-    names
-        The user's names of features and actions, for a text file.
+    - `source`: the folder of a study, for the rules that it found to improve the policy; the file of a guided policy
+      (``guided.safetensors``); or a text file with one rule per line (empty lines and those that begin with # are
+      ignored).
+    - `environment`: the environment of the training.
+    - `names`: the user's names of features and actions, for a text file.
     """
     path = Path(source)
     env = environment.make()

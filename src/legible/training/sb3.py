@@ -23,7 +23,6 @@ from gymnasium import spaces
 from torch import nn
 
 from legible.environments import EnvironmentSpec, MaskReader, feature_space_of, find_masks
-from legible.features import FeatureSpace
 from legible.imports import needs_extra
 from legible.play import environment_for, one_thread
 from legible.policies import NetworkPolicy, Normalisation, Policy, load_policy, save_normalisation, save_policy
@@ -186,12 +185,14 @@ def train(
 
     # Rules guide the training. Action masks use the same mechanism, with an empty list of rules.
     guidance = None if rules is None else (rules, rule_settings or RuleSettings())
-    if _has_masks(spec):
+    with closing(spec.make()) as made:
+        masked_space = None if find_masks(made) is None else feature_space_of(made)
+    if masked_space is not None:
         if algo != "ppo":
             raise TrainingError(
                 f"{spec.name}: its actions are masked, and {algo} would learn from masked ones; use ppo (--algo)."
             )
-        guidance = guidance or (TrainingRules((), _space_of(spec)), RuleSettings())
+        guidance = guidance or (TrainingRules((), masked_space), RuleSettings())
 
     path = Path(out)
     stem = path.with_suffix("") if path.suffix in (".zip", ".safetensors") else path
@@ -275,13 +276,9 @@ def _change_preset(
 def _make_environments(spec: EnvironmentSpec, plan: Preset, start: StartingPoint | None) -> VecEnv:
     """Return the training environments, with scaled rewards and normalised observations where `plan` says so.
 
-    Parameters
-    ----------
-    plan
-        Hyperparameters, among them the number of environments.
-    start
-        The policy that the training begins with. Without one, the statistics for normalising observations are learnt;
-        with one, its own are kept fixed, since its network knows no others, or none are used if it has none.
+    - `plan`: hyperparameters, among them the number of environments.
+    - `start`: the policy that the training begins with. Without one, the statistics for normalising observations are
+      learnt; with one, its own are kept fixed, since its network knows no others, or none are used if it has none.
     """
     scale = plan.reward_scale
 
@@ -298,14 +295,14 @@ def _make_environments(spec: EnvironmentSpec, plan: Preset, start: StartingPoint
     gamma = plan.settings.gamma
     if start is None:
         return VecNormalize(environments, gamma=gamma) if plan.normalised else environments
-    its_own = start.normalisation
-    if its_own is None:  # the policy was trained on raw observations and rewards
+    statistics = start.normalisation
+    if statistics is None:  # the policy was trained on raw observations and rewards
         return environments
     wrapper = VecNormalize(
-        environments, norm_reward=plan.normalised, clip_obs=its_own.clip, epsilon=its_own.epsilon, gamma=gamma
+        environments, norm_reward=plan.normalised, clip_obs=statistics.clip, epsilon=statistics.epsilon, gamma=gamma
     )
-    fixed: Any = _FixedStatistics(shape=its_own.mean.shape)
-    fixed.mean, fixed.var = its_own.mean.copy(), its_own.var.copy()
+    fixed: Any = _FixedStatistics(shape=statistics.mean.shape)
+    fixed.mean, fixed.var = statistics.mean.copy(), statistics.var.copy()
     wrapper.obs_rms = fixed
     return wrapper
 
@@ -333,16 +330,6 @@ class _MaskMemory(gymnasium.Wrapper[Any, Any, Any, Any]):
         return observation, reward, terminated, truncated, info
 
 
-def _has_masks(spec: EnvironmentSpec) -> bool:
-    with closing(spec.make()) as env:
-        return find_masks(env) is not None
-
-
-def _space_of(spec: EnvironmentSpec) -> FeatureSpace:
-    with closing(spec.make()) as env:
-        return feature_space_of(env)
-
-
 class _FixedStatistics(RunningMeanStd):
     """Constant statistics of the observations that a network was trained with."""
 
@@ -355,14 +342,9 @@ def _new_model(
 ) -> Model:
     """Return a model of Stable-Baselines3 that is ready to train.
 
-    Parameters
-    ----------
-    plan
-        Hyperparameters; their type decides the algorithm.
-    start
-        The policy whose weights and network shapes the model takes; None for new networks.
-    guided
-        Whether rules will guide the model, which needs a subclass of the algorithm.
+    - `plan`: hyperparameters; their type decides the algorithm.
+    - `start`: the policy whose weights and network shapes the model takes; None for new networks.
+    - `guided`: whether rules will guide the model, which needs a subclass of the algorithm.
     """
     settings = plan.settings
     model_class: type[Any] = _MODELS[type(settings)]
@@ -438,16 +420,11 @@ def _finish(
 ) -> TrainingResult:
     """Write the files of a trained model, play it, and return the files and its evaluation.
 
-    Parameters
-    ----------
-    spec
-        The environment in which the policy is measured.
-    description
-        The description of the training as plain data, which is kept with the policy.
-    n_episodes
-        Episodes for measuring; None for the default.
-    before
-        The policy with which the training began, which is measured on the same episodes; None if there was none.
+    - `spec`: the environment in which the policy is measured.
+    - `description`: the description of the training as plain data, which is kept with the policy.
+    - `n_episodes`: episodes for measuring; None for the default.
+    - `before`: the policy with which the training began, which is measured on the same episodes; None if there was
+      none.
     """
     # The zip that Stable-Baselines3 loads, written under another name first so that it is never half written.
     zip_file = stem.with_name(f"{stem.name}.zip")

@@ -57,12 +57,8 @@ class TrainingCheckpoint:
             "counters": {name: getattr(model, name) for name in _COUNTERS if hasattr(model, name)},
             "entropy": None if log_weight is None else float(log_weight.detach()),
             "statistics": {
-                name: {
-                    "mean": statistics.mean.tolist(),
-                    "var": statistics.var.tolist(),
-                    "count": float(statistics.count),
-                }
-                for name, statistics in _statistics(model).items()
+                name: {"mean": each.mean.tolist(), "var": each.var.tolist(), "count": float(each.count)}
+                for name, each in _statistics(model).items()
             },
         }
         unfinished = self._folder / "checkpoint.json.part"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Mapping
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,13 +18,12 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from legible.environments import EnvironmentSpec
 from legible.errors import LegibleError
 from legible.policies import ActorPolicy, NetworkPolicy, OneHot, Plain, Policy, load_policy
 from legible.training.errors import TrainingError
 from legible.training.sb3 import ARGUMENT_NAMES
 from legible.training.sb3_checkpoint import Model
-from legible.training.starting import read_start
+from legible.training.starting import StartingPoint, environment_of_start, read_start
 
 _COMPARED = 64  # states in which the model's actions must equal the policy's
 
@@ -39,12 +39,8 @@ def export_sb3(
     made, otherwise plain ones of the right size. Policies hold no critics, so the critics in the zip are new: the model
     plays the same, but further training begins with untrained critics.
 
-    Parameters
-    ----------
-    policy_path
-        The policy, or its file.
-    zip_path
-        The zip to write, with the suffix ``.zip``.
+    - `policy_path`: the policy, or its file.
+    - `zip_path`: the zip to write, with the suffix ``.zip``.
     """
     target = Path(zip_path)
     if target.suffix != ".zip":
@@ -100,7 +96,7 @@ def _model_of(policy: Policy) -> Model:
     seed, hyperparameters = policy.metadata.get("seed"), policy.metadata.get("hyperparameters")
     if not isinstance(hyperparameters, Mapping):
         hyperparameters = {"buffer_size": 1}
-    observation_space, action_space = _spaces_of(policy)
+    observation_space, action_space = _spaces_of(policy, start)
     model: Model = model_class(
         "MlpPolicy",
         _SpacesOnly(observation_space, action_space),
@@ -123,7 +119,9 @@ def _model_of(policy: Policy) -> Model:
     return model
 
 
-def _spaces_of(policy: NetworkPolicy | ActorPolicy) -> tuple[spaces.Space[Any], spaces.Space[Any]]:
+def _spaces_of(
+    policy: NetworkPolicy | ActorPolicy, start: StartingPoint
+) -> tuple[spaces.Space[Any], spaces.Space[Any]]:
     """Return the observation space and the action space of a policy.
 
     They are the policy's own if it knows them, else those of the environment it was trained in, else plain ones of the
@@ -132,17 +130,10 @@ def _spaces_of(policy: NetworkPolicy | ActorPolicy) -> tuple[spaces.Space[Any], 
     if isinstance(policy, ActorPolicy):
         return policy.observation_space, policy.action_space
 
-    # A network knows sizes only; the exact spaces come from its environment, if that is installed.
-    environment = policy.metadata.get("environment")
-    arguments = environment.get("arguments", {}) if isinstance(environment, Mapping) else {}
-    if policy.env_id is not None:
-        try:
-            env = EnvironmentSpec(policy.env_id, arguments).make()
-        except LegibleError:
-            pass
-        else:
-            env.close()
-            return env.observation_space, env.action_space
+    # A network knows sizes only; the exact spaces come from its environment, if that is installed and no code that a
+    # file names.
+    with suppress(LegibleError), closing(environment_of_start(start).make()) as env:
+        return env.observation_space, env.action_space
 
     actions = spaces.Discrete(policy.n_actions)
     match policy.encoding:

@@ -78,18 +78,11 @@ def guided_class(kind: type[Model]) -> type[Model]:
 def guide_model(model: Model, rules: TrainingRules, settings: RuleSettings, total_steps: int, seed: int) -> None:
     """Prepare a model in place, so that rules guide it while it learns.
 
-    Parameters
-    ----------
-    model
-        A new model of the class that `guided_class` returns.
-    rules
-        Rules on the observations and actions of the model's environment.
-    settings
-        When the rules fade out, and the margin loss that teaches the network to follow them.
-    total_steps
-        Environment steps of the whole training, from which the share of guidance is computed.
-    seed
-        Decides which episodes are guided.
+    - `model`: a new model of the class that `guided_class` returns.
+    - `rules`: rules on the observations and actions of the model's environment.
+    - `settings`: when the rules fade out, and the margin loss that teaches the network to follow them.
+    - `total_steps`: environment steps of the whole training, from which the share of guidance is computed.
+    - `seed`: decides which episodes are guided.
     """
     model_rules = ModelRules(model, rules, settings, total_steps)
     # PPO learns from its own actions only: the rules have to change the policy itself, not the action taken.
@@ -124,10 +117,7 @@ def guide_model(model: Model, rules: TrainingRules, settings: RuleSettings, tota
 class BehaviourGuide:
     """Rules that replace actions in guided episodes; `seed` decides which episodes those are.
 
-    Attributes
-    ----------
-    steps, guided, changed
-        The numbers of all actions, of actions in guided episodes, and of actions that the rules changed.
+    `steps`, `guided` and `changed` are the numbers of all actions, of those in guided episodes, and of changed ones.
     """
 
     def __init__(self, model: OffPolicyModel, rules: ModelRules, seed: int) -> None:
@@ -400,12 +390,8 @@ class MarginLoss:
 def _add_margin_loss(model: OffPolicyModel, rules: ModelRules, buffer: _RememberingReplay) -> None:
     """Add the margin loss to the loss of the network that acts: it penalises high scores of forbidden choices.
 
-    Parameters
-    ----------
-    rules
-        The rules that decide which choices are forbidden.
-    buffer
-        The model's replay buffer, which remembers the observations of the batch that is being learnt from.
+    - `rules`: the rules that decide which choices are forbidden.
+    - `buffer`: the model's replay buffer, which remembers the observations of the batch that is being learnt from.
     """
 
     def read_batch() -> tuple[Tensor, Tensor]:

@@ -76,12 +76,9 @@ class StartingPoint:
                 f"{self.name}: reads {self.policy.n_features} features, but {environment} has {width}; give the "
                 "policy's own environment."
             )
-        own_space, sizes = acting(self.policy).action_space, choice_sizes(action_space)
-        if (
-            type(own_space) is not type(action_space)
-            or choice_sizes(own_space) != sizes
-            or own_space.shape != action_space.shape
-        ):
+        own_space = acting(self.policy).action_space
+        own, needed = ((type(space), choice_sizes(space), space.shape) for space in (own_space, action_space))
+        if own != needed:
             raise TrainingError(f"{self.name}: its actions are {own_space}, those of {environment} are {action_space}.")
 
     def fill(self, policy: nn.Module) -> None:
@@ -98,14 +95,10 @@ def read_start(
 ) -> StartingPoint:
     """Return the policy with which a training begins, with its weights under the names of Stable-Baselines3.
 
-    Parameters
-    ----------
-    source
-        A policy, or its path or address, as for `legible.load_policy`. Of a guided policy the network is read.
-    algorithm
-        The algorithm that trains it; by default its own or a similar one: DQN for Q-values, PPO for log-probabilities.
-    normalisation
-        The file with the normalisation of its observations, or "none"; by default the file next to it.
+    - `source`: a policy, or its path or address, as for `legible.load_policy`. Of a guided policy the network is read.
+    - `algorithm`: the algorithm that trains it; by default its own or a similar one: DQN for Q-values, PPO for
+      log-probabilities.
+    - `normalisation`: the file with the normalisation of its observations, or "none"; by default the file next to it.
     """
     name = str(source) if isinstance(source, (str, Path)) else f"a {type(source).__name__}"
     policy = load_policy(source, normalisation=normalisation) if isinstance(source, (str, Path)) else source
@@ -219,12 +212,11 @@ def _read_zip(source: str | Path | Policy, policy: Policy, algorithm: Algorithm)
 
     DQN's target network begins as a copy of the other, as in any extended training.
     """
-    if not isinstance(source, (str, Path)) or Path(source).suffix != ".zip" or not Path(source).is_file():
-        return {}
-    if algorithm == "dqn":
+    is_zip = isinstance(source, (str, Path)) and Path(source).suffix == ".zip" and Path(source).is_file()
+    if not is_zip or algorithm == "dqn":
         return {}
     written = str(traits_of(policy).metadata.get("algorithm", "")).lower()
-    tensors = read_tensors(Path(source))
+    tensors = read_tensors(Path(str(source)))
     if written not in {algorithm, "a2c"} or any("shared_net" in key for key in tensors):
         return {}
     return tensors
@@ -305,6 +297,7 @@ def _hidden_widths(tensors: Mapping[str, Tensor], algorithm: Algorithm, name: st
 
 
 def _widths(tensors: Mapping[str, Tensor], prefix: str, name: str) -> list[int]:
+    """Return the widths of the layers of a sequence, in which each layer is followed by an activation."""
     widths = {
         int(match[1]): tensor.shape[0]
         for key, tensor in tensors.items()

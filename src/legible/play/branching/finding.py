@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -63,14 +64,8 @@ def find_branching_method(
     observations and rewards must equal the recorded ones to the bit, also if another episode continues from the same
     state in between. Copies are tried in a separate process, because some environments crash.
 
-    Parameters
-    ----------
-    environment
-        The environment. Objects are never copied, because other code may hold them.
-    seed
-        Seed of the episode.
-    time_limit
-        Maximum seconds per method, for environments that hang; all methods are then tried in another process.
+    Environment objects are never copied, because other code may hold them. `time_limit` is the maximum of seconds per
+    method, for environments that hang; all methods are then tried in another process.
     """
     spec_or_env = as_environment(environment)
     if not isinstance(spec_or_env, EnvironmentSpec):
@@ -151,20 +146,9 @@ class _Recorded:
 def try_way(environment: EnvironmentSpec | Env, way_and_seed: tuple[Way, int]) -> Futures:
     """Return whether an environment has random futures that a branching method can draw anew.
 
-    The method is tried on an episode of random actions: `BranchingError` is raised if it does not reproduce it.
-
-    Parameters
-    ----------
-    environment
-        The environment.
-    way_and_seed
-        The method, and the seed of the episode.
-
-    Returns
-    -------
-    Futures
-        ``"random"``: other random numbers lead to other futures; ``"nothing random"``: they do not;
-        ``"cannot be reseeded"``: the method cannot change the random numbers.
+    The method (way) is tried on an episode of random actions: `BranchingError` is raised if it does not reproduce it.
+    The answer is ``"random"`` if other random numbers lead to other futures, ``"nothing random"`` if they do not, and
+    ``"cannot be reseeded"`` if the method cannot change the random numbers.
     """
     way, seed = way_and_seed
     with _opened_slots(environment, way) as slots:
@@ -203,8 +187,8 @@ def _record(slots: Slots, seed: int) -> _Recorded:
     active = np.arange(slots.n) == 0
     actions: list[NDArray[Any]] = []
     seen, rewards, over = [_shown(slots, 0)], [], [False]
-    started = time.monotonic()
-    while not over[-1] and len(actions) < MOST_STEPS and time.monotonic() - started < MOST_SECONDS:
+    deadline = math.inf  # counted from the first step on, which may have to compile code
+    while not over[-1] and len(actions) < MOST_STEPS and time.monotonic() < deadline:
         zeros = np.zeros(slots.n, np.int64)
         chosen = rng.integers(slots.n_actions, size=slots.n) if chooser is None else chooser(None, zeros, zeros)[0]
         slots.step(chosen, active)
@@ -212,6 +196,7 @@ def _record(slots: Slots, seed: int) -> _Recorded:
         seen.append(_shown(slots, 0))
         rewards.append(float(slots.rewards[0]))
         over.append(bool(slots.terminated[0] or slots.truncated[0]))
+        deadline = min(deadline, time.monotonic() + MOST_SECONDS)
     return _Recorded(seed, np.array(actions), seen, rewards, over[1:])
 
 
@@ -219,9 +204,9 @@ def _shown(slots: Slots, row: int) -> Any:
     return map_arrays(lambda column: column[row].copy(), slots.observations)
 
 
-def _same(one: Any, two: Any) -> bool:
+def _same(observation: Any, recorded: Any) -> bool:
     agree: list[bool] = []
-    map_arrays(lambda a, b: agree.append(a.tobytes() == b.tobytes()), one, two)
+    map_arrays(lambda shown, expected: agree.append(shown.tobytes() == expected.tobytes()), observation, recorded)
     return all(agree)
 
 
@@ -231,19 +216,19 @@ def _repeat(branching: Branching, state: Any, point: Point, recorded: _Recorded)
     last = slots.n - 1
     for row in dict.fromkeys((0, last)):
         branching.start(np.array([row]), state, future="same")
-    other = True
+    last_plays = last > 0  # until its own episode ends; with a single slot there is no other row
     for step in range(point.step, min(point.step + STEPS_ON, len(recorded.actions))):
         if not _same(_shown(slots, 0), recorded.observations[step]):
-            raise _apart(recorded.seed, point.step, step)
+            raise _differs_from_recording(recorded.seed, point.step, step)
         actions = np.repeat(recorded.actions[step][None], slots.n, axis=0)
         if last:
             actions[last] = _within_mask(slots, last, recorded.actions[point.step])
-        slots.step(actions, np.array([row == 0 or (other and row == last) for row in range(slots.n)]))
-        other = other and last > 0 and not (slots.terminated[last] or slots.truncated[last])
-        over = bool(slots.terminated[0] or slots.truncated[0])
-        same = float(slots.rewards[0]) == recorded.rewards[step] and over == recorded.over[step]
-        if not same or not _same(_shown(slots, 0), recorded.observations[step + 1]):
-            raise _apart(recorded.seed, point.step, step + 1)
+        slots.step(actions, np.array([row == 0 or (last_plays and row == last) for row in range(slots.n)]))
+        last_plays = last_plays and not (slots.terminated[last] or slots.truncated[last])
+        is_over = bool(slots.terminated[0] or slots.truncated[0])
+        agrees = float(slots.rewards[0]) == recorded.rewards[step] and is_over == recorded.over[step]
+        if not agrees or not _same(_shown(slots, 0), recorded.observations[step + 1]):
+            raise _differs_from_recording(recorded.seed, point.step, step + 1)
 
 
 def _new_future(branching: Branching, state: Any, point: Point, recorded: _Recorded, seed: int) -> bytes:
@@ -271,7 +256,7 @@ def _within_mask(slots: Slots, row: int, action: NDArray[Any]) -> NDArray[Any]:
     return np.array(values, action.dtype).reshape(action.shape)
 
 
-def _apart(seed: int, point: int, step: int) -> BranchingError:
+def _differs_from_recording(seed: int, point: int, step: int) -> BranchingError:
     return BranchingError(
         f"from step {point} on, the same actions do not give the same episode (seed {seed}, step {step}). Draw all "
         "random numbers from self.np_random, which reset(seed=…) seeds, and keep no state outside the environment."

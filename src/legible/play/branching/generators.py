@@ -24,15 +24,10 @@ _HIDDEN = ("ale",)
 
 
 def _walk(root: Any) -> Iterator[Any]:
-    """Yield every object that can be reached from an object, once and always in the same order.
+    """Yield every object that can be reached from an object, such as an environment, once and always in the same order.
 
     Used to find all random generators inside an environment. Modules, functions and plain values (`_PLAIN`) are left
     out, and generators themselves are not entered.
-
-    Parameters
-    ----------
-    root
-        The object to start from, such as an environment.
     """
     seen: set[int] = set()
     to_visit = deque([root])

@@ -27,17 +27,11 @@ ENDED = "it is over, unlike in the recording"
 def walk(slots: Slots, points: Sequence[Point], visit: Visit, on_step: OnStep | None = None) -> None:
     """Repeat the recorded actions of episodes, each episode once, and call `visit` whenever a point is reached.
 
-    Parameters
-    ----------
-    slots
-        The slots in which the actions are repeated, one row of arrays per slot; their present episodes are lost.
-    points
-        Visited states to return to, in any order: seed, step, and the actions of the episode until then. If a point
-        has its observation, it is compared with the one that is reached.
-    visit
-        Called with the rows that have reached a point, and the positions of these points in `points`.
-    on_step
-        Called before every step, after `visit`, with the number of steps that each row has taken.
+    - `slots`: the slots in which the actions are repeated, one row of arrays per slot; their present episodes are lost.
+    - `points`: visited states to return to, in any order: seed, step, and the actions of the episode until then. If a
+      point has its observation, it is compared with the one that is reached.
+    - `visit`: called with the rows that have reached a point, and the positions of these points in `points`.
+    - `on_step`: called before every step, after `visit`, with the number of steps that each row has taken.
     """
     if not len(points):
         return

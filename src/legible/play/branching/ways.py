@@ -56,8 +56,6 @@ class States:
 class Branching(ABC):
     """Base class of the methods of returning rows of slots to visited states.
 
-    Examples
-    --------
     >>> from legible.play import Point, make_branching, make_slots
     >>> slots = make_slots("legible/PacmanSmall-v0", 4)
     >>> branching = make_branching(slots, "rows")
@@ -73,14 +71,10 @@ class Branching(ABC):
     def visit(self, points: Sequence[Point], remembering: ActingChooser | None = None) -> States:
         """Return the saved states of points, in their order. Episodes that run in the slots are lost.
 
-        Parameters
-        ----------
-        points
-            Visited states: seed, step, and the actions of the episode until then. If a point has its observation, it is
-            compared to the bit (the method "replay" compares later, in `start`).
-        remembering
-            For policies with memory: a chooser that has seen nothing yet. It sees all observations on the way, and the
-            policy's memory at each point is kept with the state.
+        - `points`: visited states: seed, step, and the actions of the episode until then. If a point has its
+          observation, it is compared to the bit (the method "replay" compares later, in `start`).
+        - `remembering`: for policies with memory: a chooser that has seen nothing yet. It sees all observations on the
+          way, and the policy's memory at each point is kept with the state.
         """
         visited: list[NDArray[np.intp]] = []
         memories: list[Memory] = []
@@ -121,16 +115,10 @@ class Branching(ABC):
     ) -> None:
         """Continue in some rows of the slots from saved states; other rows are not affected.
 
-        Parameters
-        ----------
-        rows
-            The numbers of the rows.
-        states
-            One state per row, from `visit`.
-        future
-            "same": the random numbers of the recorded episode. "new": random numbers from `seeds`.
-        seeds
-            For new futures, a seed per row.
+        - `rows`: the numbers of the rows.
+        - `states`: one state per row, from `visit`.
+        - `future`: "same": the random numbers of the recorded episode. "new": random numbers from `seeds`.
+        - `seeds`: for new futures, a seed per row.
         """
         if (future == "new") != (seeds is not None):
             raise BranchingError("new futures need one seed per row; the same future takes no seeds.")

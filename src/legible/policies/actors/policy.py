@@ -93,12 +93,8 @@ class ActorPolicy(SpacePolicy):
                 f"this policy has no score for every action, because {why}; scores need a policy without memory and "
                 "with actions of a Discrete space"
             )
-        batch, _ = batch_of(observations, self.observation_space)
-        assert isinstance(self.head, QValues | Categories)
-        with torch.inference_mode():
-            latent, _ = self._latent(batch, None, None)
-            scores = self.head.scores(latent, self._masks(action_masks, len(latent)))
-            return as_scores(scores.numpy(), len(latent), self.n_actions)
+        scores = self.part_scores(observations, action_masks)
+        return as_scores(scores, len(scores), self.n_actions)
 
     @property
     def has_part_scores(self) -> bool:
@@ -113,7 +109,7 @@ class ActorPolicy(SpacePolicy):
     def part_scores(self, observations: Observations, action_masks: npt.ArrayLike | None = None) -> Scores:
         """Return the concatenated log-probabilities ``float32[n, values]`` of the values of all parts."""
         batch, _ = batch_of(observations, self.observation_space)
-        assert isinstance(self.head, Categories | Bits)
+        assert isinstance(self.head, QValues | Categories | Bits)
         with torch.inference_mode():
             latent, _ = self._latent(batch, None, None)
             scores: Scores = self.head.scores(latent, self._masks(action_masks, len(latent))).numpy()
@@ -133,20 +129,13 @@ class ActorPolicy(SpacePolicy):
 
         The signature is that of Stable-Baselines3's ``predict``.
 
-        Parameters
-        ----------
-        observation
-            An observation of `observation_space`, or a batch of them along the first axis.
-        state
-            The memory that the call before returned, None at the start; policies without memory return it unchanged.
-        episode_start
-            ``bool[n]``: where an episode begins, the memory is reset.
-        deterministic
-            Whether to return the most likely action instead of a sample.
-        action_masks
-            ``bool[n, choices]``: the allowed actions, for policies that were trained with masks.
-        rng
-            Generator to sample with; by default one that the policy keeps, from seed 0.
+        - `observation`: an observation of `observation_space`, or a batch of them along the first axis.
+        - `state`: the memory that the call before returned, None at the start; policies without memory return it
+          unchanged.
+        - `episode_start`: ``bool[n]``: where an episode begins, the memory is reset.
+        - `deterministic`: whether to return the most likely action instead of a sample.
+        - `action_masks`: ``bool[n, choices]``: the allowed actions, for policies that were trained with masks.
+        - `rng`: generator to sample with; by default one that the policy keeps, from seed 0.
         """
         # Features from the extractor, the memory and the hidden layers; the head turns them into actions, which it
         # samples if it gets a generator.

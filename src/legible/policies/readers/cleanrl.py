@@ -61,14 +61,10 @@ def read(path: Path, options: LoadOptions) -> Policy:
 def _policy_of(tensors: Tensors, arguments: Mapping[str, Any]) -> NetworkPolicy | ActorPolicy:
     """Return the policy of a CleanRL file. The file does not name its algorithm; the names of its tensors show it.
 
-    Parameters
-    ----------
-    tensors
-        The tensors of the network by name; each is removed when it is used.
-    arguments
-        The arguments of the training script, empty if the file has none.
+    - `tensors`: the tensors of the network by name; each is removed when it is used.
+    - `arguments`: the arguments of the training script, empty if the file has none.
     """
-    # `_tried` below makes the policy and plays one observation, to see that the tensors fit each other.
+    # `_checked_actor` below makes the policy and plays one observation, to see that the tensors fit each other.
     metadata = {key: arguments[key] for key in ("env_id", "exp_name", "seed", "total_timesteps") if key in arguments}
     env_id = arguments.get("env_id")
     common_fields: dict[str, Any] = {
@@ -80,7 +76,7 @@ def _policy_of(tensors: Tensors, arguments: Mapping[str, Any]) -> NetworkPolicy 
         layers = _layers(tensors, "actor_mean", "tanh")
         log_std = torch.from_numpy(tensors.take("actor_logstd").reshape(-1).copy())
         head = Gaussian(sequence(layers), log_std, squashed=False)
-        return _tried(_unbounded(layers[0].n_inputs), _unbounded(len(log_std)), head, **common_fields)
+        return _checked_actor(_unbounded(layers[0].n_inputs), _unbounded(len(log_std)), head, **common_fields)
     # DDPG, TD3 and SAC.
     if tensors.has("fc1.weight"):
         return _squashed_actor(tensors, common_fields)
@@ -95,7 +91,7 @@ def _policy_of(tensors: Tensors, arguments: Mapping[str, Any]) -> NetworkPolicy 
             "networks"
         )
     if tensors.dimensions("network.0.weight") == 4:
-        return _pictures(tensors, common_fields)
+        return _atari_policy(tensors, common_fields)
     layers = _layers(tensors, "network", "relu")
     if not tensors.has("atoms"):  # DQN: one Q-value per action
         return NetworkPolicy(layers, "values", Plain(layers[0].n_inputs), **common_fields)
@@ -103,7 +99,7 @@ def _policy_of(tensors: Tensors, arguments: Mapping[str, Any]) -> NetworkPolicy 
     return_levels = tensors.take("atoms")
     actions = spaces.Discrete(layers[-1].n_outputs // len(return_levels))
     values = QValues(nn.Sequential(sequence(layers), _ExpectedValue(return_levels)))
-    return _tried(_unbounded(layers[0].n_inputs), actions, values, **common_fields)
+    return _checked_actor(_unbounded(layers[0].n_inputs), actions, values, **common_fields)
 
 
 def _squashed_actor(tensors: Tensors, named: Mapping[str, Any]) -> ActorPolicy:
@@ -117,10 +113,10 @@ def _squashed_actor(tensors: Tensors, named: Mapping[str, Any]) -> ActorPolicy:
         head = Gaussian(mean, nn.Sequential(log_std, _Spread()), squashed=True)
     else:
         head = Certain(sequence([tensors.layer("fc_mu", "tanh")]))
-    return _tried(_unbounded(hidden[0].n_inputs), actions, head, body=sequence(hidden), squashed=True, **named)
+    return _checked_actor(_unbounded(hidden[0].n_inputs), actions, head, body=sequence(hidden), squashed=True, **named)
 
 
-def _pictures(tensors: Tensors, named: Mapping[str, Any]) -> ActorPolicy:
+def _atari_policy(tensors: Tensors, named: Mapping[str, Any]) -> ActorPolicy:
     """Return a network for Atari: three convolutions, a layer, and a last layer of values or of an actor."""
     convolutions = [
         (tensors.take(f"network.{place}.weight", 4), tensors.take(f"network.{place}.bias", 1)) for place in (0, 2, 4)
@@ -138,7 +134,7 @@ def _pictures(tensors: Tensors, named: Mapping[str, Any]) -> ActorPolicy:
         net, n_actions = nn.Sequential(net, _ExpectedValue(atoms)), n_actions // len(atoms)
     head = Categories(net, (n_actions,), single=True) if is_actor else QValues(net)
     extractor = NatureCnn(convolutions, (hidden.weight, hidden.bias))
-    return _tried(space, spaces.Discrete(n_actions), head, extractor=extractor, **named)
+    return _checked_actor(space, spaces.Discrete(n_actions), head, extractor=extractor, **named)
 
 
 class _ExpectedValue(nn.Module):
@@ -162,14 +158,14 @@ class _Spread(nn.Module):
 
 def _layers(tensors: Tensors, prefix: str, activation: str) -> tuple[Layer, ...]:
     """Return the layers of a sequence; the last has no activation."""
-    return tuple(tensors.layers([f"{prefix}.{place}" for place in tensors.places(prefix)], activation))
+    return tuple(tensors.layers(tensors.names_of_layers(prefix), activation))
 
 
 def _unbounded(width: int) -> spaces.Box:
     return spaces.Box(-np.inf, np.inf, (width,), np.float32)
 
 
-def _tried(
+def _checked_actor(
     observations: spaces.Box,
     actions: spaces.Space[Any],
     head: Head,

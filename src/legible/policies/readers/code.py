@@ -81,13 +81,10 @@ def is_named(source: Any) -> bool:
 def read_named(source: str, options: LoadOptions) -> Policy:
     """Return the policy that ``module:attribute`` names, by importing the module, which runs its code.
 
-    Parameters
-    ----------
-    source
-        The address, such as ``my_policies:driver`` or ``my_policies:fleet.driver``. The attribute may be a policy, a
-        network, a function, or any other object that `legible.policies.load_policy` takes.
-    options
-        The caller's options. They must allow running code, because the user typed the address or trusts its source.
+    - `source`: the address, such as ``my_policies:driver`` or ``my_policies:fleet.driver``. The attribute may be a
+      policy, a network, a function, or any other object that `legible.policies.load_policy` takes.
+    - `options`: the caller's options. They must allow running code, because the user typed the address or trusts its
+      source.
     """
     module_name, _, attribute = source.partition(":")
     if not options.may_run_code:

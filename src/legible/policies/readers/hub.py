@@ -38,10 +38,7 @@ def fetch(source: str) -> Path:
 
     The files that describe the policy (normalisation statistics, training settings) are fetched too.
 
-    Parameters
-    ----------
-    source
-        The address: ``hf:USER/REPO``, ``hf:USER/REPO/FILE``, or one of these with ``@REVISION``.
+    An address is ``hf:USER/REPO``, ``hf:USER/REPO/FILE``, or one of these with ``@REVISION``.
     """
     address = _ADDRESS.fullmatch(source)
     if address is None or ".." in source:
@@ -57,15 +54,11 @@ def fetch(source: str) -> Path:
         if policy_file not in names:
             raise PolicyError(f"{source!r}: the repository has no file {policy_file!r}; it has {', '.join(names[:10])}")
         # Fetch the files that describe the policy, then the policy itself.
-        folder = Path(policy_file).parent
+        folder, options = Path(policy_file).parent, {"revision": revision, "local_files_only": offline}
         for name in names:
             if _SIDECAR.fullmatch(Path(name).name) and Path(name).is_relative_to(folder):
-                hub.hf_hub_download(repository, name, revision=revision, local_files_only=offline, **endpoint_and_cache)
-        return Path(
-            hub.hf_hub_download(
-                repository, policy_file, revision=revision, local_files_only=offline, **endpoint_and_cache
-            )
-        )
+                hub.hf_hub_download(repository, name, **options, **endpoint_and_cache)
+        return Path(hub.hf_hub_download(repository, policy_file, **options, **endpoint_and_cache))
     except PolicyError:
         raise
     except Exception as error:
@@ -94,13 +87,12 @@ def _files(hub: Any, repository: str, revision: str | None, place: dict[str, str
 def _policy_among(names: list[str], source: str) -> str:
     """Return the only policy among the files of a repository."""
     for suffix in _POLICY_SUFFIXES:
-        found = [name for name in names if name.endswith(suffix) and not name.startswith("train_eval")]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise PolicyError(
-                f"{source!r}: several files could be the policy ({', '.join(found[:5])}); name one of them"
-            )
+        fitting = [name for name in names if name.endswith(suffix) and not name.startswith("train_eval")]
+        if len(fitting) == 1:
+            return fitting[0]
+        if fitting:
+            several = ", ".join(fitting[:5])
+            raise PolicyError(f"{source!r}: several files could be the policy ({several}); name one of them")
     raise PolicyError(f"{source!r}: none of its files is a policy ({', '.join(names[:10])})")
 
 

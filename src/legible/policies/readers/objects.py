@@ -94,16 +94,11 @@ def with_output(
 ) -> FunctionPolicy | ActionFunctionPolicy:
     """Return the policy of a function, whose output is scores for every action or the actions themselves.
 
-    Parameters
-    ----------
-    function
-        A function from ``float32[n, features]`` to ``[n, actions]`` or to n actions; with an action space also a
-        function from one observation to one action.
-    options
-        The caller's options. ``output`` says what the function returns; without it, an action space makes the function
-        be tried out. An `UnclearPolicyError` names the option that is missing.
-    whose
-        The name of the function, or of the file or object that holds it, for error messages.
+    - `function`: a function from ``float32[n, features]`` to ``[n, actions]`` or to n actions; with an action space
+      also a function from one observation to one action.
+    - `options`: the caller's options. ``output`` says what the function returns; without it, an action space makes the
+      function be tried out. An `UnclearPolicyError` names the option that is missing.
+    - `whose`: the name of the function, or of the file or object that holds it, for error messages.
     """
     normalisation = given_normalisation(options)
     if isinstance(normalisation, Mapping):
@@ -140,8 +135,7 @@ def with_output(
     if n_actions is None:
         if n_features is None:
             raise UnclearPolicyError(
-                f"the number of actions of {whose} is unknown. Pass n_actions, or n_features to try it out",
-                "n_actions",
+                f"the number of actions of {whose} is unknown. Pass n_actions, or n_features to try it out", "n_actions"
             )
         n_actions = _tried_width(function, n_features, whose)
     return FunctionPolicy(function, output, n_actions, n_features, normalisation)
@@ -158,15 +152,10 @@ def _controller(
     The function is tried out on an example observation: as a batch first, then alone. Returns None if it returns
     something else, such as scores, unless the caller said that it returns actions.
 
-    Parameters
-    ----------
-    function
-        A function from a batch of observations to actions, or from one observation to one action.
-    options
-        The caller's options; ``options.action_space`` must be set. If ``options.output`` is "actions", a function that
-        returns something else is an error.
-    whose
-        The name of the function, or of the file or object that holds it, for error messages.
+    - `function`: a function from a batch of observations to actions, or from one observation to one action.
+    - `options`: the caller's options; ``options.action_space`` must be set. If ``options.output`` is "actions", a
+      function that returns something else is an error.
+    - `whose`: the name of the function, or of the file or object that holds it, for error messages.
     """
     action_space, observation_space = options.action_space, options.observation_space
     assert action_space is not None
@@ -191,27 +180,22 @@ def _controller(
         "fallback": fallback,
     }
 
-    # Only flat observations can come as a batch of rows; others are passed one by one.
+    # Only flat observations can come as a batch of rows; others are passed one by one. A function may fail in any way
+    # on observations that are not of the form that it takes.
     has_rows = not isinstance(observation_space, spaces.Dict) and len(np.shape(example)) <= 1
     problem = "it takes neither a batch nor one observation"
     for batched in [True, False] if has_rows else [False]:
         policy = ActionFunctionPolicy(function, action_space, n_features, batched=batched, **common_fields)
         try:
-            if batched:
-                # Batches of two sizes (5 and 7) show whether the first axis of the answer counts the observations.
-                batches = [np.tile(np.ravel(example).astype(np.float32), (rows, 1)) for rows in _TRIED_ROWS]
-                shapes = [np.shape(as_numbers(function(batch))) for batch in batches]
-                # Actions that are single numbers may come as [n] or as [n, 1].
-                accepted = [(), (1,)] if action_space.shape == () else [action_space.shape or ()]
-                if not any(shapes == [(rows, *shape) for rows in _TRIED_ROWS] for shape in accepted):
-                    problem = f"for {_TRIED_ROWS[0]} observations it returns shape {shapes[0]}"
-                    continue
+            shape = _shape_of_wrong_answer(function, example, action_space) if batched else None
+            if shape is not None:
+                problem = f"for {_TRIED_ROWS[0]} observations it returns shape {shape}"
+                continue
             # The same observation twice: a function that remembers or draws random numbers cannot be studied.
             first, second = (policy.predict(example)[0] for _ in range(2))
         except Exception as error:
             if batched and options.output == "actions" and isinstance(error, PolicyError):
                 raise  # it takes batches, so the error names its fault
-            # A function may fail in any way on observations that are not of the form that it takes.
             problem = str(error) if isinstance(error, PolicyError) else f"it raised {type(error).__name__}: {error}"
             continue
         if not np.array_equal(first, second):
@@ -223,6 +207,21 @@ def _controller(
     if options.output == "actions":
         raise PolicyError(f"{whose} does not return actions of {action_space}: {problem[:300]}")
     return None
+
+
+def _shape_of_wrong_answer(
+    function: Callable[..., Any], example: Any, action_space: spaces.Space[Any]
+) -> tuple[int, ...] | None:
+    """Return the shape of a function's answer to a batch if it is not one action per observation; None if it is.
+
+    Batches of two sizes show whether the first axis of the answer counts the observations.
+    """
+    batches = [np.tile(np.ravel(example).astype(np.float32), (rows, 1)) for rows in _TRIED_ROWS]
+    shapes = [np.shape(as_numbers(function(batch))) for batch in batches]
+    # Actions that are single numbers may come as [n] or as [n, 1].
+    accepted = [(), (1,)] if action_space.shape == () else [action_space.shape or ()]
+    is_right = any(shapes == [(rows, *shape) for rows in _TRIED_ROWS] for shape in accepted)
+    return None if is_right else shapes[0]
 
 
 def _example(space: spaces.Space[Any]) -> Any:

@@ -71,15 +71,7 @@ def is_own(source: Any) -> bool:
 
 
 def read(path: Path, options: LoadOptions) -> Policy:
-    """Return the policy of an ONNX file, whose graph is a function from observations to scores or actions.
-
-    Parameters
-    ----------
-    path
-        The file.
-    options
-        The caller's options; ``output`` says what the graph returns if the name of its output does not show it.
-    """
+    """Return the policy of an ONNX file, whose graph is a function from observations to scores or actions."""
     # These options describe tensors, not a graph: passing them is an error.
     options.refuse("an ONNX file", "activation", "encoding", "algorithm")
     function = OnnxFunction(path.read_bytes())

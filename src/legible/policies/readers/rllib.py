@@ -75,7 +75,8 @@ def read(path: Path, options: LoadOptions) -> Policy:
     try:
         with naming(path):
             policy = _policy_of(module)
-            checkpoint = _checkpoint_of(module)
+            # The checkpoint that the module lies in holds the observation filter; a module alone has none.
+            checkpoint = next((parent for parent in module.parents if (parent / MODULES) in module.parents), None)
             own_filter = None if checkpoint is None else filter_in(checkpoint / FILTERS)
             return normalised(policy, own_filter, options, str(path))
     except _ERRORS as error:
@@ -84,23 +85,18 @@ def read(path: Path, options: LoadOptions) -> Policy:
 
 def _module_of(path: Path) -> Path:
     """Return the folder of the module of a checkpoint, or raise an error if there are several."""
-    if (path / STATE).is_file() and (path / ARGUMENTS).is_file() and not (path / MODULES).is_dir():
-        inner = [each for each in sorted(path.iterdir())[:_MOST_FILES] if (each / STATE).is_file()]
-        if not inner:
-            return path
-    else:
-        inner = [each for each in sorted((path / MODULES).iterdir())[:_MOST_FILES] if (each / STATE).is_file()]
-    if not inner:
+    # The path is a module itself, a folder of modules, or a checkpoint with such a folder inside.
+    is_module = (path / STATE).is_file() and (path / ARGUMENTS).is_file() and not (path / MODULES).is_dir()
+    parent = path if is_module else path / MODULES
+    modules = [folder for folder in sorted(parent.iterdir())[:_MOST_FILES] if (folder / STATE).is_file()]
+    if is_module and not modules:
+        return path
+    if not modules:
         raise PolicyError(f"{path}: there is no module in {MODULES}")
-    if len(inner) > 1:
-        names = ", ".join(each.name for each in inner)
-        raise PolicyError(f"{path}: it holds several modules ({names}); pass the folder of one of them, {inner[0]}")
-    return inner[0]
-
-
-def _checkpoint_of(module: Path) -> Path | None:
-    """Return the checkpoint that a module lies in, or None for a module alone."""
-    return next((parent for parent in module.parents if (parent / MODULES) in module.parents), None)
+    if len(modules) > 1:
+        names = ", ".join(folder.name for folder in modules)
+        raise PolicyError(f"{path}: it holds several modules ({names}); pass the folder of one of them, {modules[0]}")
+    return modules[0]
 
 
 def _is_known(name: str) -> bool:
@@ -151,12 +147,10 @@ class _Module:
 
     def layers(self, prefix: str, activation: Activation, *, last: Activation) -> list[Layer]:
         """Take the layers of a sequence."""
-        names = [f"{prefix}.net.mlp.{place}" for place in self.tensors.places(f"{prefix}.net.mlp")]
-        for name in names:
-            if self.tensors.dimensions(f"{name}.weight") != 2:
-                raise PolicyError(
-                    f"tensor '{name}.weight' belongs to a normalisation of layers, which is not supported"
-                )
+        names = self.tensors.names_of_layers(f"{prefix}.net.mlp")
+        for weight in (f"{name}.weight" for name in names):
+            if self.tensors.dimensions(weight) != 2:
+                raise PolicyError(f"tensor {weight!r} belongs to a normalisation of layers, which is not supported")
         return self.tensors.layers(names, activation, last)
 
     def finish(self) -> None:
@@ -167,13 +161,7 @@ class _Module:
 
 
 def _policy_of(folder: Path) -> NetworkPolicy | ActorPolicy:
-    """Return the policy of an RLlib module, which is the network of one agent: encoder, hidden layers and outputs.
-
-    Parameters
-    ----------
-    folder
-        The folder of the module in a checkpoint, with its tensors and its settings.
-    """
+    """Return the policy of the RLlib module in a folder: the network of one agent, with encoder and output layers."""
     module = _Module(folder)
     observation_space, action_space = module.space("observation_space"), module.space("action_space")
     if not isinstance(observation_space, spaces.Box):
@@ -252,10 +240,7 @@ def _head_of(
 ) -> tuple[Head, bool]:
     """Return the head, which turns the network's outputs into actions, and whether these are scaled from −1 … 1.
 
-    Parameters
-    ----------
-    output_layers
-        The layers behind the encoder; the last one gives the outputs.
+    The output layers are those behind the encoder; the last one gives the outputs.
     """
     n_outputs = output_layers[-1].n_outputs
 
@@ -312,12 +297,9 @@ class _Pictures(nn.Module):
     def __init__(self, module: _Module, prefix: str, shape: tuple[int, ...]) -> None:
         """Take the convolutions from a module.
 
-        Parameters
-        ----------
-        module
-            The module; its setting ``conv_filters`` lists (channels, kernel, stride, padding) of each convolution.
-        shape
-            Shape of a picture: (height, width, channels).
+        - `module`: the module; its setting ``conv_filters`` lists (channels, kernel, stride, padding) of each
+          convolution.
+        - `shape`: shape of a picture: (height, width, channels).
         """
         super().__init__()
         written = module.settings.get("conv_filters")
@@ -406,17 +388,16 @@ def read_filter(file: Path) -> Normalisation:
 
 
 def _read_filter(state: Any) -> Normalisation:
-    agents = list(state.values()) if isinstance(state, dict) else []
-    if len(agents) != 1:
+    filters = list(state.values()) if isinstance(state, dict) else []  # one per agent
+    if len(filters) != 1:
         raise PolicyError("its observation filter is one of several agents, which is not supported")
-    entries = _entries(agents[0])
-    running = entries["running_stats"]
-    if len(running) != 1 or not entries["de_mean_to_zero"] or not entries["de_std_to_one"]:
+    entries = _entries(filters[0])
+    statistics = entries["running_stats"]
+    if len(statistics) != 1 or not entries["de_mean_to_zero"] or not entries["de_std_to_one"]:
         raise PolicyError("its observation filter does not normalise one array to mean 0 and spread 1")
-    found = _entries(running[0])
-    count = int(array_of(found["num_pushes"]))
-    mean, squares = (_array_of(found[name]) for name in ("mean_array", "sum_sq_diff_array"))
-    spread = np.sqrt(squares / max(1, count - 1))
+    running = _entries(statistics[0])
+    mean, squares = (_array_of(running[name]) for name in ("mean_array", "sum_sq_diff_array"))
+    spread = np.sqrt(squares / max(1, int(array_of(running["num_pushes"])) - 1))
     clip = entries["clip_by_value"]
     return Normalisation(mean, (spread + 1e-8) ** 2, 0.0, float("inf") if clip is None else float(array_of(clip)))
 

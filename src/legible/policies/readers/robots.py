@@ -106,7 +106,7 @@ def _activation_of(path: Path, options: LoadOptions, library: str) -> Activation
     )
 
 
-def _chain(tensors: Tensors, names: Sequence[str], activation: Activation) -> list[Layer]:
+def _take_layers(tensors: Tensors, names: Sequence[str], activation: Activation) -> list[Layer]:
     """Take fully connected layers that follow each other; the last has no activation."""
     layers = tensors.layers(names, activation)
     if not layers:
@@ -119,17 +119,12 @@ def _chain(tensors: Tensors, names: Sequence[str], activation: Activation) -> li
     return layers
 
 
-def _names(tensors: Tensors, prefix: str) -> list[str]:
-    """Return the names of the layers of a sequence, in order."""
-    return [f"{prefix}.{place}" for place in tensors.places(prefix)]
-
-
-def _first_of(tensors: Tensors, *names: str) -> Array | None:
+def _take_first(tensors: Tensors, *names: str) -> Array | None:
     """Take the first of some tensors that there is."""
     return next((tensors.take(name) for name in names if tensors.has(name)), None)
 
 
-def _moments(tensors: Tensors, *names: str) -> list[npt.NDArray[np.float64]]:
+def _take_moments(tensors: Tensors, *names: str) -> list[npt.NDArray[np.float64]]:
     """Take observation statistics."""
     return [tensors.take(name).astype(np.float64) for name in names]
 
@@ -152,7 +147,7 @@ def _categorical(layers: list[Layer], library: str) -> NetworkPolicy:
     return NetworkPolicy(tuple(layers), "log-probabilities", encoding, metadata={"library": library})
 
 
-def _part_of(saved: Any, raw: bytes, path: Path, key: str) -> Tensors:
+def _read_part(saved: Any, raw: bytes, path: Path, key: str) -> Tensors:
     """Return the tensors of a part of a file; refuse those of a memory."""
     tensors = checked_state(saved[key], raw, path, key)
     memory = next((name for name in tensors if re.search(r"\b(rnn|lstm|gru|memory_a)\b", name)), None)
@@ -162,58 +157,63 @@ def _part_of(saved: Any, raw: bytes, path: Path, key: str) -> Tensors:
 
 
 def _read_rsl_rl(saved: Any, raw: bytes, path: Path, activation: Activation) -> tuple[Any, Normalisation | None]:
-    """Return the policy of an rsl_rl checkpoint, and its observation statistics if it has any."""
+    """Return the policy of an rsl_rl checkpoint, and its observation statistics if it has any.
+
+    `saved` is the content of the file, `raw` its bytes. Versions of rsl_rl name their tensors differently.
+    """
     key = "actor_state_dict" if "actor_state_dict" in saved else "model_state_dict"
-    tensors = _part_of(saved, raw, path, key)
+    tensors = _read_part(saved, raw, path, key)
     prefix = next((each for each in ("actor.mlp", "mlp", "actor") if tensors.has(f"{each}.0.weight")), "actor")
-    log_std = _first_of(tensors, "log_std", "distribution.log_std_param")
-    spread = _first_of(tensors, "std", "actor.std", "distribution.std_param")
-    if log_std is None and spread is not None:
-        log_std = np.log(np.maximum(spread, 1e-6))
-    policy = _gaussian(_chain(tensors, _names(tensors, prefix), activation), log_std, np.inf, "rsl_rl")
-    normalizers = ("obs_normalizer.", "actor_obs_normalizer.", "actor.obs_normalizer.")
-    statistics, start = tensors, next((each for each in normalizers if tensors.has(f"{each}_mean")), "")
-    if not start:
+    log_std = _take_first(tensors, "log_std", "distribution.log_std_param")
+    action_std = _take_first(tensors, "std", "actor.std", "distribution.std_param")
+    if log_std is None and action_std is not None:
+        log_std = np.log(np.maximum(action_std, 1e-6))  # as rsl_rl, never the logarithm of 0
+    policy = _gaussian(_take_layers(tensors, tensors.names_of_layers(prefix), activation), log_std, np.inf, "rsl_rl")
+
+    # Statistics are among the tensors, with one of these prefixes, or a part of their own without a prefix.
+    prefixes = ("obs_normalizer.", "actor_obs_normalizer.", "actor.obs_normalizer.")
+    statistics, prefix = tensors, next((each for each in prefixes if tensors.has(f"{each}_mean")), "")
+    if not prefix:
         if not saved.get("obs_norm_state_dict"):
             return policy, None
-        statistics = _part_of(saved, raw, path, "obs_norm_state_dict")
-    (mean,) = _moments(statistics, f"{start}_mean")
-    has_std = statistics.has(f"{start}_std")
-    std = statistics.take(f"{start}_std") if has_std else np.sqrt(statistics.take(f"{start}_var"))
+        statistics = _read_part(saved, raw, path, "obs_norm_state_dict")
+    mean = statistics.take(f"{prefix}_mean").astype(np.float64)
+    has_std = statistics.has(f"{prefix}_std")
+    std = statistics.take(f"{prefix}_std") if has_std else np.sqrt(statistics.take(f"{prefix}_var"))
     return policy, Normalisation(mean, (std.astype(np.float64) + _RSL_EPSILON) ** 2, 0.0, np.inf)
 
 
 def _read_skrl(saved: Any, raw: bytes, path: Path, activation: Activation) -> tuple[Any, Normalisation | None]:
-    tensors = _part_of(saved, raw, path, "policy")
+    tensors = _read_part(saved, raw, path, "policy")
     tensors.drop("value")  # shared models hold the layers of the value, too
     names = [name.removesuffix(".weight") for name in tensors.left if name.endswith(".weight")]
-    layers = _chain(tensors, names, activation)
-    spread = _first_of(tensors, "log_std_parameter")
+    layers = _take_layers(tensors, names, activation)
+    spread = _take_first(tensors, "log_std_parameter")
     policy = _categorical(layers, "skrl") if spread is None else _gaussian(layers, spread, np.inf, "skrl")
     if spread is None and any("std" in name for name in tensors.left):
         raise PolicyError("its policy has a spread that is no log_std_parameter, which is not supported")
     key = next((key for key in ("observation_preprocessor", "state_preprocessor") if saved.get(key)), None)
     if key is None:
         return policy, None
-    mean, var = _moments(_part_of(saved, raw, path, key), "running_mean", "running_variance")
+    mean, var = _take_moments(_read_part(saved, raw, path, key), "running_mean", "running_variance")
     return policy, Normalisation(mean, (np.sqrt(var) + _SKRL_EPSILON) ** 2, 0.0, _SKRL_CLIP)
 
 
 def _read_rl_games(saved: Any, raw: bytes, path: Path, activation: Activation) -> tuple[Any, Normalisation | None]:
-    tensors = _part_of(saved, raw, path, "model")
+    tensors = _read_part(saved, raw, path, "model")
     if tensors.any_of("a2c_network.actor_cnn"):
         raise PolicyError("its network reads pictures (actor_cnn), which is not supported")
-    hidden = _names(tensors, "a2c_network.actor_mlp")
+    hidden = tensors.names_of_layers("a2c_network.actor_mlp")
     if tensors.has("a2c_network.mu.weight"):
-        layers = _chain(tensors, [*hidden, "a2c_network.mu"], activation)
-        policy: Any = _gaussian(layers, _first_of(tensors, "a2c_network.sigma"), 1.0, "rl_games")
+        layers = _take_layers(tensors, [*hidden, "a2c_network.mu"], activation)
+        policy: Any = _gaussian(layers, _take_first(tensors, "a2c_network.sigma"), 1.0, "rl_games")
     elif tensors.has("a2c_network.logits.weight"):
-        policy = _categorical(_chain(tensors, [*hidden, "a2c_network.logits"], activation), "rl_games")
+        policy = _categorical(_take_layers(tensors, [*hidden, "a2c_network.logits"], activation), "rl_games")
     else:
         raise PolicyError("its network has neither mu nor logits; other actions of rl_games are not supported")
     if not tensors.has("running_mean_std.running_mean"):
         return policy, None
-    mean, var = _moments(tensors, "running_mean_std.running_mean", "running_mean_std.running_var")
+    mean, var = _take_moments(tensors, "running_mean_std.running_mean", "running_mean_std.running_var")
     return policy, Normalisation(mean, var, _GAMES_EPSILON, _GAMES_CLIP)
 
 

@@ -51,16 +51,12 @@ def read_folder(folder: Path, options: LoadOptions) -> Policy:
 def _read_trained(path: Path, options: LoadOptions, training: Training | None) -> Policy:
     """Return the policy of a zip of Stable-Baselines3, with its observation statistics.
 
-    Parameters
-    ----------
-    options
-        The caller's options. With ``trust``, Stable-Baselines3's own loader opens the zip and runs the code in it.
-    training
-        The training settings in the RL Zoo's files next to the zip, None without such files. What they say about the
-        environment (arguments, wrappers, stacked frames) goes into the policy's metadata.
+    - `options`: the caller's options. With ``trust``, Stable-Baselines3's own loader opens the zip and runs the code in
+      it.
+    - `training`: the training settings in the RL Zoo's files next to the zip, None without such files. What they say
+      about the environment (arguments, wrappers, stacked frames) goes into the policy's metadata.
     """
-    # Read the network, either with Stable-Baselines3's own loader or without running code. `refuse` raises an error for
-    # options that do not apply.
+    # Read the network, with Stable-Baselines3's own loader or without running code. `refuse` refuses options.
     options.refuse("a policy file", "output")
     algorithm = checked_algorithm(options.algorithm)
     frames = 1 if training is None else training.frame_stack

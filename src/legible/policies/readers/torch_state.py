@@ -42,6 +42,7 @@ from legible.policies.protocol import Policy, PolicyError, UnclearPolicyError, n
 from legible.policies.registry import LoadOptions, PolicyReader
 from legible.policies.tensors import Tensors
 from legible.policies.torch_file import is_torchscript, read_state
+from legible.policies.wrapped import kind_of_output
 
 SUFFIXES = (".pt", ".pth", ".ckpt")
 _MOST_BYTES = 2**20
@@ -151,7 +152,7 @@ _OF_A_LAYER: Mapping[str, Callable[[Any], Any]] = {
 _OF_A_NETWORK: Mapping[str, Callable[[Any], Any]] = {
     "output": lambda value: value if value in ("values", "logits", "actions") else None,
     "observation_shape": _all(_whole(1)),
-    "divide_by": lambda value: number if (number := _number(value)) else None,
+    "divide_by": lambda value: _number(value) or None,  # 0 is refused
     "low": _all(_number),
     "high": _all(_number),
     "squashed": lambda value: value if isinstance(value, bool) else None,
@@ -169,23 +170,16 @@ def policy_of_state(
         raise PolicyError(f"{path}: the last layer must be fully connected")
     dense = [part for part in parts if isinstance(part, Layer)]
     if len(dense) == len(parts) and description.output != "actions" and description.divide_by == 1.0:
-        kind: Literal["values", "log-probabilities"] = (
-            "values" if description.output == "values" else "log-probabilities"
-        )
         with naming(path):
-            return NetworkPolicy(tuple(dense), kind, Plain(dense[0].n_inputs))
+            return NetworkPolicy(tuple(dense), kind_of_output(description.output), Plain(dense[0].n_inputs))
     return _actor(parts, description, last.n_outputs, path)
 
 
 def _actor(layers: list[Layer | nn.Module], description: Architecture, n_outputs: int, path: Path) -> ActorPolicy:
     """Return the policy of a network with convolutions, scaled observations or continuous actions.
 
-    Parameters
-    ----------
-    layers
-        The layers in order: convolutions first, then fully connected ones (`Layer`).
-    n_outputs
-        The number of outputs of the last layer: one per action, or one per number of a continuous action.
+    - `layers`: the layers in order: convolutions first, then fully connected ones (`Layer`).
+    - `n_outputs`: the number of outputs of the last layer: one per action, or one per number of a continuous action.
     """
     first_layer = layers[0]
     shape = description.observation_shape or ((first_layer.n_inputs,) if isinstance(first_layer, Layer) else None)
@@ -215,9 +209,8 @@ def _actor(layers: list[Layer | nn.Module], description: Architecture, n_outputs
         head = QValues(network) if description.output == "values" else Categories(network, (n_outputs,), single=True)
 
     # A divisor means that the observations are pictures of bytes, which are scaled before the first layer.
-    observations = (
-        spaces.Box(0, 255, shape, np.uint8) if description.divide_by != 1.0 else spaces.Box(-np.inf, np.inf, shape)
-    )
+    is_scaled = description.divide_by != 1.0
+    observations = spaces.Box(0, 255, shape, np.uint8) if is_scaled else spaces.Box(-np.inf, np.inf, shape)
     policy = ActorPolicy(
         observations, actions, extractor, nn.Identity(), head, squashed=description.squashed, scale_images=False
     )

@@ -135,14 +135,10 @@ def trained_normalised(contents: Contents) -> bool | None:
 def algorithm_of(contents: Contents, given: Algorithm | None, *, any_policy_class: bool = False) -> Algorithm:
     """Return the algorithm that a zip was trained with, or raise an error if its contents contradict each other.
 
-    Parameters
-    ----------
-    contents
-        The part of the zip that can be read without running code.
-    given
-        The algorithm that the caller named; None leaves it to the zip.
-    any_policy_class
-        Whether to accept policy classes that cannot be rebuilt from tensors alone; the trusted loader can.
+    - `contents`: the part of the zip that can be read without running code.
+    - `given`: the algorithm that the caller named; None leaves it to the zip.
+    - `any_policy_class`: whether to accept policy classes that cannot be rebuilt from tensors alone; the trusted loader
+      can.
     """
     # Two traces: settings that only one algorithm has, and the policy class, which several algorithms may share. They
     # contradict each other if their networks have different designs, such as Q-values and an actor with a critic.
@@ -217,11 +213,6 @@ def options_of(contents: Contents) -> Mapping[str, Any]:
     return options
 
 
-def uses_sde(contents: Contents, options: Mapping[str, Any]) -> bool:
-    """Return whether the policy explores with gSDE."""
-    return bool(contents.data.get("use_sde") or options.get("use_sde"))
-
-
 def activation_of(
     contents: Contents, options: Mapping[str, Any], algorithm: Algorithm, given: Activation | None
 ) -> Between:
@@ -229,16 +220,10 @@ def activation_of(
 
     It is an `Activation`, or ``"prelu"``, whose parameters are among the tensors.
 
-    Parameters
-    ----------
-    contents
-        The part of the zip that can be read without running code.
-    options
-        The options of the policy class in the zip.
-    algorithm
-        The algorithm; it decides the default of the policy class.
-    given
-        The activation that the caller named, for zips that do not show it; it must not contradict the zip.
+    - `contents`: the part of the zip that can be read without running code.
+    - `options`: the options of the policy class in the zip.
+    - `algorithm`: the algorithm; it decides the default of the policy class.
+    - `given`: the activation that the caller named, for zips that do not show it; it must not contradict the zip.
     """
     # Without readable options nothing is known; options that name no activation mean the default of the policy class.
     in_file: Between | None

@@ -33,10 +33,10 @@ class ZipTensors(Tensors):
     def finish(self) -> None:
         """Refuse the policy if a tensor was not taken."""
         if self.left:
-            name = sorted(self.left)[0]
+            name, problem = sorted(self.left)[0], "has no place in a plain feed-forward network"
             if "features_extractor" in name:
-                self.contents.refuse(f"tensor {name!r} belongs to a custom feature extractor")
-            self.contents.refuse(f"tensor {name!r} has no place in a plain feed-forward network")
+                problem = "belongs to a custom feature extractor"
+            self.contents.refuse(f"tensor {name!r} {problem}")
 
 
 def hidden_layers(tensors: ZipTensors, prefix: str, activation: Between, last: int | None = None) -> list[Layer]:

@@ -59,18 +59,10 @@ def load_trusted_zip(path: Path, algorithm: Algorithm | None) -> tuple[Sb3Model,
 
 
 def policy_of_model(model: Sb3Model) -> NetworkPolicy | FunctionPolicy | ModelPolicy:
-    """Return the policy of a model of Stable-Baselines3, without its observation statistics.
+    """Return the policy of a model of Stable-Baselines3, or of its ``policy``, without its observation statistics.
 
-    Parameters
-    ----------
-    model
-        A model, such as a `PPO`, or the policy of one. It is not changed.
-
-    Returns
-    -------
-    NetworkPolicy, FunctionPolicy or ModelPolicy
-        The plainest form that the policy fits: fully connected layers, a function from flat observations to scores, or
-        a copy that acts by its own ``predict``.
+    It has the plainest form that fits: fully connected layers (`NetworkPolicy`), a function from flat observations to
+    scores (`FunctionPolicy`), or a copy that acts by its own ``predict`` (`ModelPolicy`). The model is not changed.
     """
     policy = model if isinstance(model, BasePolicy) else model.policy
     if np.any(getattr(policy.action_space, "start", 0)):
@@ -80,6 +72,7 @@ def policy_of_model(model: Sb3Model) -> NetworkPolicy | FunctionPolicy | ModelPo
     # The source of the scores; None for continuous actions, dictionaries and memory.
     head = _head_of(policy)
     layers = None if head is None else _plain_layers(policy, head)
+    # How a network encodes flat observations; None for pictures, dictionaries and the like.
     encoding = _encoding_of(policy.observation_space)
     # Everything that is not a function from flat observations to scores acts by its own `predict`.
     if head is None or (layers is None and encoding is None) or is_image_space(policy.observation_space):

@@ -59,11 +59,8 @@ def encoding_of(contents: Contents, given: Encoding | None) -> Encoding:
     written = _encoding_in_space(contents)
     if written is None:
         if given is None:
-            contents.ask(
-                "cannot read its observation space",
-                "encoding",
-                "Plain(69), or OneHot((3, 4)) for MultiDiscrete([3, 4])",
-            )
+            example = "Plain(69), or OneHot((3, 4)) for MultiDiscrete([3, 4])"
+            contents.ask("cannot read its observation space", "encoding", example)
         return given
     if given is not None and given != written:
         raise PolicyError(f"{contents.path}: the encoding {given} was given, but the file says that it is {written}")
@@ -84,13 +81,9 @@ def has_plain_spaces(contents: Contents) -> bool:
 def space_of(contents: Contents, key: Literal["observation_space", "action_space"]) -> Space:
     """Return the observation or action space of a zip, or raise an error if it cannot be read or is not supported.
 
-    Parameters
-    ----------
-    contents
-        The part of the zip that can be read without running code. It holds each space twice: as readable text, which
-        abridges long arrays of bounds, and as a pickle, which is read as data.
-    key
-        Which of the two spaces.
+    - `contents`: the part of the zip that can be read without running code. It holds each space twice: as readable
+      text, which abridges long arrays of bounds, and as a pickle, which is read as data.
+    - `key`: which of the two spaces.
     """
     # `refuse` raises an error that names the zip.
     text = contents.text_of(key)
@@ -127,11 +120,6 @@ def _encoding_in_space(contents: Contents) -> Encoding | None:
     """Return how Stable-Baselines3 encodes the observations of a zip for the network; None if this cannot be read.
 
     Numbers are passed as they are (`Plain`), choices of Discrete and MultiDiscrete spaces one-hot encoded (`OneHot`).
-
-    Parameters
-    ----------
-    contents
-        The part of the zip that can be read without running code; it describes the observation space as text.
     """
     if contents.data.get("observation_space") is None:
         return None
@@ -180,12 +168,8 @@ def _box(text: Mapping[str, Any], pickled: Space | None) -> spaces.Box | None:
 def _pickled_space(contents: Contents, key: str) -> Space | None:
     """Return the space that a zip holds as a pickle, without unpickling it; None if it cannot be read as data.
 
-    Parameters
-    ----------
-    contents
-        The part of the zip that can be read without running code.
-    key
-        ``"observation_space"`` or ``"action_space"``.
+    - `contents`: the part of the zip that can be read without running code.
+    - `key`: ``"observation_space"`` or ``"action_space"``.
     """
     written = contents.data.get(key)
     serialised = written.get(":serialized:") if isinstance(written, dict) else None

@@ -47,7 +47,6 @@ from legible.policies.sb3.description import (
     activation_of,
     algorithm_of,
     options_of,
-    uses_sde,
 )
 from legible.policies.sb3.layers import ZipTensors, average_quantiles, check_ends, hidden_layers, q_layers
 from legible.policies.sb3.spaces import encoding_of, has_plain_spaces, n_actions_of, space_of
@@ -61,21 +60,18 @@ def read_sb3_zip(
 ) -> NetworkPolicy | ActorPolicy:
     """Return the policy of a zip of Stable-Baselines3, without observation statistics and without unpickling anything.
 
-    Parameters
-    ----------
-    contents
-        The part of the zip that can be read without running code.
-    algorithm
-        The algorithm that the caller named, None to read it from the zip.
-    caller_options
-        The caller's answers to other questions that the zip may leave open: activation, encoding, number of actions.
+    - `contents`: the part of the zip that can be read without running code.
+    - `algorithm`: the algorithm that the caller named, None to read it from the zip.
+    - `caller_options`: the caller's answers to other questions that the zip may leave open: activation, encoding,
+      number of actions.
     """
     with naming(contents.path):  # puts the path in front of errors
         algorithm = algorithm_of(contents, algorithm)
         options = options_of(contents)
         activation = activation_of(contents, options, algorithm, caller_options.activation)
         tensors = ZipTensors(contents, read_tensors(contents.path), needs_biases=algorithm != "ARS")
-        builder = _Builder(contents, algorithm, options, tensors, activation, uses_sde(contents, options))
+        uses_sde = bool(contents.data.get("use_sde") or options.get("use_sde"))
+        builder = _Builder(contents, algorithm, options, tensors, activation, uses_sde)
 
         metadata: dict[str, Any] = {"algorithm": algorithm}
         if contents.version is not None:
@@ -107,14 +103,13 @@ class _Builder:
     options: Mapping[str, Any]
     tensors: ZipTensors
     activation: Between
-    sde: bool
+    sde: bool  # whether the policy explores with gSDE
 
     def extractor(self, prefix: str, space: spaces.Space[Any]) -> nn.Module:
         """Return the feature extractor."""
         if isinstance(space, spaces.Dict):
-            return Combined(
-                {key: self.extractor(f"{prefix}.extractors.{key}", part) for key, part in space.spaces.items()}
-            )
+            parts = space.spaces.items()
+            return Combined({key: self.extractor(f"{prefix}.extractors.{key}", part) for key, part in parts})
         if not self.tensors.has(f"{prefix}.cnn.0.weight"):
             return Flatten()
         convolutions = [
@@ -153,14 +148,14 @@ class _Builder:
         if not self.sde:
             mean, log_std = (linear(*self.tensors.linear(f"actor.{name}")) for name in ("mu", "log_std"))
             return Gaussian(mean, log_std, squashed=True)
-        clip = float(self.options.get("clip_mean", _CLIP_MEAN))
-        name = "actor.mu.0" if self.tensors.has("actor.mu.0.weight") else "actor.mu"
-        limit = Activation("hardtanh", (("min_val", -clip), ("max_val", clip)))
-        weight, bias = self.tensors.linear(name)
-        centre = sequence([Layer(weight, bias, limit) if name == "actor.mu.0" else Layer(weight, bias)])
-        written = torch.from_numpy(self.tensors.take("actor.log_std", 2).copy())
+        # With gSDE the mean is a layer, usually followed by a bound on its outputs (clip_mean), as in a sequence.
+        is_bounded = self.tensors.has("actor.mu.0.weight")
+        largest_mean = float(self.options.get("clip_mean", _CLIP_MEAN))
+        bound = Activation("hardtanh", (("min_val", -largest_mean), ("max_val", largest_mean)))
+        mean_layer = self.tensors.layer("actor.mu.0", bound) if is_bounded else self.tensors.layer("actor.mu")
+        spreads = torch.from_numpy(self.tensors.take("actor.log_std", 2).copy())
         use_expln = bool(self.options.get("use_expln"))
-        return Gaussian(centre, written, squashed=True, state_dependent=True, use_expln=use_expln)
+        return Gaussian(sequence([mean_layer]), spreads, squashed=True, state_dependent=True, use_expln=use_expln)
 
     def squashed_body(self) -> nn.Module:
         """Return the hidden layers of SAC and its relatives; CrossQ has batch normalisations between them."""
@@ -195,14 +190,9 @@ class _Builder:
     def network_policy(self, caller_options: LoadOptions, metadata: Mapping[str, Any]) -> NetworkPolicy:
         """Return the policy of fully connected layers from flat observations to discrete actions.
 
-        Parameters
-        ----------
-        caller_options
-            The caller's encoding and number of actions, for zips that do not show them.
-        metadata
-            The metadata of the policy: algorithm, version and so on.
+        - `caller_options`: the caller's encoding and number of actions, for zips that do not show them.
+        - `metadata`: the metadata of the policy: algorithm, version and so on.
         """
-        # The design is the kind of network: "values" for DQN, "actor-critic" for PPO, and so on.
         contents, algorithm, tensors, design = self.contents, self.algorithm, self.tensors, DESIGNS[self.algorithm]
         n_actions = n_actions_of(contents, caller_options.n_actions)
         encoding = encoding_of(contents, caller_options.encoding)
@@ -234,12 +224,8 @@ class _Builder:
     ) -> ActorPolicy:
         """Return the policy of a zip that is more than a plain network: images, other actions, masks or memory.
 
-        Parameters
-        ----------
-        observation_space, action_space
-            The spaces in the zip.
-        metadata
-            The metadata of the policy: algorithm, version and so on.
+        - `observation_space`, `action_space`: the spaces in the zip.
+        - `metadata`: the metadata of the policy: algorithm, version and so on.
         """
         # The design is the kind of network: "values" for DQN, "actor-critic" for PPO, and so on.
         contents, algorithm, tensors, design = self.contents, self.algorithm, self.tensors, DESIGNS[self.algorithm]
