@@ -82,7 +82,7 @@ def test_a_rule_is_typed_tried_confirmed_saved_and_is_there_after_a_reload(tab) 
     assert page.input_value("#rule") == "+Left <- left "
     page.wait_for_selector(".work b")
     assert page.inner_text(".reading") == "Do “Left” when left."
-    assert float(page.get_attribute(".took", "data-ms")) < 100
+    assert float(page.get_attribute(".work p", "data-ms")) < 100
     page.keyboard.press("Enter")
     page.wait_for_selector("#result[data-kind=verdict]")
     assert "It helps" in page.inner_text("#result .sentence")

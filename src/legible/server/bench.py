@@ -10,12 +10,15 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from legible.engines import Engine
 from legible.errors import LegibleError
 from legible.evaluation.recorded import EpisodeRecord
 from legible.evaluation.relevance import relevant_effect
@@ -27,11 +30,21 @@ from legible.server.jobs import Emit
 from legible.workbench.arena import check_pairing
 from legible.workbench.checks import check_lines
 from legible.workbench.confirming import Direction, confirm_rule
-from legible.workbench.trying import MOST_SEEDS, Form, RuleResult, TryResult, exploring_stage, try_rule
+from legible.workbench.looks import PlausibleExtremes, interval_of_changed
+from legible.workbench.trying import (
+    MOST_SEEDS,
+    Candidate,
+    Form,
+    RuleResult,
+    Trial,
+    TryResult,
+    exploring_stage,
+    try_rule,
+)
 
 MOST_REPLACED = 3
-WARM_SEEDS = range(128, 2049, 128)
-"""Unguided episodes that are played before the first rule is tried, until something else is asked."""
+WARM_SEEDS, WARM_SECONDS = 2048, 60.0
+"""Unguided episodes that are played while nothing is asked, at most for so long: enough for most first looks."""
 _FIGURES_EVERY = 0.25  # seconds
 
 
@@ -109,17 +122,42 @@ def _work_sentence(fired: int, changed: int, episodes: int, steps: int, of: int)
     return f"{often} and changes the action in {percent(changed / steps)}, in {percent(episodes / of)} of the episodes."
 
 
+def load_what_plays(_: None, __: int) -> None:
+    """Import in a worker what it plays with; its module has imported most of that already."""
+    with suppress(ImportError):  # policies that are no networks need no PyTorch
+        import_module("torch")
+
+
+def start_workers(engine: Engine, emit: Emit) -> None:
+    """Start the workers of an engine before anything has to be played; they stay."""
+    emit({"kind": "warming up"})  # ends here if something else has to be played
+    for _report in engine.run(load_what_plays, None, range(engine.workers or 0)):
+        pass
+
+
 def warm_up(desk: Desk, emit: Emit) -> None:
-    """Play what every rule needs, and compile what it is matched with, so that the first verdict is quick."""
-    desk.effects(RuleSet((Rule("+", 0, ()),)))
+    """Play what every rule needs, and load what it is judged with, so that the verdicts on the first rules are quick.
+
+    It is called while the user is still typing. Played episodes are stored, and a rule finds them there.
+    """
     arena, stage = desk.arena, exploring_stage(desk.arena)
-    repetition = check_pairing(arena, stage)
-    setup = replace(arena.setup, rows=repetition.rows)
+    start_workers(arena.engine, emit)
+    if desk.is_warm:
+        return
+    # The first figures of any rule, here of one that always holds: this loads what matches rules.
+    always = Candidate(RuleSet((Rule("+", 0, ()),)), "alone")
+    desk.effects(always.rule_set)
+    Trial(arena, [always], stage, 0, MOST_SEEDS, on_figures=lambda *_: emit({"kind": "warming up"}))
+    interval_of_changed(*np.eye(2, 3), 3, 0.01, 0, PlausibleExtremes(1.0, 1.0))
+    # Unguided episodes, a few units for every worker at a time: a question that comes meanwhile waits for no more.
+    setup = replace(arena.setup, rows=check_pairing(arena, stage).rows)
     record = EpisodeRecord(setup, arena.seed, stage, MOST_SEEDS, arena.runner(stage))
-    for seeds in WARM_SEEDS:
-        emit({"kind": "progress", "stage": "warming up", "done": record.known, "of": WARM_SEEDS[-1]})
-        record.extend(seeds)
     arena.random_mean(stage)
+    block, deadline = arena.settings.play.batch * (arena.engine.workers or 1), time.monotonic() + WARM_SECONDS
+    while record.known < WARM_SEEDS and time.monotonic() < deadline:
+        emit({"kind": "warming up"})
+        record.extend(record.known + block)
+    desk.is_warm = True
 
 
 def try_on_bench(desk: Desk, body: Mapping[str, Any], emit: Emit) -> None:
@@ -165,6 +203,7 @@ def _result(result: RuleResult, space: FeatureSpace) -> dict[str, Any]:
         "sentence": result.sentence(),
         "effect": result.effect,
         "error": result.error if np.isfinite(result.error) else None,
+        "relevant": result.relevant if np.isfinite(result.relevant) else None,
         "interval": interval,
         "changed": result.changed,
         "seeds": result.seeds,

@@ -58,6 +58,7 @@ class Desk:
         folder = arena.folder if study is None else study.folder
         self.ledger = Ledger(None if folder is None else folder / FILE, arena.fingerprint)
 
+        self.is_warm = False  # whether what every rule needs has been played
         self.explored: dict[tuple[tuple[Rule, ...], Form], RuleResult] = {}
 
     @property
@@ -171,10 +172,19 @@ class Desk:
             "groups": [[group.first, group.count] for group in space.groups],
             "composition": [rule.text(space) for rule in self.composition],
             "sources": {name: found.n_episodes for name, found in self.episodes.items()},
+            "example": self._example(),
             "mean": number(float(self.recorded.returns.mean())),
             "scores": arena.policy.kind if space.is_discrete else "none",
             "kept": self.ledger.is_kept,
         }
+
+    def _example(self) -> str:
+        """Return a condition that holds in about half of the recorded states, for the page's examples of rules."""
+        observations = self.recorded.observations[:5000]
+        values = [len(np.unique(column)) for column in observations.T]
+        index = int(np.argmax(values))
+        feature, middle = self.space[index], float(np.median(observations[:, index]))
+        return feature.name if feature.is_flag else f"{feature.name} > {middle:.2g}"
 
 
 def text_of(body: Mapping[str, Any], name: str, default: str | None = None) -> str:

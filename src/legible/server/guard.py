@@ -50,6 +50,10 @@ _HEADERS = {
 _ENTRY = """<!doctype html><html lang="en"><meta charset="utf-8"><title>legible</title>
 <link rel="icon" href="data:,"><meta http-equiv="refresh" content="0; url=/">
 <p>Opening <a href="/">the workbench</a> …"""
+_STRANGER = (
+    "This page needs the address that 'legible open' printed when it was last started; it works once, in one browser. "
+    "Start 'legible open' again for a new one."
+)
 
 
 def make_token() -> str:
@@ -107,8 +111,7 @@ class Guard:
         ):
             await self._enter(headers, query["token"][-1], send_strictly)
         elif not self._has_cookie(headers):
-            words = "This page needs the address that 'legible open' printed; it works once, in one browser."
-            await _refuse(send_strictly, 401, f"{words} Start 'legible open' again for a new one.")
+            await _refuse_stranger(scope, send_strictly)
         elif scope["method"] == "POST":
             try:
                 body = await asyncio.wait_for(_read_body(receive), BODY_SECONDS)
@@ -214,6 +217,15 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
 
 async def _refuse(send: Send, status: int, words: str) -> None:
     await _answer(send, status, json.dumps({"error": words}), "application/json", {"connection": "close"})
+
+
+async def _refuse_stranger(scope: Message, send: Send) -> None:
+    """Refuse a request without the cookie: as a page if somebody opened the address in a browser, else as JSON."""
+    if (scope["method"], scope["path"]) == ("GET", "/"):
+        page = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>legible</title><p>{_STRANGER}'
+        await _answer(send, 401, page, "text/html", {"connection": "close"})
+    else:
+        await _refuse(send, 401, _STRANGER)
 
 
 async def _answer(send: Send, status: int, text: str, kind: str, more: dict[str, str] | None = None) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from legible.errors import LegibleError, describe_error
@@ -93,6 +94,11 @@ class Player:
                 job.emit({"kind": "progress", "stage": "waiting", "done": 0, "of": len(self._jobs)})
             self._jobs.append(job)
         self._waiting.put(job)
+
+    def prepare(self, work: Work) -> None:
+        """Do work in the background, which nobody waits for, until something else has to be played."""
+        with suppress(BusyError):
+            self.submit(Job(work, lambda _: None, is_background=True))
 
     def close(self) -> None:
         """Stop what runs and waits, and the thread."""

@@ -41,6 +41,8 @@ FUTURES = 32
 STEPS_BEFORE, STEPS_AFTER = 5, 150
 """Steps that are shown before a branch, and after it."""
 SCAN_STEPS, SCAN_FUTURES = 40, 8
+STEPS_BEFORE_END = 10
+"""Steps before its end at which an episode is opened that has no proven mistake and no step that a rule changes."""
 _LEVEL = 0.025
 _KINDS = {1.0: "won", 0.0: "lost"}
 
@@ -122,7 +124,6 @@ def show_episode(desk: Desk, body: Mapping[str, Any]) -> dict[str, Any]:
     seen, space = one.seen, one.seen.space
     rows = slice(one.first, min(one.last, one.first + MOST_STEPS))
     words = ActionWords(space)
-    frames = _frames(desk, one, 0)
     scores = np.where(seen.scores[rows] == MASKED, np.nan, seen.scores[rows].astype(np.float64))
     if desk.arena.policy.kind == "log-probabilities":
         scores = np.exp(scores)
@@ -130,13 +131,20 @@ def show_episode(desk: Desk, body: Mapping[str, Any]) -> dict[str, Any]:
     fires: dict[str, Any] = {}
     if body.get("rule") and one.source == "experiences":
         fires = _firings(desk, desk.rules_of(body), one)
+    mistakes = _mistakes(desk, one)
+    # The page opens an episode where it matters: at its first proven mistake, where the rule first changes it, or
+    # shortly before its end.
+    steps = one.last - one.first
+    telling = [mistake["step"] for mistake in mistakes] or fires.get("changes") or [max(0, steps - STEPS_BEFORE_END)]
+    start = min(telling[0], MOST_STEPS)
     return {
-        **frames,
+        **_frames(desk, one, max(0, start - STEPS_BEFORE)),
+        "start": start,
         "source": one.source,
         "episode": one.number,
         "seed": one.seed,
         "of": seen.n_episodes,
-        "steps": one.last - one.first,
+        "steps": steps,
         "return": float(seen.returns[one.number]),
         "ending": _ending(seen, one.number),
         "actions": [words.number(action) for action in one.actions[:MOST_STEPS]],
@@ -144,7 +152,7 @@ def show_episode(desk: Desk, body: Mapping[str, Any]) -> dict[str, Any]:
         "choices": taken.reshape(len(taken), -1).tolist(),
         "scores": [[None if np.isnan(x) else float(f"{x:.4g}") for x in row] for row in scores],
         "values": [[float(f"{x:.4g}") for x in row] for row in seen.observations[rows]],
-        "mistakes": _mistakes(desk, one),
+        "mistakes": mistakes,
         **fires,
     }
 
@@ -430,14 +438,19 @@ def scan_episode(desk: Desk, body: Mapping[str, Any], emit: Emit) -> None:
     unit = RolloutUnit((points[i],), np.array([[CHOICE_TAKEN, worst["choice"]]]), np.array([seeds]))
     (returns,) = _play(desk, setup, [unit])
     judged = _judged(returns[1] - returns[0], one.seed)
-    words = one.seen.space.actions[worst["choice"]].label
+    space, taken = one.seen.space, one.seen.actions[rows[i]].reshape(-1)
+    did = gerund(space.actions[int(taken[space.group_of(worst["choice"])])].label)
+    instead = gerund(space.actions[worst["choice"]].label)
+    # One future decides where nothing is random; otherwise the interval of the new futures has to be above zero.
+    is_clear = judged.get("low", judged["mean"]) > 0.0
+    words = "The costliest" if is_clear else "Perhaps the costliest"
     emit(
         {
             "kind": "done",
             "step": worst["step"],
             "choice": worst["choice"],
             **judged,
-            "sentence": f"The costliest of the last {counted(len(steps), 'decision')} is step {worst['step']}; better: "
-            f"{words}. {judged['sentence']}",
+            "sentence": f"{words} of the {counted(len(steps), 'decision')} before step {until} is step "
+            f"{worst['step']}: {did} instead of {instead}. {judged['sentence']}",
         }
     )

@@ -25,7 +25,7 @@ from typing import Any
 from legible.engines import Engine, LocalProcesses
 from legible.errors import LegibleError, describe_error
 from legible.imports import needs_extra
-from legible.server.bench import warm_up
+from legible.server.bench import start_workers, warm_up
 from legible.server.desk import Desk, RequestError, number_of, read_asset
 from legible.server.guard import Guard
 from legible.server.jobs import BusyError, Job, Player
@@ -97,13 +97,20 @@ class Workbench:
         async with self._opening:
             if number not in self._desks:
                 desk = await run_in_threadpool(self.subjects[number].open, self.engine)
-                self.player.submit(Job(partial(warm_up, desk), lambda _: None, is_background=True))
+                self.player.prepare(partial(warm_up, desk))
                 self._desks[number] = desk
             return self._desks[number]
 
     def start(self) -> None:
-        """Start the workers, which stay."""
+        """Start the workers, and open the first policy meanwhile: both take seconds, and a user will need them."""
         self.engine.__enter__()
+        self.player.prepare(partial(start_workers, self.engine))
+
+        async def open_first() -> None:
+            with suppress(Exception):  # a page that asks about this policy gets the error
+                await self.desk(0)
+
+        self._first = asyncio.get_running_loop().create_task(open_first())
 
     def close(self) -> None:
         """Stop all plays and workers."""
@@ -214,6 +221,8 @@ async def _played(
             yield message
     finally:
         job.stop()
+        if not bench.is_closing:
+            bench.player.prepare(partial(warm_up, desk))  # a play that was stopped took its workers along
 
 
 def _stream(bench: Workbench, messages: AsyncGenerator[Mapping[str, Any]]) -> Response:

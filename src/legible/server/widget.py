@@ -93,7 +93,7 @@ class WorkbenchWidget(anywidget.AnyWidget):
         else:
             raise LegibleError("give a study alone, or an environment and a policy.")
         super().__init__(rule=rule)
-        self._player.submit(Job(partial(warm_up, self._desk), lambda _: None, is_background=True))
+        self._player.prepare(partial(warm_up, self._desk))
         self.on_msg(self._receive)
 
     def close(self) -> None:
@@ -108,6 +108,7 @@ class WorkbenchWidget(anywidget.AnyWidget):
         if content.get("stop"):
             if number in self._jobs:
                 self._jobs[number].stop()
+                self._player.prepare(partial(warm_up, self._desk))  # a play that was stopped took its workers along
             return
         name, body = content["name"], content["body"]
 

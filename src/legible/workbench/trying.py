@@ -28,7 +28,7 @@ from legible.evaluation.recorded import REPEATED_EPISODES, STEPS, EpisodeRecord
 from legible.evaluation.relevance import relevant_effect
 from legible.evaluation.statistics import standard_error
 from legible.features import FeatureSpace
-from legible.formatting import capitalise, counted, number, percent, signed
+from legible.formatting import counted, number, percent, signed
 from legible.play.stages import STAGE_EPISODES
 from legible.policies import Policy
 from legible.rules import Rule, RuleSet, parse_rule
@@ -136,7 +136,7 @@ class RuleResult:
         bounds = f"{signed(self.interval.low)} to {signed(self.interval.high)}"
         figures = f"{signed(self.effect)} ({bounds}) on a mean return of {number(self.base_mean)}; {episodes}"
         if self.verdict == "no effect":
-            return f"No effect: the interval lies within ±{number(self.relevant)}. {capitalise(figures)}."
+            return f"No effect beyond ±{number(self.relevant)}: {figures}."
         words = {"helps": "It helps", "harms": "It harms", "undecided": "Undecided"}
         return f"{words[self.verdict]}: {figures}."
 

@@ -11,7 +11,7 @@ async function post(name, body, signal) {
     });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Refused("The workbench does not answer. Is 'legible open' still running?");
+    throw new Refused("The workbench does not answer: it has stopped, or the connection is gone. Start 'legible open' again and open the address that it prints.");
   }
   if (response.ok) return response;
   const found = await response.json().catch(() => ({}));

@@ -14,27 +14,35 @@ export class Completion {
     Object.assign(this, { input, list, words, bare, at: -1, options: [] });
     input.addEventListener("keydown", (event) => this.key(event));
     input.addEventListener("blur", () => setTimeout(() => this.close(), 150));
+    input.addEventListener("click", () => { if (!input.value.trim()) this.suggest(); });
   }
 
+  // The line up to the cursor, and the words that are to be completed: of an action, all since the line began ("avoid
+  // north"); of a feature, all since its condition began ("ghost length").
   place() {
     const end = this.input.selectionStart, before = this.input.value.slice(0, end);
-    const line = before.slice(before.lastIndexOf("\n") + 1), word = /[A-Za-z_][\w.\-:[\]']*$/.exec(line)?.[0] ?? "";
+    const line = before.slice(before.lastIndexOf("\n") + 1), name = /[A-Za-z_][\w.\-:[\]']*$/.exec(line)?.[0] ?? "";
+    const phrase = /(?:^|<-|←|&|,)\s*(?:not\s+)?([A-Za-z][\w.:[\]' -]*)$/.exec(line)?.[1] ?? "";
+    const word = this.isKnown(phrase.trim()) ? name : phrase || name;
     return { line, word, start: end - word.length, end };
   }
 
+  isKnown(name) { return this.words.features.some((one) => one.name === name); }
+
   suggest() {
     const { line, word } = this.place(), head = (!this.bare || /^\s*[+\-−]/.test(line)) && !/<-|←/.test(line);
-    const lower = word.toLowerCase(), part = line.slice(0, line.length - word.length);
+    const lower = word.trim().toLowerCase(), parts = lower.split(/\s+/), part = line.slice(0, line.length - word.length);
     let found = [];
     if (head && /^\s*[+\-−]\s*$/.test(part)) found = this.words.actions;
     else if (head && !this.bare && !part.trim()) found = this.words.actions.flatMap((one) =>
-      [{ name: `+${one.name}`, words: "take it" }, { name: `-${one.name}`, words: "avoid it" }]);
+      [{ name: `+${one.name}`, words: `do: ${one.words}` }, { name: `-${one.name}`, words: `avoid: ${one.words}` }]);
     else if (head && !word && /^\s*[+\-−]\s*\S+\s+$/.test(line)) found = [{ name: "<-", words: "when" }];
     else if (!head && (word || /(<-|←|&|,|not)\s*$/.test(part))) found = this.words.features;
     else if (!head && !word && /[\w\]']\s+$/.test(line))
       found = (/[<>=]\s*[-\d.]+\s+$/.test(line) ? OPERATORS.slice(-1) : OPERATORS).map(([name, words]) => ({ name, words }));
     const begins = found.filter((one) => one.name.toLowerCase().startsWith(lower));
-    const holds = found.filter((one) => !begins.includes(one) && `${one.name} ${one.words}`.toLowerCase().includes(lower));
+    const has = (text) => parts.every((some) => text.toLowerCase().includes(some)), rest = found.filter((one) => !begins.includes(one));
+    const holds = [...rest.filter((one) => has(one.name)), ...rest.filter((one) => !has(one.name) && has(`${one.name} ${one.words}`))];
     this.open([...begins, ...holds].filter((one) => one.name !== word).slice(0, MOST_OPTIONS));
   }
 
@@ -66,7 +74,10 @@ export class Completion {
   }
 
   key(event) {
-    if (!this.options.length) return;
+    if (!this.options.length) {
+      if (event.key === "ArrowDown" && !this.input.value.trim()) this.suggest();
+      return;
+    }
     const acts = { ArrowDown: () => this.move(1), ArrowUp: () => this.move(-1), Escape: () => this.close(),
       Tab: () => this.take(Math.max(0, this.at)) };
     if (event.key === "Enter" && this.at >= 0 && !event.shiftKey) acts.Enter = () => this.take(this.at);
@@ -101,9 +112,9 @@ export class Bench {
     this.result = make("div", { id: "result", "aria-live": "polite" });
     this.claims = make("div", { id: "claims" });
     root.replaceChildren(
-      make("h1", {}, "Rule bench"),
-      make("p", { class: "soft" }, `${shared.about.name} returns ${shared.about.mean} on average. A rule makes it take (+) or avoid (-) an action where its conditions hold. For example: `,
-        ...this.examples().flatMap((text, i) => [i ? " or " : "", make("button", { class: "link", onclick: () => this.put(text) }, text)]), "."),
+      make("h1", {}, "Does a rule help this policy?"),
+      make("p", { class: "soft" }, `Type a rule: + makes the policy take an action, - makes it avoid one, wherever the conditions hold. Then press Enter: episodes are played with and without it. ${shared.about.name} returns ${shared.about.mean} points on average. Examples: `,
+        ...this.examples().flatMap((text, i) => [i ? ", " : "", make("button", { class: "link", onclick: () => this.put(text) }, text)]), "."),
       this.names(),
       make("div", { class: "entry" }, this.input, list),
       this.problem, this.words, this.work, this.sliders,
@@ -114,8 +125,8 @@ export class Bench {
   }
 
   examples() {
-    const { actions, features } = this.shared.about, feature = features.find((one) => !one.flag) || features[0];
-    return ["+", "-"].map((sign) => `${sign}${actions[0].name} <- ${feature.name}${feature.flag ? "" : " > 0"}`);
+    const { actions, example } = this.shared.about;
+    return [`+${actions[0].name} <- ${example}`, `-${actions[0].name} <- ${example}`];
   }
 
   names() {
@@ -161,8 +172,13 @@ export class Bench {
     if (asked !== this.asked) return;
     const good = found && !found.problem;
     this.input.classList.toggle("wrong", !good);
-    if (found && found.problem) complain(this.problem, found.problem);
-    if (!good) { for (const box of [this.words, this.work]) box.replaceChildren(); return; }
+    if (!good) for (const box of [this.words, this.work]) box.replaceChildren();
+    const begun = this.input.value.trim().split("\n").pop();
+    if (found && found.problem && !/<-|←/.test(begun)) { // the rule has only begun
+      this.input.classList.remove("wrong");
+      this.words.textContent = /^\s*[+\-−]\s*\S/.test(begun) ? "Now type <- and the conditions under which the rule holds." : "Choose an action: + does it, - avoids it.";
+    } else if (found && found.problem) complain(this.problem, found.problem);
+    if (!good) return;
     this.shared.good = this.input.value;
     this.words.textContent = found.words.map((words) => `${words}.`).join(" ");
     this.drawWork(found);
@@ -176,8 +192,7 @@ export class Bench {
       const [episode, step] = work.first[0];
       lines.push(" ", make("button", { class: "link", onclick: () => this.shared.go("episodes", { episode, step, rule: 1 }) }, "Watch where it fires"));
     }
-    lines.push(make("small", { class: "took", "data-ms": found.milliseconds }, ` ${found.milliseconds} ms`));
-    this.work.replaceChildren(make("p", {}, ...lines));
+    this.work.replaceChildren(make("p", { "data-ms": found.milliseconds }, ...lines));
   }
 
   drawSliders(thresholds) {
@@ -232,6 +247,7 @@ export class Bench {
     this.running = running;
     const body = { ...this.body(), related: this.related.checked }, started = performance.now();
     this.result.replaceChildren(make("p", { class: "soft busy" }, "Playing …"));
+    this.result.dataset.kind = "";
     this.tryButton.textContent = "Stop";
     this.tryButton.onclick = null;
     const stop = (event) => { event.stopImmediatePropagation(); running.abort(); };
@@ -257,24 +273,28 @@ export class Bench {
 
   drawResult(message, body, seconds) {
     const is_final = message.kind === "verdict";
-    const cards = message.rules.map((one) => this.card(one, is_final ? body : null));
-    const parts = [make("h2", {}, "Verdict ", make("span", { class: "badge found" }, "exploring")), ...cards];
-    if (!is_final) parts.push(make("p", { class: "soft busy" }, "Playing …"));
+    const cards = message.rules.map((one) => this.card(one, is_final ? body : null, message.rules.length > 1));
+    const parts = [make("h2", {}, is_final ? "Verdict " : "So far ", make("span", { class: "badge found" }, "exploring")), ...cards];
+    if (!is_final) parts.unshift(make("p", { class: "soft busy" }, "Playing …"));
     else {
-      parts.push(...message.notes.map((note) => make("p", { class: "soft" }, note)),
-        make("p", { class: "soft", id: "seconds", "data-seconds": seconds }, `${seconds.toFixed(1)} s.`), this.next(body));
+      const [how, exploring] = message.notes;
+      parts.push(make("p", { class: "soft" }, exploring), this.next(body), make("p", { class: "soft" }, how, " ",
+        make("span", { id: "seconds", "data-seconds": seconds }, `Played in ${seconds.toFixed(1)} s.`)));
     }
-    this.result.dataset.kind = message.kind;
     this.result.replaceChildren(...parts);
+    // The first figures come into view, if they are below the screen.
+    if (!this.result.dataset.kind && this.result.getBoundingClientRect().top > innerHeight - 250) this.result.scrollIntoView();
+    this.result.dataset.kind = message.kind;
   }
 
-  // Of a rule whose verdict is final, with a button to confirm it.
-  card(one, body) {
+  // Of a rule whose verdict is final, with a button to confirm it. Several rules are named.
+  card(one, body, is_named) {
     const card = make("div", { class: `card verdict ${one.verdict.replaceAll(" ", "-")}` });
-    card.append(make("h3", {}, one.form === "alone" ? "This rule" : `With its ${one.count} related forms`),
-      make("p", { class: "sentence" }, one.sentence), effectLine(one));
-    if (one.changed) card.append(make("p", { class: "soft" }, `It changes ${one.overrides} of the steps.`));
-    if (one.examples.length && one.form === "alone") card.append(make("ul", { class: "plain soft" }, ...one.examples.map((text) => make("li", {}, text))));
+    const name = one.form === "alone" ? "This rule alone" : `All ${one.count} related forms (symmetry)`;
+    card.append(...(is_named ? [make("p", { class: "form" }, name)] : []), make("p", { class: "sentence" }, one.sentence), effectLine(one));
+    if (one.changed) card.append(make("p", { class: "soft" }, `It changes the action in ${one.overrides} of the steps.`));
+    if (body && one.examples.length && one.form === "alone") card.append(make("details", { class: "more" },
+      make("summary", {}, "Where it changes the action"), make("ul", { class: "plain soft" }, ...one.examples.map((text) => make("li", {}, text)))));
     if (body && ["helps", "harms", "undecided"].includes(one.verdict)) {
       const box = make("p", { class: "kept", role: "status" }), problem = make("p", { class: "error", role: "alert", hidden: "" });
       const button = make("button", { class: "confirm", onclick: () => this.confirm({ ...body, form: one.form }, button, box, problem) },
@@ -291,9 +311,9 @@ export class Bench {
       if (found) box.replaceChildren(found.words, ...(found.text ? [make("pre", {}, found.text)] : []));
     };
     return make("div", {}, make("div", { class: "controls" },
-      ...(this.shared.about.is_study ? [make("button", { id: "save", onclick: keep("rule") }, "Save to study"),
-        make("button", { id: "veto", onclick: keep("veto") }, "Veto")] : []),
-      make("button", { id: "export", onclick: keep("check") }, "Export as check")), box, problem);
+      ...(this.shared.about.is_study ? [make("button", { id: "save", title: "the next 'legible run' tests it with the study's rules", onclick: keep("rule") }, "Save to study"),
+        make("button", { id: "veto", title: "the study's composition will never use it", onclick: keep("veto") }, "Veto in study")] : []),
+      make("button", { id: "export", title: "lines for 'legible verify', which tests every new checkpoint", onclick: keep("check") }, "Export as check")), box, problem);
   }
 
   async confirm(body, button, box, problem) {
@@ -330,13 +350,17 @@ export function drawBars(canvas, shares, mark = null) {
   g.fillRect(Math.max(0, Math.min(1, mark)) * canvas.width - ratio, 0, 2 * ratio, canvas.height);
 }
 
-// A line with zero, the interval and the estimate.
+// A line with zero, the interval, the estimate, and the effects that are too small to matter.
 export function effectLine(one) {
   const ends = one.interval || (one.error === null ? null : [one.effect - 2 * one.error, one.effect + 2 * one.error]);
   if (!ends) return make("div");
-  const reach = 1.15 * Math.max(...ends.map(Math.abs), Math.abs(one.effect), 1e-9), at = (x) => 50 + 50 * x / reach;
-  const side = ends[0] > 0 ? "guided" : ends[1] < 0 ? "worse" : "alone";
-  return make("div", { class: `effect ${side}`, role: "img", "aria-label": `effect ${figure(one.effect)}` },
+  // Round the ends of the scale up to two digits.
+  const farthest = 1.1 * Math.max(...ends.map(Math.abs), Math.abs(one.effect), 1.2 * (one.relevant || 0), 1e-9), unit = 10 ** (Math.floor(Math.log10(farthest)) - 1);
+  const reach = Math.ceil(farthest / unit) * unit, at = (x) => 50 + 50 * x / reach;
+  const side = one.verdict === "no effect" ? "alone" : ends[0] > 0 ? "guided" : ends[1] < 0 ? "worse" : "alone", end = figure(Number(reach.toPrecision(3)));
+  const band = one.relevant ? [make("i", { class: "band", title: "smaller than the smallest effect of interest", style: `left:${at(-one.relevant)}%;width:${100 * one.relevant / reach}%` })] : [];
+  return make("div", {}, make("div", { class: `effect ${side}`, role: "img", "aria-label": `effect ${figure(one.effect)}` }, ...band,
     make("i", { class: "zero" }), make("i", { class: "ci", style: `left:${at(ends[0])}%;width:${at(ends[1]) - at(ends[0])}%` }),
-    make("i", { class: "dot", style: `left:${at(one.effect)}%` }));
+    make("i", { class: "dot", style: `left:${at(one.effect)}%` })),
+  make("small", { class: "ends soft" }, make("span", {}, `−${end}`), make("span", {}, "change of the return, in points"), make("span", {}, `+${end}`)));
 }

@@ -23,6 +23,7 @@ async function route() {
   const options = Object.fromEntries(new URLSearchParams(words || ""));
   for (const link of document.querySelectorAll("nav a"))
     link.toggleAttribute("aria-current", link.hash === `#${view}`);
+  if (document.getElementById(`view-${view}`).hidden) scrollTo(0, 0);
   for (const key of Object.keys(VIEWS)) document.getElementById(`view-${key}`).hidden = key !== view;
   if (view !== "overview" && !(await opened())) return;
   const root = document.getElementById(`view-${view}`);

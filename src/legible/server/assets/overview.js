@@ -64,6 +64,8 @@ export class Overview {
       make("h1", {}, study.headline || "This study is not finished yet.")];
     if ((study.left || []).length) parts.push(make("p", { class: "soft" },
       `Done: ${study.done.join(", ") || "nothing yet"}. To come: ${study.left.join(", ")}. ${study.units} units of episodes are played.`));
+    parts.push(make("p", {}, "Next: ", make("button", { class: "link", onclick: () => this.shared.go("bench") }, "try a rule"), ", or ",
+      make("button", { class: "link", onclick: () => this.shared.go("episodes") }, "find the decision that lost a game"), "."));
     for (const sentence of (study.sentences || []).slice(0, 6)) parts.push(make("p", {}, sentence));
     if (study.weaknesses.length) parts.push(make("h2", {}, "Weaknesses"), make("ul", { class: "found" },
       ...study.weaknesses.map((one) => make("li", {},

@@ -19,7 +19,7 @@ export class States {
     this.map = make("canvas", { class: "map", role: "img", "aria-label": "map of recorded states" });
     this.axes = ["x", "y"].map((axis) => make("select", { "aria-label": `${axis} axis`, onchange: (event) => { this[axis] = Number(event.target.value); this.find(); } },
       ...features.map((one, i) => make("option", { value: i }, one.name))));
-    root.replaceChildren(make("h1", {}, "States"),
+    root.replaceChildren(make("h1", {}, "In which states does it do what?"),
       make("p", { class: "soft" }, `Conditions find the recorded states in which they hold. “+${actions[0].name} <- …” finds those of them in which the policy takes that action, “-${actions[0].name} <- …” those in which it does not.`),
       make("div", { class: "entry" }, this.input, list), this.problem, this.sentence,
       make("div", { class: "pair" }, this.table, make("div", {}, this.map,

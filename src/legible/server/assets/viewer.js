@@ -9,7 +9,7 @@ export class Viewer {
   constructor(root, shared) {
     Object.assign(this, { root, shared, source: "experiences", episode: null, step: 0, picked: null, timer: null, gains: null });
     const sources = Object.keys(shared.about.sources);
-    this.sources = make("select", { id: "source", "aria-label": "recorded episodes", onchange: () => { this.source = this.sources.value; this.list(); this.open(0, 0); } },
+    this.sources = make("select", { id: "source", "aria-label": "recorded episodes", onchange: () => { this.source = this.sources.value; this.list(); this.open(0); } },
       ...sources.map((name) => make("option", { value: name }, `${name === "mistakes" ? "searched for mistakes" : "recorded"} (${shared.about.sources[name]} episodes)`)));
     this.order = make("select", { id: "order", "aria-label": "order", onchange: () => this.drawList() },
       ...[["episode", "in order"], ["worst", "lowest return first"], ["best", "highest return first"], ["lost", "by ending"], ["changes", "rule fires most"], ["mistakes", "mistakes first"]]
@@ -18,8 +18,9 @@ export class Viewer {
     this.problem = make("p", { class: "error", role: "alert", hidden: "" });
     this.ledger = make("div", { class: "scroll ledger" });
     this.box = make("div", { id: "episode" });
-    root.replaceChildren(make("h1", {}, "Episodes"),
-      make("div", { class: "controls" }, this.sources, this.order), this.ledger, this.problem, this.box);
+    root.replaceChildren(make("h1", {}, "Which decision cost an episode?"),
+      make("p", { class: "soft" }, "Choose an episode. “Find the costliest decision” tries what else the policy could have done; or scrub to a step and choose another action there."),
+      make("div", { class: "controls" }, make("label", {}, "Episodes ", this.sources), make("label", {}, "Order ", this.order)), this.ledger, this.problem, this.box);
     shared.keys.addEventListener("keydown", (event) => {
       if (root.hidden || !this.box.isConnected || event.target.matches("input, select, textarea")) return;
       const way = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
@@ -36,8 +37,9 @@ export class Viewer {
     const rule = this.shared.good || "";
     if (rule !== this.ruled) this.listed = this.list();
     if (options.source && options.source !== this.source) { this.source = this.sources.value = options.source; await this.list(); }
-    if (options.episode !== undefined) this.open(Number(options.episode), Number(options.step || 0));
-    else if (!this.data || rule !== this.drawn_rule) this.open(this.data ? this.data.episode : this.rows[0].episode, this.data ? this.step : 0);
+    if (options.episode !== undefined) this.open(Number(options.episode), options.step === undefined ? undefined : Number(options.step));
+    else if (!this.data && this.rows.length) this.open(this.rows[0].episode);
+    else if (this.data && rule !== this.drawn_rule) this.open(this.data.episode, this.step);
   }
 
   async list() {
@@ -53,15 +55,16 @@ export class Viewer {
       lost: (a, b) => a.ending.localeCompare(b.ending), changes: (a, b) => b.changes - a.changes, mistakes: (a, b) => b.mistakes - a.mistakes };
     this.rows = [...this.found].sort(by[this.order.value]);
     const heads = ["episode", "return", "steps", "ending", ...(this.source === "mistakes" ? ["mistakes"] : []), ...(this.ruled && this.source === "experiences" ? ["rule changes"] : [])];
-    const rows = this.rows.map((one) => make("tr", {},
-      make("td", {}, make("button", { class: "link", onclick: () => this.shared.go("episodes", { episode: one.episode, step: 0, source: this.source }) }, `episode ${one.episode}`)),
+    const rows = this.rows.map((one) => make("tr", { "data-episode": one.episode, ...(this.data && this.data.episode === one.episode && this.data.source === this.source ? { class: "chosen" } : {}) },
+      make("td", {}, make("button", { class: "link", onclick: () => this.shared.go("episodes", { episode: one.episode, source: this.source }) }, `episode ${one.episode}`)),
       ...[figure(one.return), one.steps, one.ending || "–", ...(this.source === "mistakes" ? [one.mistakes] : []), ...(this.ruled && this.source === "experiences" ? [one.changes] : [])]
         .map((text) => make("td", {}, String(text)))));
     this.ledger.replaceChildren(make("table", {}, make("thead", {}, make("tr", {}, ...heads.map((head) => make("th", {}, head)))), make("tbody", {}, ...rows)));
   }
 
-  async open(episode, step) {
-    if (this.data && this.data.episode === episode && this.data.source === this.source && this.drawn_rule === (this.shared.good || "")) { this.go(step); return; }
+  // Show an episode at a step, by default where it matters.
+  async open(episode, step = undefined) {
+    if (this.data && this.data.episode === episode && this.data.source === this.source && this.drawn_rule === (this.shared.good || "")) { this.go(step ?? this.data.start); return; }
     this.pause();
     const found = await saying(this.problem, () => this.shared.api.ask("episode", { source: this.source, episode, ...this.rule() }));
     if (!found) return;
@@ -70,7 +73,8 @@ export class Viewer {
     this.gains = null;
     this.use(found);
     this.build();
-    this.go(step);
+    this.go(step ?? found.start);
+    for (const row of this.ledger.querySelectorAll("tr")) row.classList.toggle("chosen", row.dataset.episode === String(episode));
   }
 
   use(frames) {
@@ -79,6 +83,7 @@ export class Viewer {
   }
 
   build() {
+    this.legendBox = null;
     const data = this.data, last = data.steps;
     this.title = make("h2", {});
     this.screen = data.kind === "features" ? make("div", { class: "values" }) : make("canvas", { role: "img" });
@@ -89,21 +94,31 @@ export class Viewer {
     this.prefs = make("div", { class: "prefs" });
     this.values = make("div", { class: "values-box scroll" });
     this.futures = make("div", { id: "futures" });
-    const button = (words, title, act, id = "") => make("button", { title, onclick: () => { this.pause(); act(); }, ...(id ? { id } : {}) }, words);
-    this.playButton = make("button", { class: "main", onclick: () => (this.timer ? this.pause() : this.play()) }, "▶ Play");
+    const button = (words, title, act, id = "") => make("button", { title, onclick: () => { this.pause(); act(); }, ...(id ? { id, class: "main" } : {}) }, words);
+    this.playButton = make("button", { onclick: () => (this.timer ? this.pause() : this.play()) }, "▶ Play");
     const jumps = [button("◀", "one step back", () => this.go(this.step - 1)), button("▶", "one step on", () => this.go(this.step + 1)), button("End", "the ending", () => this.go(last))];
     if ((data.changes || []).length) jumps.push(button("« rule", "previous step that the rule changes", () => this.jump(data.changes, -1)), button("rule »", "next step that the rule changes", () => this.jump(data.changes, 1)));
     const mistakes = data.mistakes.map((one) => one.step);
     if (mistakes.length) jumps.push(button("« mistake", "previous proven mistake", () => this.jump(mistakes, -1)), button("mistake »", "next proven mistake", () => this.jump(mistakes, 1)));
-    if (data.scores.length && data.choices[0].length === 1) jumps.push(button("closest choice", "the step in which the best two preferences are closest", () => this.go(this.closest())));
-    this.scanButton = button("Find the costliest decision", "look at the last 40 decisions up to here: which other action would have returned most", () => this.scan(), "scan");
+    if (data.scores.length && data.choices[0].length === 1) jumps.push(button("Least certain step", "the step in which the policy's two best actions are closest", () => this.go(this.closest())));
+    this.scanButton = button("Find the costliest decision", "tries every other action at the last 40 decisions, up to the step that you chose or to the end", () => this.scan(), "scan");
     this.scanned = make("p", { id: "scanned", role: "status" });
     this.box.replaceChildren(this.title,
       make("div", { class: "stage" },
-        make("div", { class: "screen" }, this.screen, this.scrub, this.strip, make("div", { class: "controls" }, this.playButton, ...jumps, this.scanButton), this.scanned, this.says),
+        make("div", { class: "screen" }, this.screen, this.scrub, this.strip, this.legend(), make("div", { class: "controls" }, this.scanButton, this.playButton, ...jumps), this.scanned, this.says),
         make("div", {}, make("h3", {}, "What the policy prefers here"), make("p", { class: "soft" }, "Choose another action to see what it would have led to."), this.prefs,
           make("h3", {}, "Features"), this.values)),
       this.futures);
+  }
+
+  // What the colours of the strip mean, as far as they appear in it.
+  legend() {
+    const data = this.data, shown = [[(data.fires || []).length, "--soft", "the rule holds"], [(data.changes || []).length, "--mark", "the rule changes the action"],
+      [data.mistakes.length, "--harm", "proven mistake"], [this.gains, "--harm", "another action would have returned more"]].filter(([is_there]) => is_there);
+    const box = make("div", { class: "legend" }, ...shown.map(([, colour, words]) => make("span", {}, make("i", { style: `background:var(${colour})` }), words)));
+    if (this.legendBox) this.legendBox.replaceWith(box);
+    this.legendBox = box;
+    return box;
   }
 
   jump(steps, way) {
@@ -136,7 +151,10 @@ export class Viewer {
       this.loading = true;
       const found = await saying(this.problem, () => this.shared.api.ask("frames", { source: data.source, episode: data.episode, first: Math.max(0, this.step - 10) }));
       this.loading = false;
-      if (found && this.data === data) this.use(found);
+      if (found && this.data === data) {
+        this.use(found);
+        if (found.rewards.length > data.rewards.length) data.rewards = found.rewards;
+      }
     }
     this.draw();
   }
@@ -200,7 +218,8 @@ export class Viewer {
 
   where(choice) { return { source: this.data.source, episode: this.data.episode, step: this.step, choice }; }
 
-  async branch(choice) {
+  // Play both futures of another action, and scroll to them or to a sentence about them.
+  async branch(choice, shown = this.futures) {
     this.pause();
     const where = this.where(choice), problem = make("p", { class: "error", role: "alert", hidden: "" });
     for (const one of this.prefs.children) one.classList.toggle("picked", one.dataset.choice === String(choice));
@@ -213,7 +232,7 @@ export class Viewer {
     this.futures.replaceChildren(make("h2", {}, `Step ${where.step}: what if “${actions[choice].name}”?`), make("p", { id: "branch" }, found.sentence),
       make("div", { class: "controls" }, repeat, make("button", { onclick: () => player.show(found.largest + 1) }, "Largest difference")), problem, spread, root);
     const player = new Player(root, found.replay);
-    this.futures.scrollIntoView({ block: "nearest" });
+    shown.scrollIntoView({ block: "nearest" });
   }
 
   async repeat(where, spread, button, problem) {
@@ -235,16 +254,16 @@ export class Viewer {
   }
 
   async scan() {
-    const data = this.data, until = this.step > 0 ? this.step : data.steps;
+    const data = this.data, until = this.step === data.start || this.step === 0 ? data.steps : this.step;
     this.scanButton.disabled = true;
-    this.scanned.textContent = "Looking at the decisions before this step …";
+    this.scanned.textContent = `Trying every other action at the decisions before step ${until} …`;
     await saying(this.problem, () => this.shared.api.stream("scan", { source: data.source, episode: data.episode, until }, (message) => {
       if (this.data !== data) return;
-      if (message.kind === "progress") this.scanned.textContent = `Looking at decisions: ${message.done} of ${message.of} …`;
-      if (message.kind === "gains") { this.gains = message.gains; this.drawStrip(); }
+      if (message.kind === "progress") this.scanned.textContent = `Trying every other action: ${message.done} of ${message.of} decisions …`;
+      if (message.kind === "gains") { this.gains = message.gains; this.legend(); this.drawStrip(); }
       if (message.kind === "done") {
-        this.scanned.textContent = message.sentence;
-        if (message.step !== undefined) { this.go(message.step); this.branch(message.choice); }
+        this.scanned.replaceChildren(make("b", {}, message.sentence));
+        if (message.step !== undefined) { this.go(message.step); this.branch(message.choice, this.scanned); }
       }
     }));
     if (this.problem.hidden === false) this.scanned.textContent = "";
