@@ -1,8 +1,8 @@
-"""Draw the pictures of the documents: ``python docs/make_images.py [STUDY]``.
+"""Draw the pictures of the documents: ``python docs/make_images.py [STUDY [WHAT …]]``.
 
-The report and the terminal are pictured from the study of ``make demo``, which is run in a temporary folder. STUDY
-names the folder of a finished study to take instead, without a picture of the terminal. Chromium takes the pictures;
-``LEGIBLE_CHROMIUM`` names another one.
+The report, the workbench and the terminal are pictured from the study of ``make demo``, which is run in a temporary
+folder. STUDY names the folder of a finished study to take instead, without a picture of the terminal; WHAT draws only
+some of "level", "report" and "workbench". Chromium takes the pictures; ``LEGIBLE_CHROMIUM`` names another one.
 """
 
 import io
@@ -10,6 +10,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -81,6 +82,60 @@ def report(browser: Browser, study: Path) -> None:
         shrink(HERE / f"{name}.png")
 
 
+@contextmanager
+def opened(study: Path) -> Iterator[str]:
+    """Open the workbench of a study; give its address."""
+    command = [sys.executable, "-m", "legible", "open", "--no-browser", str(study)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip()
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(20)
+
+
+def workbench(browser: Browser, study: Path) -> None:
+    """The views of the workbench: a rule and its verdict, the costliest decision of an episode, and states."""
+    with opened(study) as address:
+        page = open_page(browser, address, 1100, 820)
+
+        def take(name: str) -> None:
+            page.wait_for_timeout(400)
+            page.screenshot(path=HERE / f"workbench-{name}.png")
+            shrink(HERE / f"workbench-{name}.png")
+
+        def go(view: str, shown: str) -> None:
+            page.click(f"nav a[href='#{view}']")
+            page.wait_for_selector(shown)
+
+        page.wait_for_selector("#view-overview h1")
+        take("overview")
+        go("bench", "#rule")
+        page.fill("#rule", "-North <- ghost0.path.north & ghost0.length < 3 & not ghost0.scared")
+        page.keyboard.press("Escape")
+        page.wait_for_selector(".slider")
+        take("rule")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#result[data-kind=verdict]")
+        page.evaluate("document.querySelector('#result').scrollIntoView()")
+        take("verdict")
+        page.fill("#rule", "")
+        go("episodes", "#scan")
+        page.click("#scan")
+        page.wait_for_selector("#futures .player")
+        page.evaluate("document.querySelector('#episode').scrollIntoView()")
+        take("episode")
+        page.click("#repeat")
+        page.wait_for_selector("#repeated")
+        page.evaluate("document.querySelector('#futures').scrollIntoView()")
+        take("branch")
+        go("states", "#filter")
+        page.fill("#filter", "+North <- ghost0.path.north & ghost0.length < 3 & not ghost0.scared")
+        page.keyboard.press("Escape")
+        take("states")
+
+
 def demo_command() -> list[str]:
     """The command of ``make demo``, without the folder that it writes to."""
     done = subprocess.run(["make", "--dry-run", "demo"], cwd=ROOT, capture_output=True, text=True, check=True)
@@ -128,16 +183,19 @@ def terminal(browser: Browser, output: str, folder: Path) -> None:
     shrink(HERE / "terminal.png")
 
 
-def main(study: Path | None) -> None:
-    """Make all pictures; the terminal's only when the study is run here."""
+def main(study: Path | None, chosen: list[str]) -> None:
+    """Make all pictures, or some; the terminal's only when the study is run here."""
     HERE.mkdir(exist_ok=True)
-    pacman_small()
+    if not chosen or "level" in chosen:
+        pacman_small()
     with tempfile.TemporaryDirectory() as name, chromium() as browser:
         if study is None:
             study = Path(name) / "demo"
             terminal(browser, run_study(study), Path(name))
-        report(browser, study)
+        for name_of_part, draw in {"report": report, "workbench": workbench}.items():
+            if not chosen or name_of_part in chosen:
+                draw(browser, study)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else None)
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else None, sys.argv[2:])

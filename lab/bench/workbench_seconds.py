@@ -28,14 +28,14 @@ from urllib.parse import urlsplit
 PACMAN = ("legible/PacmanSmall-v0", "zoo:PacmanSmall/ppo/4")
 RULES = {
     "legible/PacmanSmall-v0": (
-        "-Stop <- not pacman.carries",
-        "+Stop <- score > 100000",
-        "+Stop <- ghost1.distance > 3",
+        "\n".join(f"-{way} <- not food.{way.lower()} & ghost1.scared" for way in ("North", "South", "East", "West")),
+        "-North <- ghost0.path.north & ghost0.length < 3 & not ghost0.scared",
+        "-North <- food.north",
     ),
     "CartPole-v1": (
         "+Right <- pole.angle > 0 & pole.velocity > 0",
-        "+Left <- cart.position > 5",
-        "+Left <- pole.angle > 0.05",
+        "+Right <- pole.angle > 0.1",
+        "+Left <- cart.velocity > 0.5",
     ),
 }
 """For each environment a rule that helps, one without effect, and one that harms."""
@@ -108,7 +108,8 @@ def measure(environment: str, policy: str, options: list[str], wait: float) -> N
                     first = seconds if first is None else first
                     looks.append(f"{seconds:.1f}: {message['rules'][0]['changed']}")
             print(
-                f"  read {read['milliseconds']:4.0f} ms, first figure {first:4.1f} s, verdict {seconds:4.1f} s  {rule}"
+                f"  read {read['milliseconds']:4.0f} ms, first figure {first:4.1f} s, verdict {seconds:4.1f} s "
+                f" {rule!r}"
                 f"\n    {message['rules'][0]['sentence']}\n    changed episodes by time: {', '.join(looks)}",
                 flush=True,
             )

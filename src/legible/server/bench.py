@@ -128,10 +128,10 @@ def load_what_plays(_: None, __: int) -> None:
         import_module("torch")
 
 
-def start_workers(engine: Engine, emit: Emit) -> None:
-    """Start the workers of an engine before anything has to be played; they stay."""
+def start_workers(engine: Engine, count: int, emit: Emit) -> None:
+    """Start some workers of an engine before anything has to be played; they stay."""
     emit({"kind": "warming up"})  # ends here if something else has to be played
-    for _report in engine.run(load_what_plays, None, range(engine.workers or 0)):
+    for _report in engine.run(load_what_plays, None, range(count)):
         pass
 
 
@@ -141,7 +141,8 @@ def warm_up(desk: Desk, emit: Emit) -> None:
     It is called while the user is still typing. Played episodes are stored, and a rule finds them there.
     """
     arena, stage = desk.arena, exploring_stage(desk.arena)
-    start_workers(arena.engine, emit)
+    workers = arena.engine.workers or 1
+    start_workers(arena.engine, workers, emit)
     if desk.is_warm:
         return
     # The first figures of any rule, here of one that always holds: this loads what matches rules.
@@ -153,7 +154,7 @@ def warm_up(desk: Desk, emit: Emit) -> None:
     setup = replace(arena.setup, rows=check_pairing(arena, stage).rows)
     record = EpisodeRecord(setup, arena.seed, stage, MOST_SEEDS, arena.runner(stage))
     arena.random_mean(stage)
-    block, deadline = arena.settings.play.batch * (arena.engine.workers or 1), time.monotonic() + WARM_SECONDS
+    block, deadline = arena.settings.play.batch * workers, time.monotonic() + WARM_SECONDS
     while record.known < WARM_SEEDS and time.monotonic() < deadline:
         emit({"kind": "warming up"})
         record.extend(record.known + block)

@@ -58,10 +58,11 @@ def overview_of(folder: Path, *, trust: bool = False) -> dict[str, Any]:
 
 
 def _findings(study: Study) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    """Return weaknesses, the effect of the composed rules, and the conclusion, as far as the study has come."""
+    findings: dict[str, Any] = {}
     if study.has("evaluation") and study.has("experiences"):
         groups = study.weaknesses[:MOST_WEAKNESSES]
-        found["weaknesses"] = [
+        findings["weaknesses"] = [
             {
                 "words": capitalise(describe_rule_set(group.front.rule_set, study.space, "advice")),
                 "rule": group.front.rule_set.short_text(study.space),
@@ -71,15 +72,15 @@ def _findings(study: Study) -> dict[str, Any]:
             }
             for group in groups
         ]
-        found["confirmed"] = sum(group.is_confirmed for group in groups)
+        findings["confirmed"] = sum(group.is_confirmed for group in groups)
     if study.has("improvement"):
         improvement = study.improvement
-        base, guided = improvement.base.mean, improvement.guided.mean
-        found |= {"unguided": base, "guided": guided, "rules": len(improvement.composition)}
-    if study.has("improvement") and study.has("references") and study.has("evaluation"):
-        conclusion = study.conclusion
-        found |= {"headline": conclusion.headline, "sentences": list(conclusion.sentences)}
-    return found
+        findings["unguided"], findings["guided"] = improvement.base.mean, improvement.guided.mean
+        findings["rules"] = len(improvement.composition)
+        if study.has("references") and study.has("evaluation"):
+            findings["headline"] = study.conclusion.headline
+            findings["sentences"] = list(study.conclusion.sentences)
+    return findings
 
 
 def _gain(group: WeaknessGroup) -> float:

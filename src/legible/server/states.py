@@ -26,69 +26,78 @@ CELLS = 24
 
 def find_states(desk: Desk, body: Mapping[str, Any]) -> dict[str, Any]:
     """Return the recorded states that fit a filter: their number, a sample as a table, and a map of two features."""
-    seen, space, text = desk.recorded, desk.space, text_of(body, "filter", "").strip()
+    experiences, space, text = desk.recorded, desk.space, text_of(body, "filter", "").strip()
     try:
-        fits, rule = _matching(seen, space, text)
+        fits, rule = _matching(experiences, space, text)
     except LegibleError as error:  # half a filter is no error of the page
         return {"problem": str(error)}
+
+    # Columns of the table: the features of the filter, then those with the most values.
+    features_used = [] if rule is None else list(rule.features)
+    values_of = _count_values(experiences.observations)
+    columns = list(dict.fromkeys([*features_used, *np.argsort(-values_of).tolist()]))[:MOST_COLUMNS]
+    # Axes of the map, unless the page names them: features with many values, those of the filter first.
+    axes = sorted(columns, key=lambda i: (values_of[i] < CELLS / 4, i not in features_used, -values_of[i]))
+    x = number_of(body, "x", len(space), axes[0])
+    y = number_of(body, "y", len(space), axes[min(1, len(axes) - 1)])
+
+    # The table shows a sample of the rows that fit, evenly spread over them.
     rows = np.flatnonzero(fits)
     shown = rows if len(rows) <= MOST_STATES else rows[np.linspace(0, len(rows) - 1, MOST_STATES).astype(int)]
-    used = [] if rule is None else list(rule.features)
-    spread = _spread(seen.observations)
-    columns = list(dict.fromkeys([*used, *np.argsort(-spread).tolist()]))[:MOST_COLUMNS]
-    widest = sorted(columns, key=lambda i: (spread[i] < CELLS / 4, i not in used, -spread[i]))
-    x, y = (number_of(body, axis, len(space), widest[min(k, len(widest) - 1)]) for k, axis in enumerate("xy"))
-    actions = seen.actions.reshape(len(seen), -1)
+    actions = experiences.actions.reshape(len(experiences), -1)  # [steps, parts of an action]
+    states = [
+        {
+            "episode": int(experiences.episode_ids[row]),
+            "step": int(desk.steps[row]),
+            "action": ", ".join(space.action_names[choice] for choice in actions[row]),
+            "values": [float(f"{experiences.observations[row, i]:.4g}") for i in columns],
+        }
+        for row in shown
+    ]
+    n_episodes = len(np.unique(experiences.episode_ids[rows]))
     return {
-        "sentence": f"{number(len(rows))} of {number(len(seen))} recorded states fit ({percent(fits.mean())}), in "
-        f"{number(len(np.unique(seen.episode_ids[rows])))} of {number(seen.n_episodes)} episodes.",
+        "sentence": f"{number(len(rows))} of {number(len(experiences))} recorded states fit ({percent(fits.mean())}), "
+        f"in {number(n_episodes)} of {number(experiences.n_episodes)} episodes.",
         "columns": [space.names[i] for i in columns],
-        "states": [
-            {
-                "episode": int(seen.episode_ids[row]),
-                "step": int(desk.steps[row]),
-                "action": ", ".join(space.action_names[choice] for choice in actions[row]),
-                "values": [float(f"{seen.observations[row, i]:.4g}") for i in columns],
-            }
-            for row in shown
-        ],
-        "map": _map(seen.observations, fits, x, y),
+        "states": states,
+        "map": _map(experiences.observations, fits, x, y),
         "x": x,
         "y": y,
     }
 
 
-def _matching(seen: Experiences, space: FeatureSpace, text: str) -> tuple[NDArray[np.bool_], Rule | None]:
+def _matching(experiences: Experiences, space: FeatureSpace, text: str) -> tuple[NDArray[np.bool_], Rule | None]:
+    """Return which recorded steps fit a filter, and the filter as a rule; None if it is empty."""
     if not text:
-        return np.ones(len(seen), np.bool_), None
-    has_head = "<-" in text or "←" in text
-    rule = parse_rule(text if has_head else f"+{space.action_names[0]} <- {text}", space)
-    fits = rule.matches(seen.observations)
-    if has_head:
-        taken = seen.taken(rule.action)
+        return np.ones(len(experiences), np.bool_), None
+    names_action = "<-" in text or "←" in text
+    rule = parse_rule(text if names_action else f"+{space.action_names[0]} <- {text}", space)
+    fits = rule.matches(experiences.observations)
+    if names_action:
+        taken = experiences.taken(rule.action)
         fits &= taken if rule.polarity == "+" else ~taken
     return fits, rule
 
 
-def _spread(observations: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Return how many different values each feature has, at most a thousand rows looked at."""
-    some = observations[:: max(1, len(observations) // 1000)]
-    return np.array([len(np.unique(column)) for column in some.T], np.float64)
+def _count_values(observations: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Return how many different values each feature has in about a thousand rows."""
+    sample = observations[:: max(1, len(observations) // 1000)]
+    return np.array([len(np.unique(column)) for column in sample.T], np.float64)
 
 
 def _map(observations: NDArray[np.float32], fits: NDArray[np.bool_], x: int, y: int) -> dict[str, Any]:
     """Return how many states, and how many that fit, lie in each cell of a map of two features."""
-    columns = observations[:, [x, y]].astype(np.float64)
-    known = np.isfinite(columns).all(axis=1)
-    columns, fits = columns[known], fits[known]
-    low, high = columns.min(axis=0), columns.max(axis=0)
-    high = np.where(high > low, high, low + 1.0)
+    values = observations[:, [x, y]].astype(np.float64)
+    is_finite = np.isfinite(values).all(axis=1)
+    values, fits = values[is_finite], fits[is_finite]
+    low, high = values.min(axis=0), values.max(axis=0)
+    high = np.where(high > low, high, low + 1.0)  # a feature with one value still needs a range
     ranges = list(zip(low, high, strict=True))
-    every, _, _ = np.histogram2d(columns[:, 0], columns[:, 1], CELLS, ranges)
-    some, _, _ = np.histogram2d(columns[fits, 0], columns[fits, 1], CELLS, ranges)
+    all_counts, _, _ = np.histogram2d(values[:, 0], values[:, 1], CELLS, ranges)
+    fit_counts, _, _ = np.histogram2d(values[fits, 0], values[fits, 1], CELLS, ranges)
     return {
         "low": low.tolist(),
         "high": high.tolist(),
-        "all": every.astype(int).tolist(),
-        "fit": some.astype(int).tolist(),
+        "all": all_counts.astype(int).tolist(),
+        "fit": fit_counts.astype(int).tolist(),
     }

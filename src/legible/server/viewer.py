@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,7 @@ FUTURES = 32
 STEPS_BEFORE, STEPS_AFTER = 5, 150
 """Steps that are shown before a branch, and after it."""
 SCAN_STEPS, SCAN_FUTURES = 40, 8
+SCANNED_AT_ONCE = 8  # decisions
 STEPS_BEFORE_END = 10
 """Steps before its end at which an episode is opened that has no proven mistake and no step that a rule changes."""
 _LEVEL = 0.025
@@ -48,136 +49,158 @@ _KINDS = {1.0: "won", 0.0: "lost"}
 
 
 class _Episode(NamedTuple):
-    """One recorded episode: where it comes from, its number, and its first row and the row after its last one."""
+    """One recorded episode.
+
+    `source` is the stage that recorded it, `experiences` holds all episodes of that stage, `number` is its number among
+    them. Its steps are the rows from `first_row` up to but not including `end_row`.
+    """
 
     source: str
-    seen: Experiences
+    experiences: Experiences
     number: int
-    first: int
-    last: int
+    first_row: int
+    end_row: int
 
     @property
     def seed(self) -> int:
         """Its seed."""
-        return int(self.seen.seeds[self.number])
+        return int(self.experiences.seeds[self.number])
+
+    @property
+    def steps(self) -> int:
+        """Its number of steps."""
+        return self.end_row - self.first_row
 
     @property
     def actions(self) -> NDArray[Any]:
         """The actions as the environment received them."""
-        done = self.seen.actions if self.seen.space.is_discrete else self.seen.numbers
-        return done[self.first : self.last]
+        is_discrete = self.experiences.space.is_discrete
+        done = self.experiences.actions if is_discrete else self.experiences.numbers
+        return done[self.first_row : self.end_row]
 
 
-def _episode(desk: Desk, body: Mapping[str, Any]) -> _Episode:
+def _requested_episodes(desk: Desk, body: Mapping[str, Any]) -> tuple[str, Experiences]:
+    """Return the stage that a request names, and the episodes that it recorded."""
     source = text_of(body, "source", "experiences")
     if source not in desk.episodes:
         raise RequestError("there are no such recorded episodes.")
-    seen = desk.episodes[source]
-    chosen = number_of(body, "episode", seen.n_episodes)
-    last = int(seen.lengths[: chosen + 1].sum())
-    return _Episode(source, seen, chosen, last - int(seen.lengths[chosen]), last)
+    return source, desk.episodes[source]
+
+
+def _requested_episode(desk: Desk, body: Mapping[str, Any]) -> _Episode:
+    source, experiences = _requested_episodes(desk, body)
+    number = number_of(body, "episode", experiences.n_episodes)
+    end_row = int(experiences.lengths[: number + 1].sum())
+    return _Episode(source, experiences, number, end_row - int(experiences.lengths[number]), end_row)
 
 
 def list_episodes(desk: Desk, body: Mapping[str, Any]) -> dict[str, Any]:
     """Return recorded episodes: seed, return, length, ending, proven mistakes, and steps that a rule would change."""
-    source = text_of(body, "source", "experiences")
-    if source not in desk.episodes:
-        raise RequestError("there are no such recorded episodes.")
-    seen = desk.episodes[source]
-    changes = np.zeros(seen.n_episodes, np.int64)
+    source, experiences = _requested_episodes(desk, body)
+    n_episodes = experiences.n_episodes
+
+    # Per episode, the steps that the rule on the bench would change, and the proven mistakes.
+    changes, mistakes = np.zeros(n_episodes, np.int64), np.zeros(n_episodes, np.int64)
     if source == "experiences" and body.get("rule"):
-        _, changed, _ = desk.effects(desk.rules_of(body))
-        counts = np.bincount(desk.recorded.episode_ids[changed], minlength=desk.recorded.n_episodes)
+        _, is_changed, _ = desk.effects(desk.rules_of(body))  # of the episodes at the desk, which are the first ones
+        counts = np.bincount(desk.recorded.episode_ids[is_changed], minlength=desk.recorded.n_episodes)
         changes[: len(counts)] = counts
-    mistakes = np.zeros(seen.n_episodes, np.int64)
     if source == "mistakes" and desk.study is not None:
         rows = [mistake.row for mistake in desk.study.mistakes.listed]
-        mistakes = np.bincount(seen.episode_ids[rows], minlength=seen.n_episodes)
-    order = np.arange(seen.n_episodes)
-    if seen.n_episodes > MOST_LISTED:
-        keys = (seen.returns, -mistakes, -changes)
-        order = np.sort(np.lexsort(keys)[:MOST_LISTED])
-    rows_shown = [
+        mistakes = np.bincount(experiences.episode_ids[rows], minlength=n_episodes)
+
+    # If there are too many for a page: those that the rule changes most, then those with most mistakes, then those with
+    # the lowest returns. (The last key of `lexsort` counts first.)
+    listed = np.arange(n_episodes)
+    if n_episodes > MOST_LISTED:
+        listed = np.sort(np.lexsort((experiences.returns, -mistakes, -changes))[:MOST_LISTED])
+    episodes = [
         {
-            "episode": int(i),
-            "seed": int(seen.seeds[i]),
-            "return": float(seen.returns[i]),
-            "steps": int(seen.lengths[i]),
-            "ending": _ending(seen, int(i)),
-            "mistakes": int(mistakes[i]),
-            "changes": int(changes[i]),
+            "episode": number,
+            "seed": int(experiences.seeds[number]),
+            "return": float(experiences.returns[number]),
+            "steps": int(experiences.lengths[number]),
+            "ending": _ending(experiences, number),
+            "mistakes": int(mistakes[number]),
+            "changes": int(changes[number]),
         }
-        for i in order
+        for number in listed.tolist()
     ]
-    return {"episodes": rows_shown, "of": seen.n_episodes}
+    return {"episodes": episodes, "of": n_episodes}
 
 
-def _ending(seen: Experiences, i: int) -> str:
-    text = str(seen.endings[i])
-    words = Ending.parse(text).words if text else ""
-    return words or _KINDS.get(float(seen.success[i]), "")
+def _ending(experiences: Experiences, number: int) -> str:
+    """Return how an episode ended, in words; "" if that is unknown."""
+    ending = str(experiences.endings[number])
+    words = Ending.parse(ending).words if ending else ""
+    return words or _KINDS.get(float(experiences.success[number]), "")
 
 
 def show_episode(desk: Desk, body: Mapping[str, Any]) -> dict[str, Any]:
     """Return an episode: frames, actions, features, preferences, firings of rules, and proven mistakes."""
-    one = _episode(desk, body)
-    seen, space = one.seen, one.seen.space
-    rows = slice(one.first, min(one.last, one.first + MOST_STEPS))
+    episode = _requested_episode(desk, body)
+    experiences, space = episode.experiences, episode.experiences.space
+    rows = slice(episode.first_row, min(episode.end_row, episode.first_row + MOST_STEPS))
     words = ActionWords(space)
-    scores = np.where(seen.scores[rows] == MASKED, np.nan, seen.scores[rows].astype(np.float64))
+
+    # The policy's preferences, [steps, choices]: probabilities where it has some; None for actions that are masked.
+    scores = np.where(experiences.scores[rows] == MASKED, np.nan, experiences.scores[rows].astype(np.float64))
     if desk.arena.policy.kind == "log-probabilities":
         scores = np.exp(scores)
-    taken = seen.actions[rows]
-    fires: dict[str, Any] = {}
-    if body.get("rule") and one.source == "experiences":
-        fires = _firings(desk, desk.rules_of(body), one)
-    mistakes = _mistakes(desk, one)
-    # The page opens an episode where it matters: at its first proven mistake, where the rule first changes it, or
-    # shortly before its end.
-    steps = one.last - one.first
-    telling = [mistake["step"] for mistake in mistakes] or fires.get("changes") or [max(0, steps - STEPS_BEFORE_END)]
-    start = min(telling[0], MOST_STEPS)
+    choices = experiences.actions[rows]
+
+    # The page opens the episode where it matters: at its first proven mistake, where the rule on the bench first
+    # changes it, or shortly before its end.
+    mistakes = _mistakes(desk, episode)
+    firings: dict[str, Any] = {}
+    if body.get("rule") and episode.source == "experiences":
+        firings = _firings(desk, desk.rules_of(body), episode)
+    telling_steps = [mistake["step"] for mistake in mistakes] or firings.get("changes") or [-1]
+    start = telling_steps[0] if telling_steps[0] >= 0 else max(0, episode.steps - STEPS_BEFORE_END)
+    start = min(start, MOST_STEPS)
+    frames = _draw(desk, episode.seed, episode.actions[:MOST_STEPS], max(0, start - STEPS_BEFORE), None)
     return {
-        **_frames(desk, one, max(0, start - STEPS_BEFORE)),
+        **frames,
         "start": start,
-        "source": one.source,
-        "episode": one.number,
-        "seed": one.seed,
-        "of": seen.n_episodes,
-        "steps": steps,
-        "return": float(seen.returns[one.number]),
-        "ending": _ending(seen, one.number),
-        "actions": [words.number(action) for action in one.actions[:MOST_STEPS]],
+        "source": episode.source,
+        "episode": episode.number,
+        "seed": episode.seed,
+        "of": experiences.n_episodes,
+        "steps": episode.steps,
+        "return": float(experiences.returns[episode.number]),
+        "ending": _ending(experiences, episode.number),
+        "actions": [words.number(action) for action in episode.actions[:MOST_STEPS]],
         "words": words.words,
-        "choices": taken.reshape(len(taken), -1).tolist(),
-        "scores": [[None if np.isnan(x) else float(f"{x:.4g}") for x in row] for row in scores],
-        "values": [[float(f"{x:.4g}") for x in row] for row in seen.observations[rows]],
+        "choices": choices.reshape(len(choices), -1).tolist(),
+        "scores": [[None if np.isnan(score) else float(f"{score:.4g}") for score in row] for row in scores],
+        "values": [[float(f"{value:.4g}") for value in row] for row in experiences.observations[rows]],
         "mistakes": mistakes,
-        **fires,
+        **firings,
     }
 
 
-def _firings(desk: Desk, rules: RuleSet, one: _Episode) -> dict[str, Any]:
+def _firings(desk: Desk, rules: RuleSet, episode: _Episode) -> dict[str, Any]:
     """Return the steps of an episode in which rules fire, and those in which they change the action."""
-    fired, changed, choices = desk.effects(rules)
-    rows = slice(one.first, one.last)
-    used = list(dict.fromkeys(feature for rule in rules.rules for feature in rule.features))
+    is_fired, is_changed, choices = desk.effects(rules)
+    rows = slice(episode.first_row, episode.end_row)
+    features_used = list(dict.fromkeys(feature for rule in rules.rules for feature in rule.features))
     return {
-        "fires": np.flatnonzero(fired[rows]).tolist(),
-        "changes": np.flatnonzero(changed[rows]).tolist(),
-        "instead": choices[rows][changed[rows]].tolist(),
-        "used": used,
+        "fires": np.flatnonzero(is_fired[rows]).tolist(),
+        "changes": np.flatnonzero(is_changed[rows]).tolist(),
+        "instead": choices[rows][is_changed[rows]].tolist(),
+        "used": features_used,
     }
 
 
-def _mistakes(desk: Desk, one: _Episode) -> list[dict[str, Any]]:
-    if one.source != "mistakes" or desk.study is None:
+def _mistakes(desk: Desk, episode: _Episode) -> list[dict[str, Any]]:
+    """Return the proven mistakes of an episode, in the order of their steps."""
+    if episode.source != "mistakes" or desk.study is None:
         return []
-    space = one.seen.space
-    found = [m for m in desk.study.mistakes.listed if one.first <= m.row < one.last]
+    space = episode.experiences.space
+    mistakes = [m for m in desk.study.mistakes.listed if episode.first_row <= m.row < episode.end_row]
     return [
         {"step": m.step, "taken": m.action, "better": m.better, "words": _better(space, m.action, m.better, m.gain)}
-        for m in sorted(found, key=lambda mistake: mistake.step)
+        for m in sorted(mistakes, key=lambda mistake: mistake.step)
     ]
 
 
@@ -187,14 +210,10 @@ def _better(space: Any, taken: int, better: int, gain: float) -> str:
 
 
 def show_frames(desk: Desk, body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the pictures of some steps of an episode."""
-    one = _episode(desk, body)
-    return _frames(desk, one, number_of(body, "first", max(1, one.last - one.first + 1)))
-
-
-def _frames(desk: Desk, one: _Episode, first: int) -> dict[str, Any]:
-    """Return the frames of an episode: all, or a window from a step where pictures are drawn."""
-    return _draw(desk, one.seed, one.actions[:MOST_STEPS], first, None)
+    """Return the frames of an episode: all, or a window from a step on where the environment draws pictures."""
+    episode = _requested_episode(desk, body)
+    first = number_of(body, "first", episode.steps + 1)
+    return _draw(desk, episode.seed, episode.actions[:MOST_STEPS], first, None)
 
 
 def _draw(
@@ -251,82 +270,101 @@ def _replay(
     return rewards, {True: "success", False: "failure"}[bool(info["is_success"])] if "is_success" in info else "end"
 
 
-class _Fork(NamedTuple):
-    """A decision of a recorded episode and the choice to take there instead."""
+class _Decision(NamedTuple):
+    """A decision of a recorded episode, and the choice (an action, or a part of one) to take there instead.
 
-    one: _Episode
+    `point` is all that is needed to return to it.
+    """
+
+    episode: _Episode
     step: int
     choice: int
     point: Point
 
 
-def _fork(desk: Desk, body: Mapping[str, Any]) -> _Fork:
-    one = _episode(desk, body)
-    step = number_of(body, "step", one.last - one.first)
-    choice = number_of(body, "choice", len(one.seen.space.actions))
-    row = one.first + step
-    if one.seen.scores[row, choice] == MASKED:
+def _requested_decision(desk: Desk, body: Mapping[str, Any]) -> _Decision:
+    episode = _requested_episode(desk, body)
+    experiences = episode.experiences
+    step = number_of(body, "step", episode.steps)
+    choice = number_of(body, "choice", len(experiences.space.actions))
+    row = episode.first_row + step
+    if experiences.scores[row, choice] == MASKED:
         raise RequestError("the environment does not allow this action here.")
-    if choice in one.seen.actions[row].reshape(-1):
+    if choice in experiences.actions[row].reshape(-1):
         raise RequestError("the policy takes this action; choose another one.")
-    (point,) = points_of(one.seen, np.array([row]))
-    return _Fork(one, step, choice, point)
+    (point,) = points_of(experiences, np.array([row]))
+    return _Decision(episode, step, choice, point)
 
 
-def _rollouts(desk: Desk, future: Any) -> RolloutSetup:
-    found = desk.branching
-    if found.way is None:
-        raise LegibleError(f"this environment cannot return to a decision: {found.problem}")
-    return RolloutSetup(desk.arena.setup.policy, desk.arena.environment, found.way, future, desk.arena.settings.play)
+def _label_of_taken(episode: _Episode, step: int, choice: int) -> str:
+    """Return the words for what the policy did at a step instead of a choice: the part of its action that differs."""
+    space = episode.experiences.space
+    taken = episode.experiences.actions[episode.first_row + step].reshape(-1)
+    return space.actions[int(taken[space.group_of(choice)])].label
+
+
+def _rollout_setup(desk: Desk, *, new_futures: bool) -> RolloutSetup:
+    """Return how the policy is played on from a decision: with the random numbers of the episode, or with new ones."""
+    branching, arena = desk.branching, desk.arena
+    if branching.way is None:
+        raise LegibleError(f"this environment cannot return to a decision: {branching.problem}")
+    future: Literal["new", "same"] = "new" if new_futures else "same"
+    return RolloutSetup(arena.setup.policy, arena.environment, branching.way, future, arena.settings.play)
+
+
+def _has_several_futures(desk: Desk) -> bool:
+    """Return whether anything that follows a decision is random, and can be drawn anew."""
+    play, futures = desk.arena.settings.play, desk.branching.futures
+    return bool(futures == "random" or play.sample or play.epsilon) and futures != "cannot be reseeded"
 
 
 def branch(desk: Desk, body: Mapping[str, Any]) -> dict[str, Any]:
     """Return both futures of a decision, with the same random numbers: as it was, and with another action."""
-    fork = _fork(desk, body)
-    one, space = fork.one, fork.one.seen.space
-    unit = RolloutUnit((fork.point,), np.array([[CHOICE_TAKEN, fork.choice]]), np.array([[one.seed]]))
-    recordings = record_futures(_rollouts(desk, "same"), unit)
-    words, first = ActionWords(space), max(0, fork.step - STEPS_BEFORE)
-    sides, returns = [], []
-    for recording in recordings:
-        actions = np.concatenate([fork.point.actions[: fork.step], recording.actions])
-        drawn = _draw(desk, one.seed, actions, first, None, last=fork.step + STEPS_AFTER)
-        shown = actions[first : drawn["until"]]
-        returns.append(float(recording.rewards.sum()))
+    decision = _requested_decision(desk, body)
+    episode, step, space = decision.episode, decision.step, decision.episode.experiences.space
+    unit = RolloutUnit((decision.point,), np.array([[CHOICE_TAKEN, decision.choice]]), np.array([[episode.seed]]))
+    as_played, what_if = record_futures(_rollout_setup(desk, new_futures=False), unit)
+
+    # Each future as a side of the player, from shortly before the decision on.
+    words, first = ActionWords(space), max(0, step - STEPS_BEFORE)
+    sides: list[dict[str, Any]] = []
+    for future in (as_played, what_if):
+        actions = np.concatenate([decision.point.actions[:step], future.actions])
+        drawn = _draw(desk, episode.seed, actions, first, None, last=step + STEPS_AFTER)
         sides.append(
             {
                 "return": float(sum(drawn["rewards"][first:])),
                 "end": drawn["ended"],
-                "actions": [words.number(action) for action in shown],
+                "actions": [words.number(action) for action in actions[first : drawn["until"]]],
                 "rewards": drawn["rewards"][first:],
                 "drawn": [],
                 "marks": [],
                 "frames": drawn["frames"],
             }
         )
-    row = one.first + fork.step
-    taken = one.seen.actions[row].reshape(-1)
-    did = space.actions[int(taken[space.group_of(fork.choice)])].label
-    difference = returns[1] - returns[0]
-    lengths = [len(recording.actions) for recording in recordings]
+
+    # Both are compared to their ends, which may be later than what is shown.
+    return_as_played, return_what_if = (float(future.rewards.sum()) for future in (as_played, what_if))
+    did = _label_of_taken(episode, step, decision.choice)
     return {
         "replay": {
-            "seed": one.seed,
-            "why": f"step {fork.step} and what follows, with the same random numbers",
+            "seed": episode.seed,
+            "why": f"step {step} and what follows, with the same random numbers",
             "kind": drawn["kind"],
             "layout": drawn["layout"],
             "actions": words.words,
             "rules": [],
-            "names": [f"As played: it {third_person(did)}", f"What if: {space.actions[fork.choice].label}"],
+            "names": [f"As played: it {third_person(did)}", f"What if: {space.actions[decision.choice].label}"],
             "tracks": ["as played", "what if"],
             "first": first,
-            "branches_at": fork.step - first,
+            "branches_at": step - first,
             "sides": sides,
         },
-        "sentence": f"From here on it returned {number(returns[0])} in {lengths[0]} steps; with this action it would "
-        f"have returned {number(returns[1])} in {lengths[1]}: {signed(difference)} in this one future.",
+        "sentence": f"From here on it returned {number(return_as_played)} in {len(as_played.actions)} steps; with this "
+        f"action it would have returned {number(return_what_if)} in {len(what_if.actions)}: "
+        f"{signed(return_what_if - return_as_played)} in this one future.",
         "largest": _largest_difference(sides),
-    }  # fmt: skip
+    }
 
 
 def _largest_difference(sides: Sequence[Mapping[str, Any]]) -> int:
@@ -338,29 +376,28 @@ def _largest_difference(sides: Sequence[Mapping[str, Any]]) -> int:
 
 def repeat_branch(desk: Desk, body: Mapping[str, Any], emit: Emit) -> None:
     """Play many new futures after both actions, and send the differences with their interval."""
-    fork = _fork(desk, body)
-    random = desk.branching.futures == "random" or _draws(desk)
-    count = FUTURES if random and desk.branching.futures != "cannot be reseeded" else 1
-    start = number_of(body, "again", 1000, 0) * FUTURES
-    seeds = _future_seeds(fork.one.seed, fork.step, start, count)
-    setup = _rollouts(desk, "new" if count > 1 else "same")
+    decision = _requested_decision(desk, body)
+    has_several = _has_several_futures(desk)
+    count = FUTURES if has_several else 1
+    used_before = number_of(body, "again", 1000, 0) * FUTURES  # futures of earlier repetitions
     emit({"kind": "progress", "stage": "futures", "done": 0, "of": 2 * count})
-    unit = RolloutUnit((fork.point,), np.array([[CHOICE_TAKEN, fork.choice]]), np.array([seeds]))
-    (returns,) = _play(desk, setup, [unit])
-    taken, other = returns
-    differences = other - taken
+    seeds = _future_seeds(decision.episode.seed, decision.step, used_before, count)
+    unit = RolloutUnit((decision.point,), np.array([[CHOICE_TAKEN, decision.choice]]), np.array([seeds]))
+    ((returns_taken, returns_other),) = _play(desk, _rollout_setup(desk, new_futures=has_several), [unit])
+    differences = returns_other - returns_taken
     emit(
         {
             "kind": "distribution",
-            "taken": taken.tolist(),
-            "other": other.tolist(),
+            "taken": returns_taken.tolist(),
+            "other": returns_other.tolist(),
             "differences": differences.tolist(),
-            **_judged(differences, fork.one.seed),
+            **_judged(differences, decision.episode.seed),
         }
     )
 
 
 def _judged(differences: NDArray[np.float64], seed: int) -> dict[str, Any]:
+    """Return the mean of the differences between two actions over futures, with its interval, and a sentence."""
     mean, n = float(differences.mean()), len(differences)
     if n == 1:
         return {"mean": mean, "sentence": f"Nothing is random after this step: the difference is {signed(mean)}."}
@@ -376,11 +413,6 @@ def _judged(differences: NDArray[np.float64], seed: int) -> dict[str, Any]:
     }
 
 
-def _draws(desk: Desk) -> bool:
-    play = desk.arena.settings.play
-    return bool(play.sample or play.epsilon)
-
-
 def _future_seeds(seed: int, step: int, start: int, count: int) -> list[int]:
     """Return seeds of new futures of a decision."""
     rng = np.random.default_rng([seed, step])
@@ -388,15 +420,14 @@ def _future_seeds(seed: int, step: int, start: int, count: int) -> list[int]:
 
 
 def _play(desk: Desk, setup: RolloutSetup, units: Sequence[RolloutUnit]) -> list[NDArray[np.float64]]:
-    """Return the returns of units, ``[decisions, choices, futures]`` joined over units."""
-    found: dict[int, NDArray[np.float64]] = {}
-    for outcome in desk.arena.engine.run(
-        play_rollouts, setup, units, time_limit=desk.arena.settings.time_limit or None
-    ):
+    """Return the returns of every decision of the units, ``[choices, futures]`` each."""
+    returns: dict[int, NDArray[np.float64]] = {}  # by unit: [decisions, choices, futures]
+    time_limit = desk.arena.settings.time_limit or None
+    for outcome in desk.arena.engine.run(play_rollouts, setup, units, time_limit=time_limit):
         if isinstance(outcome, Failed):
             raise outcome.exception or LegibleError(f"the futures could not be played: {outcome.error}.")
-        found[outcome.index] = outcome.result.returns
-    return [one for i in range(len(units)) for one in found[i]]
+        returns[outcome.index] = outcome.result.returns
+    return [of_decision for index in range(len(units)) for of_decision in returns[index]]
 
 
 def scan_episode(desk: Desk, body: Mapping[str, Any], emit: Emit) -> None:
@@ -404,53 +435,52 @@ def scan_episode(desk: Desk, body: Mapping[str, Any], emit: Emit) -> None:
 
     The decision with the largest gain is played again with new futures, so that its gain is not overstated.
     """
-    one = _episode(desk, body)
-    until = number_of(body, "until", one.last - one.first + 1, one.last - one.first)
+    # The decisions, the last one first, and the choices to compare at each: [decisions, choices].
+    episode = _requested_episode(desk, body)
+    experiences = episode.experiences
+    until = number_of(body, "until", episode.steps + 1, episode.steps)
     steps = list(range(max(0, until - SCAN_STEPS), until))[::-1]
-    random = desk.branching.futures == "random" or _draws(desk)
-    has_futures = random and desk.branching.futures != "cannot be reseeded"
-    count = SCAN_FUTURES if has_futures else 1
-    setup = _rollouts(desk, "new" if has_futures else "same")
-    rows = np.array([one.first + step for step in steps])
-    points = points_of(one.seen, rows)
-    choices = other_choices(one.seen.space, one.seen.actions[rows], one.seen.scores[rows])
+    rows = np.array([episode.first_row + step for step in steps])
+    points = points_of(experiences, rows)
+    choices = other_choices(experiences.space, experiences.actions[rows], experiences.scores[rows])
+    has_several = _has_several_futures(desk)
+    setup = _rollout_setup(desk, new_futures=has_several)
+
+    def unit_of(index: int, compared: NDArray[np.int64], used_before: int, futures: int) -> RolloutUnit:
+        """Return new futures of a decision after some choices."""
+        seeds = _future_seeds(episode.seed, steps[index], used_before, futures if has_several else 1)
+        return RolloutUnit((points[index],), compared[None], np.array([seeds]))
+
+    # The best other action at each decision, a few decisions at a time so that the page can draw them.
     gains: list[dict[str, Any]] = []
-    part = 8
-    for at in range(0, len(steps), part):
-        emit({"kind": "progress", "stage": "decisions", "done": at, "of": len(steps)})
-        units = [
-            RolloutUnit((points[i],), choices[i : i + 1], np.array([_future_seeds(one.seed, steps[i], 0, count)]))
-            for i in range(at, min(at + part, len(steps)))
-        ]
-        for i, returns in enumerate(_play(desk, setup, units), start=at):
-            means = returns.mean(axis=1) - returns[0].mean()
-            best = int(np.argmax(means))
-            choice = int(choices[i, best])
-            if choice != CHOICE_TAKEN:
-                gains.append({"step": steps[i], "choice": choice, "gain": float(means[best])})
+    for first in range(0, len(steps), SCANNED_AT_ONCE):
+        emit({"kind": "progress", "stage": "decisions", "done": first, "of": len(steps)})
+        indices = range(first, min(first + SCANNED_AT_ONCE, len(steps)))
+        units = [unit_of(index, choices[index], 0, SCAN_FUTURES) for index in indices]
+        for index, returns in zip(indices, _play(desk, setup, units), strict=True):
+            mean_gains = returns.mean(axis=1) - returns[0].mean()  # the first choice is the one that was taken
+            best = int(np.argmax(mean_gains))
+            if choices[index, best] != CHOICE_TAKEN:
+                gains.append(
+                    {"step": steps[index], "choice": int(choices[index, best]), "gain": float(mean_gains[best])}
+                )
         emit({"kind": "gains", "gains": gains})
     if not gains or max(found["gain"] for found in gains) <= 0.0:
         emit({"kind": "done", "sentence": f"No other action would have been better in {counted(len(steps), 'step')}."})
         return
-    worst = max(gains, key=lambda found: found["gain"])
-    i = steps.index(worst["step"])
-    seeds = _future_seeds(one.seed, worst["step"], SCAN_FUTURES, FUTURES if has_futures else 1)
-    unit = RolloutUnit((points[i],), np.array([[CHOICE_TAKEN, worst["choice"]]]), np.array([seeds]))
-    (returns,) = _play(desk, setup, [unit])
-    judged = _judged(returns[1] - returns[0], one.seed)
-    space, taken = one.seen.space, one.seen.actions[rows[i]].reshape(-1)
-    did = gerund(space.actions[int(taken[space.group_of(worst["choice"])])].label)
-    instead = gerund(space.actions[worst["choice"]].label)
-    # One future decides where nothing is random; otherwise the interval of the new futures has to be above zero.
-    is_clear = judged.get("low", judged["mean"]) > 0.0
-    words = "The costliest" if is_clear else "Perhaps the costliest"
-    emit(
-        {
-            "kind": "done",
-            "step": worst["step"],
-            "choice": worst["choice"],
-            **judged,
-            "sentence": f"{words} of the {counted(len(steps), 'decision')} before step {until} is step "
-            f"{worst['step']}: {did} instead of {instead}. {judged['sentence']}",
-        }
+
+    # Play the decision with the largest gain again.
+    largest = max(gains, key=lambda found: found["gain"])
+    step, choice = largest["step"], largest["choice"]
+    unit = unit_of(steps.index(step), np.array([CHOICE_TAKEN, choice]), SCAN_FUTURES, FUTURES)
+    ((returns_taken, returns_other),) = _play(desk, setup, [unit])
+    judged = _judged(returns_other - returns_taken, episode.seed)
+    is_clear = judged.get("low", judged["mean"]) > 0.0  # a single future has no interval
+    did = gerund(_label_of_taken(episode, step, choice))
+    instead = gerund(experiences.space.actions[choice].label)
+    costliest = "The costliest" if is_clear else "Perhaps the costliest"
+    sentence = (
+        f"{costliest} of the {counted(len(steps), 'decision')} before step {until} is step {step}: {did} instead of "
+        f"{instead}. {judged['sentence']}"
     )
+    emit({"kind": "done", "step": step, "choice": choice, **judged, "sentence": sentence})

@@ -102,9 +102,10 @@ class Workbench:
             return self._desks[number]
 
     def start(self) -> None:
-        """Start the workers, and open the first policy meanwhile: both take seconds, and a user will need them."""
+        """Start workers, and open the first policy meanwhile: both take seconds, and a user will need them."""
         self.engine.__enter__()
-        self.player.prepare(partial(start_workers, self.engine))
+        # One core is left for opening the policy; the last worker starts after that.
+        self.player.prepare(partial(start_workers, self.engine, max(1, (self.engine.workers or 1) - 1)))
 
         async def open_first() -> None:
             with suppress(Exception):  # a page that asks about this policy gets the error

@@ -102,6 +102,7 @@ export class Bench {
     this.input.addEventListener("keydown", (event) => {
       if (event.key === "Enter" && !event.shiftKey && !event.defaultPrevented) { event.preventDefault(); this.try(); }
     });
+    this.input.addEventListener("blur", () => this.typed());
     this.typed = debounced(() => this.read(), PAUSE);
     this.problem = make("p", { class: "error", role: "alert", hidden: "" });
     this.words = make("p", { class: "reading", "aria-live": "polite" });
@@ -174,7 +175,8 @@ export class Bench {
     this.input.classList.toggle("wrong", !good);
     if (!good) for (const box of [this.words, this.work]) box.replaceChildren();
     const begun = this.input.value.trim().split("\n").pop();
-    if (found && found.problem && !/<-|←/.test(begun)) { // the rule has only begun
+    if (found && found.problem && this.completion.options.length) this.input.classList.remove("wrong"); // a word of it is still being chosen
+    else if (found && found.problem && !/<-|←/.test(begun)) { // the rule has only begun
       this.input.classList.remove("wrong");
       this.words.textContent = /^\s*[+\-−]\s*\S/.test(begun) ? "Now type <- and the conditions under which the rule holds." : "Choose an action: + does it, - avoids it.";
     } else if (found && found.problem) complain(this.problem, found.problem);
@@ -261,7 +263,7 @@ export class Bench {
       this.running = null;
       this.tryButton.textContent = "Try it (Enter)";
       const busy = this.result.querySelector(".busy");
-      if (busy) busy.textContent = running.signal.aborted ? "Stopped." : "";
+      if (busy) busy.textContent = running.signal.aborted ? "Stopped. An interval that is shown holds all the same." : "";
     }
   }
 
@@ -290,9 +292,9 @@ export class Bench {
   // Of a rule whose verdict is final, with a button to confirm it. Several rules are named.
   card(one, body, is_named) {
     const card = make("div", { class: `card verdict ${one.verdict.replaceAll(" ", "-")}` });
-    const name = one.form === "alone" ? "This rule alone" : `All ${one.count} related forms (symmetry)`;
-    card.append(...(is_named ? [make("p", { class: "form" }, name)] : []), make("p", { class: "sentence" }, one.sentence), effectLine(one));
-    if (one.changed) card.append(make("p", { class: "soft" }, `It changes the action in ${one.overrides} of the steps.`));
+    const name = one.form === "alone" ? "This rule alone" : `${one.count === 2 ? "Both" : `All ${one.count}`} related forms (symmetry)`;
+    card.append(...(is_named ? [make("p", { class: "form" }, name)] : []), make("p", { class: "sentence" }, one.sentence));
+    if (one.changed) card.append(effectLine(one), make("p", { class: "soft" }, `It changes the action in ${one.overrides} of the steps.`));
     if (body && one.examples.length && one.form === "alone") card.append(make("details", { class: "more" },
       make("summary", {}, "Where it changes the action"), make("ul", { class: "plain soft" }, ...one.examples.map((text) => make("li", {}, text)))));
     if (body && ["helps", "harms", "undecided"].includes(one.verdict)) {

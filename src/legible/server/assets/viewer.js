@@ -86,7 +86,8 @@ export class Viewer {
     this.legendBox = null;
     const data = this.data, last = data.steps;
     this.title = make("h2", {});
-    this.screen = data.kind === "features" ? make("div", { class: "values" }) : make("canvas", { role: "img" });
+    const { width, height } = data.layout; // no higher than half of the window, so that the controls stay in view
+    this.screen = data.kind === "features" ? make("div", { class: "values" }) : make("canvas", { role: "img", style: `max-width:${Math.round(50 * width / height)}vh` });
     this.strip = make("canvas", { class: "strip", role: "img", "aria-label": "timeline: rule firings, mistakes and gains of other actions",
       onclick: (event) => { const box = this.strip.getBoundingClientRect(); this.pause(); this.go(Math.round((event.clientX - box.left) / box.width * last)); } });
     this.scrub = make("input", { type: "range", class: "scrub", min: 0, max: last, step: 1, id: "scrub", "aria-label": "step", oninput: () => { this.pause(); this.go(Number(this.scrub.value)); } });
