@@ -24,10 +24,11 @@ from legible.evaluation.recorded import EpisodeRecord
 from legible.evaluation.relevance import relevant_effect
 from legible.features import FeatureSpace
 from legible.formatting import capitalise, counted, join_words, number, percent
+from legible.play import Experiences
 from legible.rules import Rule, RuleSet, describe_rule, find_thresholds
 from legible.server.desk import Desk, RequestError, text_of
 from legible.server.jobs import Emit
-from legible.workbench.arena import check_pairing
+from legible.workbench.arena import Arena, check_pairing
 from legible.workbench.checks import check_lines
 from legible.workbench.confirming import Direction, confirm_rule
 from legible.workbench.looks import PlausibleExtremes, interval_of_changed
@@ -45,7 +46,7 @@ from legible.workbench.trying import (
 MOST_REPLACED = 3
 WARM_SEEDS, WARM_SECONDS = 2048, 60.0
 """Unguided episodes that are played while nothing is asked, at most for so long: enough for most first looks."""
-_FIGURES_EVERY = 0.25  # seconds
+_PROGRESS_EVERY = 0.25  # seconds
 
 
 def read_rule(desk: Desk, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -64,13 +65,13 @@ def read_rule(desk: Desk, body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _thresholds(desk: Desk, text: str) -> list[dict[str, Any]]:
-    """Return the numbers of a rule that a slider can move, with the distribution of their features."""
-    found, offset = [], 0
+    """Return the numbers of a text of rules that sliders can move, each with the distribution of its feature."""
+    sliders, offset = [], 0  # `offset` is the place in the text at which a line begins
     for line in text.split("\n"):
         for threshold in find_thresholds(line, desk.space):
             feature = desk.space[threshold.feature]
             low, high, counts = desk.distribution(threshold.feature)
-            found.append(
+            sliders.append(
                 {
                     "name": feature.name,
                     "words": feature.label,
@@ -84,23 +85,23 @@ def _thresholds(desk: Desk, text: str) -> list[dict[str, Any]]:
                 }
             )
         offset += len(line) + 1
-    return found
+    return sliders
 
 
 def _work(desk: Desk, rules: RuleSet) -> dict[str, Any]:
     """Return how often rules fire in recorded episodes, and what they change."""
-    seen = desk.recorded
-    fired, changed, instead = desk.effects(rules)
-    episodes = len(np.unique(seen.episode_ids[changed]))
-    replaced = []
-    if seen.space.is_discrete:
-        replaced = [_actions_in_words(seen.space, of[changed].ravel()) for of in (seen.actions, instead)]
+    experiences, space = desk.recorded, desk.space
+    is_fired, is_changed, guided_actions = desk.effects(rules)  # one entry per recorded step
+    replaced = ""
+    if space.is_discrete and is_changed.any():
+        instead = _actions_in_words(space, guided_actions[is_changed].ravel())
+        replaced = f"It takes {instead} instead of {_actions_in_words(space, experiences.actions[is_changed].ravel())}."
     return {
-        "fired": int(fired.sum()),
-        "changed": int(changed.sum()),
-        "sentence": _work_sentence(fired.sum(), changed.sum(), episodes, len(seen), seen.n_episodes),
-        "replaced": f"It takes {replaced[1]} instead of {replaced[0]}." if replaced and changed.any() else "",
-        "first": desk.places(np.flatnonzero(changed)[:200]),
+        "fired": int(is_fired.sum()),
+        "changed": int(is_changed.sum()),
+        "sentence": _work_sentence(experiences, is_fired, is_changed),
+        "replaced": replaced,
+        "first": desk.places(np.flatnonzero(is_changed)[:200]),
     }
 
 
@@ -113,13 +114,15 @@ def _actions_in_words(space: FeatureSpace, actions: NDArray[np.int64]) -> str:
     return join_words(shares, "or")
 
 
-def _work_sentence(fired: int, changed: int, episodes: int, steps: int, of: int) -> str:
-    if not fired:
-        return f"It never fires in {counted(of, 'recorded episode')}."
-    often = f"It fires in {percent(fired / steps)} of {number(steps)} recorded steps"
-    if not changed:
+def _work_sentence(experiences: Experiences, is_fired: NDArray[np.bool_], is_changed: NDArray[np.bool_]) -> str:
+    """Return in a sentence in which shares of the recorded steps and episodes rules fire and change the action."""
+    if not is_fired.any():
+        return f"It never fires in {counted(experiences.n_episodes, 'recorded episode')}."
+    often = f"It fires in {percent(is_fired.mean())} of {number(len(experiences))} recorded steps"
+    if not is_changed.any():
         return f"{often}, and the policy already does this every time."
-    return f"{often} and changes the action in {percent(changed / steps)}, in {percent(episodes / of)} of the episodes."
+    share = len(np.unique(experiences.episode_ids[is_changed])) / experiences.n_episodes
+    return f"{often} and changes the action in {percent(is_changed.mean())}, in {percent(share)} of the episodes."
 
 
 def load_what_plays(_: None, __: int) -> None:
@@ -161,34 +164,43 @@ def warm_up(desk: Desk, emit: Emit) -> None:
     desk.is_warm = True
 
 
+def _with_progress(arena: Arena, emit: Emit) -> Arena:
+    """Return an arena whose progress goes to the page, now and then."""
+    last_time = 0.0
+
+    def progress(stage: str, done: int, of: int) -> None:
+        nonlocal last_time
+        if time.monotonic() - last_time > _PROGRESS_EVERY:
+            last_time = time.monotonic()
+            emit({"kind": "progress", "stage": stage, "done": done, "of": of})
+
+    return replace(arena, progress=progress)
+
+
 def try_on_bench(desk: Desk, body: Mapping[str, Any], emit: Emit) -> None:
     """Play rules in pairs until the verdict is clear, as ``legible try`` does; send figures as they come."""
-    rules, last = desk.rules_of(body), 0.0
+    rules = desk.rules_of(body)
 
     def show(results: Sequence[RuleResult], space: FeatureSpace) -> None:
         emit({"kind": "figures", "rules": [_result(result, space) for result in results]})
 
-    def progress(stage: str, done: int, of: int) -> None:
-        nonlocal last
-        if time.monotonic() - last > _FIGURES_EVERY:
-            last = time.monotonic()
-            emit({"kind": "progress", "stage": stage, "done": done, "of": of})
-
     # Several rules of a text guide together, and so do those of a composition.
-    asked = rules.rules if len(rules) == 1 and "chosen" not in body else (rules,)
-    arena = replace(desk.arena, progress=progress)
-    found = try_rule(arena, None, *asked, related=body.get("related", True) is True, on_figures=show)
+    is_single = len(rules) == 1 and "chosen" not in body
+    asked = rules.rules if is_single else (rules,)
+    arena = _with_progress(desk.arena, emit)
+    tried = try_rule(arena, None, *asked, related=body.get("related", True) is True, on_figures=show)
     with desk.lock:
-        desk.explored |= {(rules.rules, result.form): result for result in found.rules}
-    emit({"kind": "verdict", **_verdict(found)})
+        desk.explored |= {(rules.rules, result.form): result for result in tried.rules}
+    emit({"kind": "verdict", **_verdict(tried)})
 
 
-def _verdict(found: TryResult) -> dict[str, Any]:
+def _verdict(tried: TryResult) -> dict[str, Any]:
+    """Return the results of all rules, and notes on how they were tested."""
     return {
-        **found.to_dict(),
-        "rules": [_result(result, found.space) for result in found.rules],
+        **tried.to_dict(),
+        "rules": [_result(result, tried.space) for result in tried.rules],
         "notes": [
-            f"Smallest effect of interest: ±{number(found.relevant)}. {found.level_sentence()}",
+            f"Smallest effect of interest: ±{number(tried.relevant)}. {tried.level_sentence()}",
             "Exploration: all rules are tried on the same seeds. Confirm a rule on fresh seeds before you use it.",
         ],
     }
@@ -238,17 +250,9 @@ def confirm_on_bench(desk: Desk, body: Mapping[str, Any], emit: Emit) -> None:
     planned, level = number(claim.planned), number(claim.level, 2)
     words = f"Confirming on fresh seeds until the rule has changed {planned} episodes (significance level {level})."
     emit({"kind": "note", "words": words})
-    last = 0.0
-
-    def progress(stage: str, done: int, of: int) -> None:
-        nonlocal last
-        if time.monotonic() - last > _FIGURES_EVERY:
-            last = time.monotonic()
-            emit({"kind": "progress", "stage": stage, "done": done, "of": of})
-
-    found = confirm_rule(replace(desk.arena, progress=progress), played, claim)
-    desk.ledger.close(found)
-    emit({"kind": "claim", **found.to_dict()})
+    tested = confirm_rule(_with_progress(desk.arena, emit), played, claim)
+    desk.ledger.close(tested)
+    emit({"kind": "claim", **tested.to_dict()})
 
 
 def keep_rule(desk: Desk, body: Mapping[str, Any]) -> dict[str, Any]:

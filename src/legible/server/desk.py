@@ -145,14 +145,18 @@ class Desk:
         return bool((column == np.round(column)).all())
 
     def effects(self, rules: RuleSet) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.int64]]:
-        """Return where rules fire in recorded episodes, where they change the action, and the guided choices."""
-        seen = self.recorded
-        setup = replace(self.arena.setup, treatments=(rules,))
-        chooser = setup.chooser(np.zeros(0, np.int64), ())
-        here = np.zeros(len(seen), np.int64)
-        scores = seen.scores.astype(np.float64)
-        choices, fired, changed = chooser.choose(seen.observations, scores, here, self.keys, self.steps)
-        return fired, changed, choices
+        """Return where rules fire in recorded episodes, where they change the action, and the guided choices.
+
+        Each is an array with one entry per recorded step.
+        """
+        experiences = self.recorded
+        chooser = replace(self.arena.setup, treatments=(rules,)).chooser(np.zeros(0, np.int64), ())
+        rule_sets = np.zeros(len(experiences), np.int64)  # every step is guided by the first rule set, the only one
+        scores = experiences.scores.astype(np.float64)
+        choices, is_fired, is_changed = chooser.choose(
+            experiences.observations, scores, rule_sets, self.keys, self.steps
+        )
+        return is_fired, is_changed, choices
 
     def places(self, rows: NDArray[np.intp]) -> list[list[int]]:
         """Return episode and step of recorded rows."""

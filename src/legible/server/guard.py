@@ -103,27 +103,29 @@ class Guard:
         if headers is None:
             await _refuse(send_strictly, 400, "A header of this request appears twice.")
             return
-        problem = self._problem(scope, headers)
+        problem, token = self._problem(scope, headers), _token_of(scope)
         if problem is not None:
             await _refuse(send_strictly, *problem)
-        elif (scope["method"], scope["path"]) == ("GET", "/") and "token" in (
-            query := parse_qs(scope["query_string"].decode("latin-1"))
-        ):
-            await self._enter(headers, query["token"][-1], send_strictly)
+        elif token is not None:
+            await self._enter(headers, token, send_strictly)
         elif not self._has_cookie(headers):
             await _refuse_stranger(scope, send_strictly)
         elif scope["method"] == "POST":
-            try:
-                body = await asyncio.wait_for(_read_body(receive), BODY_SECONDS)
-            except TimeoutError:
-                await _refuse(send_strictly, 408, "The request did not end in time.")
-                return
-            if body is None:
-                await _refuse(send_strictly, 413, f"The request is too large; the limit is {MOST_BYTES} bytes.")
-            else:
-                await self._app(scope, _replayed(body, receive), send_strictly)
+            await self._pass_on_with_body(scope, receive, send_strictly)
         else:
             await self._app(scope, receive, send_strictly)
+
+    async def _pass_on_with_body(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Read the body of a request, which must be small and arrive in time, and let the application answer."""
+        try:
+            body = await asyncio.wait_for(_read_body(receive), BODY_SECONDS)
+        except TimeoutError:
+            await _refuse(send, 408, "The request did not end in time.")
+            return
+        if body is None:
+            await _refuse(send, 413, f"The request is too large; the limit is {MOST_BYTES} bytes.")
+        else:
+            await self._app(scope, _replayed(body, receive), send)
 
     def _problem(self, scope: Message, headers: dict[str, str]) -> tuple[int, str] | None:
         """Return status and words if a request must not be answered, whoever sent it."""
@@ -137,10 +139,12 @@ class Guard:
         return _problem_of_method(scope["method"], headers)
 
     def _is_within_rate(self, is_user: bool) -> bool:
-        (left, seen), now = self._left[is_user], self._clock()
-        left = min(BURST, left + RATE * (now - seen))
-        self._left[is_user] = (left - (left >= 1.0), now)
-        return left >= 1.0
+        """Count a request, and return whether it may be answered: each uses up one of those that are left."""
+        (left, last_time), now = self._left[is_user], self._clock()
+        left = min(BURST, left + RATE * (now - last_time))
+        may_be_answered = left >= 1.0
+        self._left[is_user] = (left - may_be_answered, now)
+        return may_be_answered
 
     def _has_cookie(self, headers: dict[str, str]) -> bool:
         # Other servers on this machine may have set cookies, too, of any form and even under the same name.
@@ -161,6 +165,14 @@ class Guard:
         else:
             words = "This address was used already, or it belongs to another start. Start 'legible open' again."
             await _refuse(send, 403, words)
+
+
+def _token_of(scope: Message) -> str | None:
+    """Return the token in the address of the page; None if there is none."""
+    if (scope["method"], scope["path"]) != ("GET", "/"):
+        return None
+    tokens = parse_qs(scope["query_string"].decode("latin-1")).get("token")
+    return tokens[-1] if tokens else None
 
 
 def _problem_of_method(method: str, headers: dict[str, str]) -> tuple[int, str] | None:

@@ -57,7 +57,7 @@ MOST_AT_ONCE = 4
 """Questions that are answered at the same time; some replay episodes."""
 HEAD_SECONDS = 10.0
 """Time in which the first request of a connection has to begin."""
-_BEAT_SECONDS = 10.0
+_WAKE_SECONDS, _BEAT_SECONDS = 0.5, 10.0
 
 
 @dataclass(frozen=True)
@@ -233,35 +233,40 @@ def _stream(bench: Workbench, messages: AsyncGenerator[Mapping[str, Any]]) -> Re
 
 
 async def _events(bench: Workbench, messages: AsyncGenerator[Mapping[str, Any]]) -> AsyncIterator[str]:
-    """Yield messages as server-sent events, and a sign of life when there are none for a while."""
+    """Yield messages as server-sent events, and a sign of life when there are none for a while.
+
+    It wakes up twice a second to see whether the workbench is closing, so that Ctrl-C ends every stream at once.
+    """
     bench.streams += 1
-    waiting: asyncio.Task[Any] | None = None
+    next_message: asyncio.Task[Any] | None = None
+    silent_seconds = 0.0
     try:
-        idle = 0.0
         while not bench.is_closing:
-            waiting = waiting or asyncio.ensure_future(anext(messages))
-            done, _ = await asyncio.wait({waiting}, timeout=0.5)
-            idle = 0.0 if done else idle + 0.5
-            if idle >= _BEAT_SECONDS:
-                idle = 0.0
-                yield ": still here\n\n"
-            if done:
-                try:
-                    message = waiting.result()
-                except StopAsyncIteration:
-                    return
-                except LegibleError as error:
-                    message = {"kind": "error", "error": str(error)}
-                waiting = None
-                yield f"data: {_dump(message)}\n\n"
-                if message.get("kind") == "error":
-                    return
+            next_message = next_message or asyncio.ensure_future(anext(messages))
+            arrived, _ = await asyncio.wait({next_message}, timeout=_WAKE_SECONDS)
+            if not arrived:
+                silent_seconds += _WAKE_SECONDS
+                if silent_seconds >= _BEAT_SECONDS:
+                    silent_seconds = 0.0
+                    yield ": still here\n\n"  # a comment: pages ignore it
+                continue
+            silent_seconds = 0.0
+            try:
+                message = next_message.result()
+            except StopAsyncIteration:
+                return
+            except LegibleError as error:
+                message = {"kind": "error", "error": str(error)}
+            next_message = None
+            yield f"data: {_dump(message)}\n\n"
+            if message.get("kind") == "error":
+                return
     finally:
         bench.streams -= 1
-        if waiting is not None:
-            waiting.cancel()
+        if next_message is not None:
+            next_message.cancel()
             with suppress(BaseException):
-                await waiting
+                await next_message
         await messages.aclose()
 
 

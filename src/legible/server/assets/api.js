@@ -47,7 +47,7 @@ export class Api {
 }
 
 export function complain(box, words) {
-  box.textContent = words.charAt(0).toUpperCase() + words.slice(1);
+  box.textContent = /^[a-z]+[ ,:]/.test(words) ? words.charAt(0).toUpperCase() + words.slice(1) : words; // names of files stay
   box.hidden = false;
 }
 

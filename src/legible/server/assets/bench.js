@@ -30,20 +30,30 @@ export class Completion {
   isKnown(name) { return this.words.features.some((one) => one.name === name); }
 
   suggest() {
-    const { line, word } = this.place(), head = (!this.bare || /^\s*[+\-−]/.test(line)) && !/<-|←/.test(line);
-    const lower = word.trim().toLowerCase(), parts = lower.split(/\s+/), part = line.slice(0, line.length - word.length);
-    let found = [];
-    if (head && /^\s*[+\-−]\s*$/.test(part)) found = this.words.actions;
-    else if (head && !this.bare && !part.trim()) found = this.words.actions.flatMap((one) =>
+    const { line, word } = this.place(), part = line.slice(0, line.length - word.length); // what is there already
+    const isHead = (!this.bare || /^\s*[+\-−]/.test(line)) && !/<-|←/.test(line);
+    const found = isHead ? this.forHead(line, part, word) : this.forBody(line, part, word);
+    // Names that begin with the word come first, then those that hold all parts of it, then those whose words do.
+    const lower = word.trim().toLowerCase(), parts = lower.split(/\s+/), has = (text) => parts.every((some) => text.toLowerCase().includes(some));
+    const rank = (one) => (one.name.toLowerCase().startsWith(lower) ? 0 : has(one.name) ? 1 : has(`${one.name} ${one.words}`) ? 2 : 3);
+    const ranked = [0, 1, 2].flatMap((wanted) => found.filter((one) => rank(one) === wanted));
+    this.open(ranked.filter((one) => one.name !== word).slice(0, MOST_OPTIONS));
+  }
+
+  // Actions, with a sign before them; then the arrow.
+  forHead(line, part, word) {
+    if (/^\s*[+\-−]\s*$/.test(part)) return this.words.actions;
+    if (!this.bare && !part.trim()) return this.words.actions.flatMap((one) =>
       [{ name: `+${one.name}`, words: `do: ${one.words}` }, { name: `-${one.name}`, words: `avoid: ${one.words}` }]);
-    else if (head && !word && /^\s*[+\-−]\s*\S+\s+$/.test(line)) found = [{ name: "<-", words: "when" }];
-    else if (!head && (word || /(<-|←|&|,|not)\s*$/.test(part))) found = this.words.features;
-    else if (!head && !word && /[\w\]']\s+$/.test(line))
-      found = (/[<>=]\s*[-\d.]+\s+$/.test(line) ? OPERATORS.slice(-1) : OPERATORS).map(([name, words]) => ({ name, words }));
-    const begins = found.filter((one) => one.name.toLowerCase().startsWith(lower));
-    const has = (text) => parts.every((some) => text.toLowerCase().includes(some)), rest = found.filter((one) => !begins.includes(one));
-    const holds = [...rest.filter((one) => has(one.name)), ...rest.filter((one) => !has(one.name) && has(`${one.name} ${one.words}`))];
-    this.open([...begins, ...holds].filter((one) => one.name !== word).slice(0, MOST_OPTIONS));
+    return !word && /^\s*[+\-−]\s*\S+\s+$/.test(line) ? [{ name: "<-", words: "when" }] : [];
+  }
+
+  // Features; after a feature an operator; after a number "and".
+  forBody(line, part, word) {
+    if (word || /(<-|←|&|,|not)\s*$/.test(part)) return this.words.features;
+    if (!/[\w\]']\s+$/.test(line)) return [];
+    const isDone = /[<>=]\s*[-\d.]+\s+$/.test(line);
+    return (isDone ? OPERATORS.slice(-1) : OPERATORS).map(([name, words]) => ({ name, words }));
   }
 
   open(options) {

@@ -23,7 +23,7 @@ export class States {
       make("p", { class: "soft" }, `Conditions find the recorded states in which they hold. “+${actions[0].name} <- …” finds those of them in which the policy takes that action, “-${actions[0].name} <- …” those in which it does not.`),
       make("div", { class: "entry" }, this.input, list), this.problem, this.sentence,
       make("div", { class: "pair" }, this.table, make("div", {}, this.map,
-        make("p", { class: "controls" }, "→ ", this.axes[0], " ↑ ", this.axes[1]),
+        make("p", { class: "controls" }, make("label", {}, "across ", this.axes[0]), make("label", {}, "up ", this.axes[1])),
         make("p", { class: "soft" }, "Grey: all recorded states. Orange: those that fit."))));
   }
 
