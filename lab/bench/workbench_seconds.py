@@ -14,6 +14,7 @@ import argparse
 import http.client
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -116,14 +117,14 @@ def measure(environment: str, policy: str, options: list[str], wait: float) -> N
 
 
 def memory(process: int) -> float:
-    """Return the resident megabytes of a process and its children."""
+    """Return the megabytes that a process and its children use; memory that they share counts once (PSS)."""
     total = 0
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
             if process in (int(folder.name), parent):
-                total += int((folder / "statm").read_text().split()[1])
-    return total * os.sysconf("SC_PAGE_SIZE") / 2**20
+                total += int(re.search(r"^Pss: *(\d+) kB", (folder / "smaps_rollup").read_text(), re.MULTILINE)[1])
+    return total / 1024
 
 
 def measure_idle(study: str, options: list[str]) -> None:

@@ -73,6 +73,11 @@ def test_a_rule_is_typed_tried_confirmed_saved_and_is_there_after_a_reload(tab) 
     page.keyboard.type("avoid")
     page.wait_for_selector("#completions li")
     assert page.locator("#completions b").all_inner_texts() == ["-Left", "-Right", "-Stay"]
+    page.keyboard.type(" lef")
+    assert page.locator("#completions b").all_inner_texts() == ["-Left"]
+    page.keyboard.press("Tab")
+    assert page.input_value("#rule") == "-Left "
+    expect(page.locator(".reading")).to_contain_text("conditions")
     page.fill("#rule", "")
     page.keyboard.type("+Le")
     page.wait_for_selector("#completions li")

@@ -6,7 +6,15 @@ from legible.environments import EnvironmentSpec
 from legible.policies import load_policy
 from legible.server.desk import Desk, RequestError
 from legible.server.states import find_states
-from legible.server.viewer import branch, list_episodes, repeat_branch, scan_episode, show_episode, show_frames
+from legible.server.viewer import (
+    STEPS_BEFORE_END,
+    branch,
+    list_episodes,
+    repeat_branch,
+    scan_episode,
+    show_episode,
+    show_frames,
+)
 from legible.workbench.arena import open_arena
 
 LEFT, RIGHT = 0, 1
@@ -34,6 +42,16 @@ def test_an_episode_shows_what_was_recorded(desk) -> None:
     assert len(found["frames"]["rows"]) == len(rows) + 1, "there are no pictures, so that features are shown"
     assert found["changes"]
     assert set(found["changes"]) <= set(found["fires"])
+
+
+def test_an_episode_is_opened_where_it_matters(desk) -> None:
+    number = lost(desk)
+    with_rule, alone = (
+        show_episode(desk, {"episode": number, "rule": "+Left <- left"}),
+        show_episode(desk, {"episode": number}),
+    )
+    assert with_rule["start"] == with_rule["changes"][0]
+    assert alone["start"] == max(0, alone["steps"] - STEPS_BEFORE_END)
 
 
 def test_episodes_are_listed_with_the_changes_of_a_rule(desk) -> None:

@@ -111,6 +111,31 @@ def test_an_unexpected_error_is_a_message_and_the_server_goes_on(desk) -> None:
     assert post(app, "about", {"subject": 1}).status == 200
 
 
+def test_the_first_policy_is_open_and_warm_before_a_page_asks(desk) -> None:
+    opened = []
+
+    def open_once(_):
+        opened.append(1)
+        return Desk(replace(desk.arena, stores={}))
+
+    async def start() -> Desk:
+        bench = Workbench([Subject("mirror", open_once)], InProcess())
+        bench.start()
+        found = await bench.desk(0)
+        while not found.is_warm:
+            await asyncio.sleep(0.01)
+        bench.close()
+        return found
+
+    warm = asyncio.run(asyncio.wait_for(start(), 60))
+    assert opened == [1]
+    played: list[dict[str, object]] = []
+    try_on_bench(warm, {"rule": RULE}, played.append)
+    plain: list[dict[str, object]] = []
+    try_on_bench(desk, {"rule": RULE}, plain.append)
+    assert played[-1]["rules"] == plain[-1]["rules"], "what was played before changes no verdict"
+
+
 def test_the_line_of_plays_is_short() -> None:
     player = Player()
     jobs = [Job(lambda emit: time.sleep(0.05) or emit({}), lambda _: None) for _ in range(MOST_WAITING)]
