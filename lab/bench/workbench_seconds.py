@@ -123,7 +123,8 @@ def memory(process: int) -> float:
         with suppress(OSError):
             parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
             if process in (int(folder.name), parent):
-                total += int(re.search(r"^Pss: *(\d+) kB", (folder / "smaps_rollup").read_text(), re.MULTILINE)[1])
+                (kilobytes,) = re.findall(r"^Pss: *(\d+) kB", (folder / "smaps_rollup").read_text(), re.MULTILINE)
+                total += int(kilobytes)
     return total / 1024
 
 
