@@ -175,6 +175,8 @@ export class Bench {
     this.shared.rule = this.input.value;
     const asked = ++this.asked;
     if (!this.input.value.trim()) {
+      this.shared.good = "";
+      this.input.classList.remove("wrong");
       for (const box of [this.words, this.work, this.sliders]) box.replaceChildren();
       this.problem.hidden = true;
       return;
