@@ -5,6 +5,7 @@ import { complain, debounced, saying } from "./api.js";
 const OPERATORS = [["<", "less than"], ["<=", "at most"], [">", "more than"], [">=", "at least"], ["=", "equal to"], ["&", "and"]];
 const MOST_OPTIONS = 40;
 const PAUSE = 120; // milliseconds after the last key
+const TRY = "Try it (Enter)";
 const STAGES = { bench: "Playing fresh seeds", racing: "Playing", try: "Playing", futures: "Playing futures" };
 
 // Completion of the word at the cursor: actions in the head of a rule, features and operators in its body.
@@ -100,7 +101,7 @@ export class Completion {
 
 export class Bench {
   constructor(root, shared) {
-    Object.assign(this, { root, shared, running: null, asked: 0, tried: [] });
+    Object.assign(this, { root, shared, running: null, asked: 0 });
     this.input = make("textarea", {
       id: "rule", rows: "2", spellcheck: "false", autocapitalize: "off", autocomplete: "off", maxlength: "2000", role: "combobox",
       "aria-label": "rule", "aria-expanded": "false", "aria-controls": "completions", "aria-autocomplete": "list",
@@ -118,13 +119,14 @@ export class Bench {
     this.words = make("p", { class: "reading", "aria-live": "polite" });
     this.work = make("div", { class: "work" });
     this.sliders = make("div", { class: "sliders" });
-    this.tryButton = make("button", { class: "main", id: "try", onclick: () => this.try() }, "Try it (Enter)");
+    this.tryButton = make("button", { class: "main", id: "try", onclick: () => (this.running ? this.running.abort() : this.try()) }, TRY);
     this.related = make("input", { type: "checkbox", checked: "", id: "related" });
     this.result = make("div", { id: "result", "aria-live": "polite" });
     this.claims = make("div", { id: "claims" });
     root.replaceChildren(
       make("h1", {}, "Does a rule help this policy?"),
-      make("p", { class: "soft" }, `Type a rule: + makes the policy take an action, - makes it avoid one, wherever the conditions hold. Then press Enter: episodes are played with and without it. ${shared.about.name} returns ${shared.about.mean} points on average. Examples: `,
+      make("p", { class: "soft" }, "Type a rule: + makes the policy take an action, - makes it avoid one, wherever the conditions hold. "
+        + `Then press Enter: episodes are played with and without it. ${shared.about.name} returns ${shared.about.mean} points on average. Examples: `,
         ...this.examples().flatMap((text, i) => [i ? ", " : "", make("button", { class: "link", onclick: () => this.put(text) }, text)]), "."),
       this.names(),
       make("div", { class: "entry" }, this.input, list),
@@ -253,30 +255,27 @@ export class Bench {
       make("div", { class: "controls" }, make("button", { onclick: go }, "Try those that are on")));
   }
 
+  // Play the rule that was typed, or those of the composition that are chosen, until the verdict or until it is stopped.
   async try(isChosen = false) {
     this.completion.close();
-    if (!isChosen) { this.chosen = null; if (!this.input.value.trim()) return; }
+    if (!isChosen) this.chosen = null;
+    if (!isChosen && !this.input.value.trim()) return;
     if (this.running) this.running.abort();
-    const running = new AbortController();
+    const running = new AbortController(), started = performance.now();
     this.running = running;
-    const body = { ...this.body(), related: this.related.checked }, started = performance.now();
+    this.tryButton.textContent = "Stop";
     this.result.replaceChildren(make("p", { class: "soft busy" }, "Playing …"));
     this.result.dataset.kind = "";
-    this.tryButton.textContent = "Stop";
-    this.tryButton.onclick = null;
-    const stop = (event) => { event.stopImmediatePropagation(); running.abort(); };
-    this.tryButton.addEventListener("click", stop, { capture: true });
+    const body = { ...this.body(), related: this.related.checked };
     await saying(this.problem, () => this.shared.api.stream("try", body, (message) => {
       if (message.kind === "progress") this.progress(message);
       else this.drawResult(message, body, (performance.now() - started) / 1000);
     }, running.signal));
-    this.tryButton.removeEventListener("click", stop, { capture: true });
-    if (this.running === running) {
-      this.running = null;
-      this.tryButton.textContent = "Try it (Enter)";
-      const busy = this.result.querySelector(".busy");
-      if (busy) busy.textContent = running.signal.aborted ? "Stopped. An interval that is shown holds all the same." : "";
-    }
+    if (this.running !== running) return; // another rule is being played already
+    this.running = null;
+    this.tryButton.textContent = TRY;
+    const busy = this.result.querySelector(".busy");
+    if (busy) busy.textContent = running.signal.aborted ? "Stopped. An interval that is shown holds all the same." : "";
   }
 
   progress({ stage, done, of }) {
@@ -286,10 +285,10 @@ export class Bench {
   }
 
   drawResult(message, body, seconds) {
-    const is_final = message.kind === "verdict";
-    const cards = message.rules.map((one) => this.card(one, is_final ? body : null, message.rules.length > 1));
-    const parts = [make("h2", {}, is_final ? "Verdict " : "So far ", make("span", { class: "badge found" }, "exploring")), ...cards];
-    if (!is_final) parts.unshift(make("p", { class: "soft busy" }, "Playing …"));
+    const isFinal = message.kind === "verdict";
+    const cards = message.rules.map((one) => this.card(one, isFinal ? body : null, message.rules.length > 1));
+    const parts = [make("h2", {}, isFinal ? "Verdict " : "So far ", make("span", { class: "badge found" }, "exploring")), ...cards];
+    if (!isFinal) parts.unshift(make("p", { class: "soft busy" }, "Playing …"));
     else {
       const [how, exploring] = message.notes;
       parts.push(make("p", { class: "soft" }, exploring), this.next(body), make("p", { class: "soft" }, how, " ",
@@ -301,15 +300,18 @@ export class Bench {
     this.result.dataset.kind = message.kind;
   }
 
-  // Of a rule whose verdict is final, with a button to confirm it. Several rules are named.
-  card(one, body, is_named) {
+  // Return the result of one rule, named if there are several; a final one (with the `body` of its question) can be confirmed.
+  card(one, body, isNamed) {
     const card = make("div", { class: `card verdict ${one.verdict.replaceAll(" ", "-")}` });
     const name = one.form === "alone" ? "This rule alone" : `${one.count === 2 ? "Both" : `All ${one.count}`} related forms (symmetry)`;
-    card.append(...(is_named ? [make("p", { class: "form" }, name)] : []), make("p", { class: "sentence" }, one.sentence));
+    if (isNamed) card.append(make("p", { class: "form" }, name));
+    card.append(make("p", { class: "sentence" }, one.sentence));
     if (one.changed) card.append(effectLine(one), make("p", { class: "soft" }, `It changes the action in ${one.overrides} of the steps.`));
-    if (body && one.examples.length && one.form === "alone") card.append(make("details", { class: "more" },
-      make("summary", {}, "Where it changes the action"), make("ul", { class: "plain soft" }, ...one.examples.map((text) => make("li", {}, text)))));
-    if (body && ["helps", "harms", "undecided"].includes(one.verdict)) {
+    if (!body) return card;
+    if (one.examples.length && one.form === "alone")
+      card.append(make("details", { class: "more" }, make("summary", {}, "Where it changes the action"),
+        make("ul", { class: "plain soft" }, ...one.examples.map((text) => make("li", {}, text)))));
+    if (["helps", "harms", "undecided"].includes(one.verdict)) {
       const box = make("p", { class: "kept", role: "status" }), problem = make("p", { class: "error", role: "alert", hidden: "" });
       const button = make("button", { class: "confirm", onclick: () => this.confirm({ ...body, form: one.form }, button, box, problem) },
         `Confirm on fresh seeds that it ${one.effect > 0 ? "helps" : "harms"}`);
@@ -318,16 +320,19 @@ export class Bench {
     return card;
   }
 
+  // Return the buttons that keep a rule.
   next(body) {
     const box = make("p", { id: "kept", role: "status" }), problem = make("p", { class: "error", role: "alert", hidden: "" });
     const keep = (what) => async () => {
       const found = await saying(problem, () => this.shared.api.ask("keep", { ...body, what }));
       if (found) box.replaceChildren(found.words, ...(found.text ? [make("pre", {}, found.text)] : []));
     };
-    return make("div", {}, make("div", { class: "controls" },
-      ...(this.shared.about.is_study ? [make("button", { id: "save", title: "the next 'legible run' tests it with the study's rules", onclick: keep("rule") }, "Save to study"),
-        make("button", { id: "veto", title: "the study's composition will never use it", onclick: keep("veto") }, "Veto in study")] : []),
-      make("button", { id: "export", title: "lines for 'legible verify', which tests every new checkpoint", onclick: keep("check") }, "Export as check")), box, problem);
+    const buttons = [make("button", { id: "export", title: "lines for 'legible verify', which tests every new checkpoint", onclick: keep("check") }, "Export as check")];
+    if (this.shared.about.is_study)
+      buttons.unshift(
+        make("button", { id: "save", title: "the next 'legible run' tests it with the study's rules", onclick: keep("rule") }, "Save to study"),
+        make("button", { id: "veto", title: "the study's composition will never use it", onclick: keep("veto") }, "Veto in study"));
+    return make("div", {}, make("div", { class: "controls" }, ...buttons), box, problem);
   }
 
   async confirm(body, button, box, problem) {
@@ -347,8 +352,11 @@ export class Bench {
     const rows = found.claims.toReversed().map((claim) => make("li", {},
       make("span", { class: `badge ${claim.is_confirmed ? "confirmed" : ""}` }, claim.is_confirmed ? "confirmed" : "not confirmed"),
       " ", make("code", {}, claim.rules.join("; ")), " ", claim.sentence));
-    this.claims.replaceChildren(make("h2", {}, "Confirmations"), rows.length ? make("ul", { class: "found" }, ...rows) : make("p", { class: "soft" }, "None yet."),
-      make("p", { class: "soft" }, `Each is played once, on seeds that nothing else uses. Of the confirmed ones at most 5 % are expected to be false (LORD++); the next one is tested at the level ${found.level}.${found.kept ? "" : " They are forgotten when the workbench stops: this policy is code."}`));
+    const list = rows.length ? make("ul", { class: "found" }, ...rows) : make("p", { class: "soft" }, "None yet.");
+    const forgotten = found.kept ? "" : " They are forgotten when the workbench stops: this policy is code.";
+    this.claims.replaceChildren(make("h2", {}, "Confirmations"), list,
+      make("p", { class: "soft" }, "Each is played once, on seeds that nothing else uses. Of the confirmed ones at most 5 % are expected to be false (LORD++); "
+        + `the next one is tested at the level ${found.level}.${forgotten}`));
   }
 }
 
@@ -364,17 +372,20 @@ export function drawBars(canvas, shares, mark = null) {
   g.fillRect(Math.max(0, Math.min(1, mark)) * canvas.width - ratio, 0, 2 * ratio, canvas.height);
 }
 
-// A line with zero, the interval, the estimate, and the effects that are too small to matter.
-export function effectLine(one) {
-  const ends = one.interval || (one.error === null ? null : [one.effect - 2 * one.error, one.effect + 2 * one.error]);
-  if (!ends) return make("div");
-  // Round the ends of the scale up to two digits.
-  const farthest = 1.1 * Math.max(...ends.map(Math.abs), Math.abs(one.effect), 1.2 * (one.relevant || 0), 1e-9), unit = 10 ** (Math.floor(Math.log10(farthest)) - 1);
-  const reach = Math.ceil(farthest / unit) * unit, at = (x) => 50 + 50 * x / reach;
-  const side = one.verdict === "no effect" ? "alone" : ends[0] > 0 ? "guided" : ends[1] < 0 ? "worse" : "alone", end = figure(Number(reach.toPrecision(3)));
-  const band = one.relevant ? [make("i", { class: "band", title: "smaller than the smallest effect of interest", style: `left:${at(-one.relevant)}%;width:${100 * one.relevant / reach}%` })] : [];
-  return make("div", {}, make("div", { class: `effect ${side}`, role: "img", "aria-label": `effect ${figure(one.effect)}` }, ...band,
-    make("i", { class: "zero" }), make("i", { class: "ci", style: `left:${at(ends[0])}%;width:${at(ends[1]) - at(ends[0])}%` }),
-    make("i", { class: "dot", style: `left:${at(one.effect)}%` })),
-  make("small", { class: "ends soft" }, make("span", {}, `−${end}`), make("span", {}, "change of the return, in points"), make("span", {}, `+${end}`)));
+// A line with zero, the interval, the estimate, and a band of effects that are too small to matter.
+export function effectLine({ effect, error, interval, relevant, verdict }) {
+  const [low, high] = interval || (error === null ? [null, null] : [effect - 2 * error, effect + 2 * error]);
+  if (low === null) return make("div");
+  // The scale ends at a number of two digits, beyond everything that is drawn.
+  const farthest = 1.1 * Math.max(Math.abs(low), Math.abs(high), Math.abs(effect), 1.2 * (relevant || 0), 1e-9);
+  const unit = 10 ** (Math.floor(Math.log10(farthest)) - 1), reach = Math.ceil(farthest / unit) * unit;
+  const at = (x) => 50 + 50 * x / reach, end = figure(Number(reach.toPrecision(3)));
+  const side = verdict === "no effect" ? "alone" : low > 0 ? "guided" : high < 0 ? "worse" : "alone";
+  const line = make("div", { class: `effect ${side}`, role: "img", "aria-label": `effect ${figure(effect)}` });
+  if (relevant) line.append(make("i", { class: "band", title: "smaller than the smallest effect of interest",
+    style: `left:${at(-relevant)}%;width:${at(relevant) - at(-relevant)}%` }));
+  line.append(make("i", { class: "zero" }), make("i", { class: "ci", style: `left:${at(low)}%;width:${at(high) - at(low)}%` }),
+    make("i", { class: "dot", style: `left:${at(effect)}%` }));
+  return make("div", {}, line, make("small", { class: "ends soft" },
+    make("span", {}, `−${end}`), make("span", {}, "change of the return, in points"), make("span", {}, `+${end}`)));
 }
