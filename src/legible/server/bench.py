@@ -152,7 +152,8 @@ def warm_up(desk: Desk, emit: Emit) -> None:
     always = Candidate(RuleSet((Rule("+", 0, ()),)), "alone")
     desk.effects(always.rule_set)
     Trial(arena, [always], stage, 0, MOST_SEEDS, on_figures=lambda *_: emit({"kind": "warming up"}))
-    interval_of_changed(*np.eye(2, 3), 3, 0.01, 0, PlausibleExtremes(1.0, 1.0))
+    gains = np.array([1.0, 2.0])
+    interval_of_changed(gains, -gains, 3, 0.01, 0, PlausibleExtremes(1.0, 1.0))  # loads the tests
     # Unguided episodes, a few units for every worker at a time: a question that comes meanwhile waits for no more.
     setup = replace(arena.setup, rows=check_pairing(arena, stage).rows)
     record = EpisodeRecord(setup, arena.seed, stage, MOST_SEEDS, arena.runner(stage))
