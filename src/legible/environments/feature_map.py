@@ -91,14 +91,14 @@ def map_features(
     - `features`: what rules see instead of the observation, as the option ``--features`` says it:
       ``"entries:NAME,NAME"`` for entries of a dictionary, ``"info:NAME,NAME"`` for entries of info, ``"objects"`` for
       Atari's objects, or ``"module:function"``. By default the observation, or its entries where it is a dictionary.
-    - `masks`: whether action masks of the environment hold.
+    - `masks`: whether to respect the environment's action masks, which say which actions are allowed in a state.
     """
     # An environment that already shows features has its map.
     if env.has_wrapper_attr("feature_map"):
         wrapped_map: FeatureMap = env.get_wrapper_attr("feature_map")
         return wrapped_map
 
-    # By default rules see the observation itself. (The action mask says which actions are allowed in a state.)
+    # By default rules see the observation itself.
     mask_reader = find_masks(env) if masks else None
     if features is None and not isinstance(env.observation_space, spaces.Dict):
         named = resolve_names(env, names)

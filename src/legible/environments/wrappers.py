@@ -123,12 +123,9 @@ class FrameStack(_Wrapper):
         for key, entry_space in self._parts.items():
             frame_space = _check_box(entry_space, "only observations that are a Box can be stacked")
             self._axes[key] = axis = _channel_axis(frame_space, channels_order)
-            padding_values = paddings.get(key)
-            blank_frame = (
-                np.zeros(frame_space.shape, frame_space.dtype)
-                if padding_values is None
-                else np.array(padding_values, frame_space.dtype)
-            )
+            blank_frame = np.zeros(frame_space.shape, frame_space.dtype)
+            if paddings.get(key) is not None:
+                blank_frame = np.array(paddings[key], frame_space.dtype)
             if blank_frame.size != int(np.prod(frame_space.shape)):
                 raise UnfitEnvironmentError(
                     f"VecFrameStack: padding has {blank_frame.size} numbers for observations in {frame_space}."

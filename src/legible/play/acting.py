@@ -114,6 +114,7 @@ class ActingChooser:
         - `steps`: ``int64[n]``: the number of steps that it has taken; at 0 the policy's memory is reset.
         """
         mask_option: dict[str, Any] = {} if self._slots.masks is None else {"action_masks": self._slots.masks}
+        # The arguments of Stable-Baselines3's `predict`: a policy's memory is reset where an episode starts.
         inputs = (observations, self._state, steps == 0, self._deterministic)
         predict: Callable[..., tuple[NDArray[Any], Any]] = self._policy.predict
         try:

@@ -55,13 +55,13 @@ class FailureLimit:
             return
         where = f" of {self.stage}" if self.stage else ""
         reasons = []
-        for side, guided in (("unguided", False), ("guided", True)):
+        for name, guided in (("unguided", False), ("guided", True)):
             failed_episodes = [episode for episode in self.found if episode.guided == guided]
             if failed_episodes:
                 seeds = list(dict.fromkeys(episode.seed for episode in failed_episodes))
-                more = ", …" if len(seeds) > SHOWN_SEEDS else ""
-                shown = f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds[:SHOWN_SEEDS]))}{more}"
-                reasons.append(f"{side}: {shown} ({failed_episodes[0].error})")
+                ellipsis = ", …" if len(seeds) > SHOWN_SEEDS else ""
+                shown = f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds[:SHOWN_SEEDS]))}{ellipsis}"
+                reasons.append(f"{name}: {shown} ({failed_episodes[0].error})")
 
         # Advise twice the present share, rounded up to tenths, because more episodes can fail later; at most 0.9.
         share = len(self.found) / max(self.episodes, 1)

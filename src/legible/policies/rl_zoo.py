@@ -168,7 +168,7 @@ def _read_yaml(path: Path) -> dict[str, Any]:
         raise PolicyError(f"{path}: it names Python objects, which are not read: {error.problem}") from error
     except (yaml.YAMLError, UnicodeDecodeError, ValueError, TypeError, RecursionError, OSError) as error:
         raise PolicyError(f"{path}: cannot be read as YAML ({type(error).__name__})") from error
-    # `_plain` takes one number per value and fails if none is left, because aliases can multiply values.
+    # `_plain` takes one number per value and fails if none is left: in YAML, references can multiply values.
     budget = iter(range(_MOST_VALUES))
     plain = _plain(loaded, path, budget)
     return plain if isinstance(plain, dict) else {}

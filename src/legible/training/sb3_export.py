@@ -37,10 +37,7 @@ def export_sb3(
     actions that are clipped to their bounds, and with ``SAC.load`` (with noise) or ``TD3.load`` (without noise) if its
     continuous actions are scaled to their bounds. The zip has the spaces of the policy's environment if that can be
     made, otherwise plain ones of the right size. Policies hold no critics, so the critics in the zip are new: the model
-    plays the same, but further training begins with untrained critics.
-
-    - `policy_path`: the policy, or its file.
-    - `zip_path`: the zip to write, with the suffix ``.zip``.
+    plays the same, but further training begins with untrained critics. The policy may also be given as an object.
     """
     target = Path(zip_path)
     if target.suffix != ".zip":
