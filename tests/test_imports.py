@@ -1,5 +1,7 @@
 """Extras: what is not installed gives a line that names the extra, and nothing asks for it without need."""
 
+import importlib
+import importlib.util
 import re
 import subprocess
 import sys
@@ -9,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from legible.errors import LegibleError
-from legible.imports import PACKAGES_OF_EXTRAS, MissingPackageError, needs_extra, optional_package
+from legible.imports import PACKAGES_OF_EXTRAS, MissingPackageError, needs_extra, optional_package, when_imported
 
 PROJECT = Path(__file__).parent.parent / "pyproject.toml"
 # Modules that are about the package of an extra from beginning to end, imported when they are used.
@@ -117,3 +119,17 @@ def test_errors_because_of_a_missing_package_count_and_others_stay(raises_saved)
         fail("numpy")
     with pytest.raises(ModuleNotFoundError, match="numpy"), needs_extra("human", "a window"):
         raise ModuleNotFoundError("No module named 'numpy'", name="numpy")
+
+
+def test_a_module_is_watched_until_it_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "watched_module.py").write_text("value = 3\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    finders, calls = list(sys.meta_path), []
+    when_imported("watched_module", lambda: calls.append("imported"))
+    assert importlib.util.find_spec("watched_module") is not None  # somebody asks whether it is installed
+    assert not calls
+    assert importlib.import_module("watched_module").value == 3
+    assert calls == ["imported"]
+    assert sys.meta_path == finders
+    when_imported("watched_module", lambda: calls.append("it was there"))
+    assert calls == ["imported", "it was there"]

@@ -123,38 +123,37 @@ def when_imported(name: str, then: Callable[[], object]) -> None:
 
 
 class _ImportWatcher:
-    """A finder that finds one module as Python does, and calls a function after it was loaded."""
+    """A finder and loader of one module, which calls a function after the module was loaded.
+
+    It stays until then: a module may be looked for without being imported, to see whether it is installed.
+    """
+
+    _loader: Loader  # the module's own
 
     def __init__(self, name: str, then: Callable[[], object]) -> None:
         self._name, self._then = name, then
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        """Find the module that is watched for; leave all others alone."""
         del path, target
         if name != self._name:
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
+        sys.meta_path.remove(self)  # so that the other finders are asked
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            sys.meta_path.insert(0, self)
         if spec is not None and spec.loader is not None:
-            spec.loader = cast("Loader", _ThenLoader(spec.loader, self._then))
+            self._loader, spec.loader = spec.loader, cast("Loader", self)
         return spec
 
-
-class _ThenLoader:
-    """Loads a module with its own loader and calls a function afterwards."""
-
-    def __init__(self, loader: Loader, then: Callable[[], object]) -> None:
-        self._loader, self._then = loader, then
-
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """Make the module."""
         return self._loader.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Run the module, then the function."""
         self._loader.exec_module(module)
         if module.__spec__ is not None:
             module.__spec__.loader = self._loader
+        sys.meta_path.remove(self)
         self._then()
 
 
