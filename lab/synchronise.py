@@ -84,7 +84,7 @@ def _read_vehicle(vehicle: Any, roads: RoadMap, motion: Any, marks: Any, i: int)
             raise HighwayError(f"the route {route} has more than {MAX_ROUTE} roads, or asks for a lane further on.")
         marks[ROUTE_LANE, i] = ANY_LANE if route[0][2] is None else route[0][2]
         for k, road in enumerate(route):
-            marks[ROUTE + k, i] = roads.road_number(road)
+            marks[ROUTE + k, i] = roads.road_names.index((road[0], road[1]))
 
 
 # Values compared with a tolerance, and values that must be the same. Crashed vehicles no longer decide anything, so

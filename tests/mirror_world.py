@@ -111,7 +111,7 @@ def mirror() -> tuple[MetamorphicRelation, ...]:
 
 def generalised(text: str) -> RuleSet:
     """Return a rule with its mirror image."""
-    return generalise(parse_rule(text, SPACE), mirror()).rule_set
+    return generalise(parse_rule(text, SPACE), mirror())
 
 
 WORLD = EnvironmentSpec("mirror_world:MirrorWorld")

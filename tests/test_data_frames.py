@@ -47,7 +47,7 @@ def test_mining() -> None:
 
 @pytest.fixture(scope="module")
 def setup() -> Setup:
-    rule_set = generalise(RULE, mirror_world.mirror()).rule_set
+    rule_set = generalise(RULE, mirror_world.mirror())
     return Setup(mirror_world.policy(), WORLD, (rule_set, RuleSet((RULE,), RULE)), PlaySettings(batch=16))
 
 

@@ -54,7 +54,7 @@ def rule_sets(policy: Policy, count: int) -> tuple[RuleSet, ...]:
     relations = load_relations(shipped_relations(ENV.name)[0][1], seen.space)
     intervals = share_cuts(deciles(seen.space, seen.observations), seen.space, relations)
     mined = [found.rule for found in mine(policy, seen, seed=0, intervals=intervals).rules]
-    sets = [found.rule_set for found in generalise_all(mined, relations) if not found.is_empty]
+    sets = [rule_set for rule_set in generalise_all(mined, relations) if rule_set.rules]
     return tuple(sets[i % len(sets)] for i in range(count))
 
 

@@ -85,7 +85,7 @@ class Case:
 def ours(case: Case, samples: int, pools: int, seed: int) -> Importance:
     intervals = deciles(case.space, case.background)
     return lime_importance(
-        case, case.background, case.states, intervals, case.space, samples=samples, pools=pools, seed=seed
+        case.scores, case.background, case.states, intervals, case.space, samples=samples, pools=pools, seed=seed
     )
 
 

@@ -49,12 +49,12 @@ def main(quick: bool = False) -> None:  # noqa: ARG001 (it is quick anyway)
         start = time.process_time()
         made = generalise_all(rules, turn)
         times.append(time.process_time() - start)
-        bodies = [(r.polarity, r.action, r.conditions) for g in made for r in g.rule_set.rules[1:]]
+        bodies = [(r.polarity, r.action, r.conditions) for g in made for r in g.rules[1:]]
         start = time.process_time()
         for polarity, action, body in bodies:
             Rule(polarity, action, body)
         yardsticks.append(time.process_time() - start)
-    count = sum(len(g.rule_set) for g in made)
+    count = sum(len(g) for g in made)
     best, yardstick = min(times), min(yardsticks)
     print(f"{RULES} rules of {CONDITIONS} conditions → {count} rules: {best:.2f} s CPU")
     print(f"making {len(bodies)} rules alone: {yardstick:.2f} s; ratio {best / yardstick:.1f}")

@@ -40,7 +40,7 @@ from legible.evaluation.verdicts import Sample as UnitSample
 from legible.features import FeatureSpace
 from legible.files import read_json, read_text, sha256_of, write_json
 from legible.guidance import GuidedPolicy
-from legible.mining import Importance, Mining
+from legible.mining import Mining
 from legible.mistakes import Mistakes, Rollouts
 from legible.play import Experiences, environment_for
 from legible.policies import (
@@ -541,7 +541,7 @@ def _zoo_environment(path: Path) -> Any:
 
 
 def _training_samples(folder: Path) -> list[Sample]:
-    """Make a checkpoint of a fleet, and importances."""
+    """Make checkpoints of a fleet."""
     from lab.fleet.checkpoint import load_checkpoint, save_checkpoint
     from lab.fleet.plan import FleetPlan, make_fleet
     from legible.training import DqnSettings
@@ -550,8 +550,6 @@ def _training_samples(folder: Path) -> list[Sample]:
     fleet = make_fleet(FleetPlan((EnvironmentSpec("legible/PacmanSmall-v0"),), (0,), settings, 12))
     fleet.learn()
     full, light = (save_checkpoint(fleet, folder / "fleet" / "fleet", full=full)[0] for full in (True, False))
-    importance = folder / "importance.npz"
-    Importance(np.arange(24.0).reshape(2, 3, 4), np.zeros((2, 3))).save(importance)
 
     def go_on(path: Path) -> Any:
         load_checkpoint(fleet, path.with_name("fleet"))
@@ -561,7 +559,6 @@ def _training_samples(folder: Path) -> list[Sample]:
     return [
         Sample("full checkpoint", full, go_on),
         Sample("light checkpoint", light, go_on),
-        Sample("importances", importance, Importance.load),
     ]
 
 

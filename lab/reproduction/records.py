@@ -165,7 +165,7 @@ def _extended(job: Job, study: Study) -> Record:
 def _known_rule(text: str, study: Study) -> Record:
     """Return whether a rule of the paper's was mined, or one that contains it, and the effect of its generalisation."""
     rule = parse_rule(text, study.space)
-    generalised = generalise_all([rule], study.relations)[0].rule_set
+    generalised = generalise_all([rule], study.relations)[0]
     relatives = [m.rule for m in study.mining.rules if any(r.contains(m.rule) for r in generalised.rules)]
     setup = study.setup([generalised])
     seeds = study.improvement.final_blocks.seeds

@@ -143,7 +143,7 @@ def test_mined_rules_find_the_planted_weakness_from_end_to_end() -> None:
     seen = collect(policy, WORLD, 100, seed=0)
     intervals = share_cuts(deciles(SPACE, seen.observations), SPACE, relations)
     mining = mine(policy, seen, seed=0, intervals=intervals)
-    sets = tuple(g.rule_set for g in generalise_all([m.rule for m in mining.rules], relations) if not g.is_empty)
+    sets = tuple(g for g in generalise_all([m.rule for m in mining.rules], relations) if g.rules)
     evaluation = evaluate(replace(SETUP, treatments=sets), seed=0, settings=SETTINGS)
     assert evaluation.confirmed
     # The rules that were planted: with the goal on the right the policy avoids Left, so it should avoid Right on the

@@ -154,8 +154,10 @@ def test_the_papers_method_compares_means_by_the_t_test() -> None:
 def test_constraints_are_kept_where_the_interval_excludes_a_larger_loss() -> None:
     (constraint,) = parse_constraints("worst-tenth no lower than by 20")
     assert (constraint.objective.name, constraint.margin) == ("worst-tenth", 20.0)
-    assert constraint.is_kept(Effect(-5.0, 7.0, -19.0, 9.0, 0.8))
-    assert not constraint.is_kept(Effect(5.0, 20.0, -30.0, 40.0, 0.4)), "no harm was shown, but nor was its absence"
+    assert constraint.check(Effect(-5.0, 7.0, -19.0, 9.0, 0.8)).is_kept
+    assert not constraint.check(Effect(5.0, 20.0, -30.0, 40.0, 0.4)).is_kept, (
+        "no harm was shown, but nor was its absence"
+    )
     two = ["success no lower than by 0.02", "cost no higher than by 1"]
     assert [one.words for one in parse_constraints(f" {two[0]} ; {two[1]};")] == two
     assert parse_constraints("") == ()

@@ -222,10 +222,11 @@ def test_all_is_stored_and_the_same_whatever_the_workers() -> None:
     played: list[int] = []
 
     def run(*arguments: object, **options: object) -> UnitResult:
-        return run_units(*arguments, **options, store=store)
+        return run_units(*arguments, **{"on_episodes": played.append, **options}, store=store)
 
     final = final_of(setup, run=run)
-    first = compare_references(setup, PLAIN, final, seed=0, settings=SETTINGS, run=run, on_episodes=played.append)
+    played.clear()
+    first = compare_references(setup, PLAIN, final, seed=0, settings=SETTINGS, run=run)
     assert sum(played) == 5 * 40 + 2 * 50
     known = set(store)
     assert compare_references(setup, PLAIN, final, seed=0, settings=SETTINGS, run=run) == first

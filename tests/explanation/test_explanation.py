@@ -119,7 +119,7 @@ def test_the_papers_stronger_rules_are_found() -> None:
     """The discussion of the level "original": related rules with additional constraints."""
     space = pacman_features(4)
     turn = next(file.path for file in shipped_relations("legible/PacmanOriginal-v0") if file.name == "turn")
-    weakness = generalise(paper_rule(0, f9=0, f110=0), load_relations(turn, space)).rule_set
+    weakness = generalise(paper_rule(0, f9=0, f110=0), load_relations(turn, space))
     south = paper_rule(1, f2=0, f9=0, f10=0, f11=1, f88=0, f111=0)
     west = paper_rule(3, f5=0, f10=1, f12=0, f113=0)
     unrelated = paper_rule(2, f12=0, f113=0)

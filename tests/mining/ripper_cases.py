@@ -5,22 +5,16 @@ from hypothesis import strategies as st
 
 from legible.mining.ripper import kernels
 from legible.mining.ripper.kernels import AT_MOST, EQUAL
-from legible.mining.ripper.learner import CoveringRule, Learner
+from legible.mining.ripper.learner import CoveringRule, Learner, RipperSettings
 
 
-def learner_on(codes, positive, n_values=None, ordinal=False, **settings):
+def learner_on(codes, positive, n_values=None, ordinal=False, importances=None, seed=0, **settings):
     codes = np.asarray(codes, np.uint8)
     n_values = codes.max(axis=0).astype(np.int64) + 1 if n_values is None else np.asarray(n_values, np.int64)
     ordinal = np.broadcast_to(np.asarray(ordinal), n_values.shape).copy()
     table = kernels.build_table(codes, np.asarray(positive, np.bool_), n_values, ordinal)
-    defaults = {
-        "importances": np.ones(n_values.size),
-        "optimizations": 2,
-        "prune_fraction": 1 / 3,
-        "description_length_allowance": 64.0,
-        "seed": 0,
-    }
-    return Learner(table, **defaults | settings)
+    importances = np.ones(n_values.size) if importances is None else importances
+    return Learner(table, importances, RipperSettings(**settings), seed=seed)
 
 
 def row_set(table, numbers):

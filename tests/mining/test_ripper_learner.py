@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from legible.errors import LegibleError
-from legible.mining.ripper import RipperError, kernels, learn_rules
+from legible.mining.ripper import RipperError, RipperSettings, kernels, learn_rules
 from legible.mining.ripper.description_length import data_length, subset_length, theory_length
 from legible.mining.ripper.kernels import ABOVE, AT_MOST, EQUAL
 from legible.mining.ripper.learner import accuracy_worth, precision_worth
@@ -490,11 +490,6 @@ def test_rows_may_stand_in_both_classes():
         ({"importances": [1.0, -2.0]}, "that of feature 1 is -2.0"),
         ({"importances": [np.nan, 1.0]}, "that of feature 0 is nan"),
         ({"importances": [1.0, np.inf]}, "that of feature 1 is inf"),
-        ({"optimizations": -1}, "optimizations"),
-        ({"optimizations": 0.5}, "optimizations"),
-        ({"prune_fraction": 0.0}, "prune_fraction"),
-        ({"prune_fraction": 1.0}, "prune_fraction"),
-        ({"description_length_allowance": -1.0}, "description_length_allowance"),
     ],
 )
 def test_errors_say_what_is_wrong(change, message):
@@ -503,4 +498,19 @@ def test_errors_say_what_is_wrong(change, message):
     with pytest.raises(RipperError, match=message) as caught:
         learn_rules(**arguments | change, seed=0)
     assert isinstance(caught.value, LegibleError)
-    assert learn_rules(**arguments, description_length_allowance=0.0, seed=0) == []
+    assert learn_rules(**arguments, settings=RipperSettings(description_length_allowance=0.0), seed=0) == []
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"optimizations": -1},
+        {"optimizations": 0.5},
+        {"prune_fraction": 0.0},
+        {"prune_fraction": 1.0},
+        {"description_length_allowance": -1.0},
+    ],
+)
+def test_settings_out_of_range_are_refused(setting):
+    with pytest.raises(RipperError, match=next(iter(setting))):
+        RipperSettings(**setting)

@@ -267,7 +267,7 @@ def test_a_study_discovers_relations_once(tmp_path, monkeypatch):
     again = Study(tmp_path, world, push_right, relations="discover", settings=SETTINGS, engine=InProcess())
     assert again.relation_texts[0].checksum == text.checksum
     rule = parse_rule("+Right0 <- cart0.position < 0", again.given_space)
-    related = generalise(rule, text.relations(again.given_space)).rule_set
+    related = generalise(rule, text.relations(again.given_space))
     assert again.discovered_behind(related) == ("mirror left-right (discovered)",)
     assert again.discovered_behind(RuleSet((rule,))) == ()
 

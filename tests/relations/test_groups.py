@@ -92,7 +92,7 @@ def test_errors_name_the_line(actions: str, space: FeatureSpace, message: str) -
 
 def test_rules_are_generalised_from_region_to_region() -> None:
     rule = parse_rule("+steer.left <- x > 2", CAR)
-    rules = generalise(rule, read('{ negate = "steer" }', CAR, 'negate = "x"')).rule_set.rules
+    rules = generalise(rule, read('{ negate = "steer" }', CAR, 'negate = "x"')).rules
     assert [found.text(CAR) for found in rules] == ["+steer.left <- x > 2", "+steer.right <- x < -2"]
 
 

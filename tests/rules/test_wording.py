@@ -159,7 +159,7 @@ def test_a_rule_set_with_related_actions(snapshot) -> None:
     turn = [file.path for file in shipped_relations("legible/PacmanSmall-v0") if file.name == "turn"]
     relations = load_relations(turn[0], PACMAN)
     rule = parse_rule("-North <- not open.north & 2 < pacman.x <= 3", PACMAN)
-    found = generalise(rule, relations).rule_set
+    found = generalise(rule, relations)
     assert describe_rule_set(found, PACMAN) == snapshot
     assert representative_rule(found) == parse_rule("-North <- not open.north", PACMAN)
 

@@ -389,7 +389,7 @@ def _print_rules(study: Study) -> None:
     from legible.rules import describe_rule  # noqa: PLC0415
 
     console, mining = out(), study.mining
-    forms = [len(related.rule_set) for related in study.generalisations] if study.has("generalisations") else None
+    forms = [len(related) for related in study.generalisations] if study.has("generalisations") else None
     # "Agrees": share of the covered states in which the policy follows the rule; "Covers": share of states in which its
     # conditions hold.
     columns = ["The policy …", "Agrees", "Covers", *(["Related forms"] if forms else [])]
@@ -428,9 +428,9 @@ def _rules_data(study: Study) -> dict[str, Any]:
         data["relations"] = len(study.relations)
         data["rule_sets"] = [
             {
-                "rule": related.rule_set.short_text(space),
-                "rules": [rule.text(space) for rule in related.rule_set.rules],
-                "tested": not related.is_empty,
+                "rule": related.short_text(space),
+                "rules": [rule.text(space) for rule in related.rules],
+                "tested": bool(related.rules),
             }
             for related in study.generalisations
         ]

@@ -17,32 +17,3 @@ from legible.evaluation.objectives import (
 from legible.evaluation.references import QuotedReference, Reference, ReferenceResult, References, compare_references
 from legible.evaluation.verdicts import Confirmation, Evaluation, Sample, Verdict
 from legible.play.failures import FailureLimit, TooManyFailuresError
-
-__all__ = [
-    "OBJECTIVES",
-    "Confirmation",
-    "Constraint",
-    "Evaluation",
-    "FailureLimit",
-    "Figure",
-    "Objective",
-    "PlayedBlocks",
-    "QuotedReference",
-    "Reference",
-    "ReferenceResult",
-    "References",
-    "Runner",
-    "Sample",
-    "TooManyFailuresError",
-    "Verdict",
-    "WorstCase",
-    "compare_references",
-    "evaluate",
-    "figure_rows",
-    "figures",
-    "find_objective",
-    "parse_constraints",
-    "play_blocks",
-    "play_on_same_seeds",
-    "register_objective",
-]

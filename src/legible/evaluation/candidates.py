@@ -25,34 +25,24 @@ SAME_EPISODES_SHARE = 0.8
 
 @dataclass(frozen=True)
 class Contender:
-    """A rule set that passed the race.
+    """A rule set that passed the race."""
 
-    Parameters
-    ----------
-    found_by
-        Names of its sources; empty for treatments without a source, which are all confirmed.
-    worth
-        Conservative estimate of its gain in the race: the difference minus its standard error.
-    pairs
-        Its episodes in the race.
-    """
-
-    found_by: tuple[str, ...]
-    worth: float
-    pairs: Pairs
+    found_by: tuple[str, ...]  # names of its sources; empty for treatments without a source, which are all confirmed
+    worth: float  # conservative estimate of its gain in the race: the difference minus its standard error
+    pairs: Pairs  # its episodes in the race
 
 
 def choose_contenders(contenders: Sequence[Contender], most: int, *, limits_mined: bool = False) -> list[int]:
     """Return the indices of the contenders that are confirmed, in their order.
 
-    The user's are, and the mined ones unless `limits_mined`. Of every other source at most `most` (0: any number) are,
-    by their worth, without duplicates of those already chosen.
+    All rules of the user are confirmed, and all mined ones unless `limits_mined`. Of every other source, at most `most`
+    (0: any number) are, the best first, without duplicates of those already chosen.
     """
-    always = {YOURS} if limits_mined else {MINED, YOURS}
-    chosen = [i for i, one in enumerate(contenders) if not one.found_by or always & set(one.found_by)]
+    unlimited_sources = {YOURS} if limits_mined else {MINED, YOURS}
+    chosen = [i for i, one in enumerate(contenders) if not one.found_by or unlimited_sources & set(one.found_by)]
     counts: dict[str, int] = {}
-    rest = sorted(set(range(len(contenders))) - set(chosen))
-    for i in sorted(rest, key=lambda i: -contenders[i].worth):
+    others = sorted(set(range(len(contenders))) - set(chosen))
+    for i in sorted(others, key=lambda i: -contenders[i].worth):
         source = contenders[i].found_by[0]
         if most and counts.get(source, 0) >= most:
             continue
@@ -67,7 +57,6 @@ def share_changed_alike(one: Pairs, other: Pairs) -> float:
     """Return the share of the episodes changed by either rule set that both change in the same way, on common seeds."""
     n = min(len(one), len(other))
     first, second = one.guided[:n], other.guided[:n]
-    either = one.changed[:n] | other.changed[:n]
-    same = (first.returns == second.returns) & (first.lengths == second.lengths)
-    same &= one.changed[:n] & other.changed[:n]
-    return float(np.mean(same[either])) if either.any() else 0.0
+    is_changed, is_changed_by_both = one.changed[:n] | other.changed[:n], one.changed[:n] & other.changed[:n]
+    is_alike = is_changed_by_both & (first.returns == second.returns) & (first.lengths == second.lengths)
+    return float(np.mean(is_alike[is_changed])) if is_changed.any() else 0.0

@@ -1,7 +1,4 @@
-"""Changes that guidance would make in recorded episodes, without playing them.
-
-- `first_changes`: the first step of every recorded episode in which each treatment would act differently.
-"""
+"""`first_changes`: the first steps that guidance would change in recorded episodes, found without playing them."""
 
 from __future__ import annotations
 
@@ -104,10 +101,10 @@ def _first_and_counts(
     changed_before: NDArray[np.int64],
 ) -> None:
     """Write the first step that differs in every episode, and the numbers of steps before it that fired and changed."""
-    for e in range(first.size):
-        for row in range(starts[e], starts[e + 1]):
+    for episode in range(first.size):
+        for row in range(starts[episode], starts[episode + 1]):
             if differs[row]:
-                first[e] = row - starts[e]
+                first[episode] = row - starts[episode]
                 break
-            fired_before[e] += fired[row]
-            changed_before[e] += changed[row]
+            fired_before[episode] += fired[row]
+            changed_before[episode] += changed[row]

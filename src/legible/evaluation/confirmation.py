@@ -351,4 +351,4 @@ class Judge:
 
     def constraints(self, pairs: Pairs) -> tuple[ConstraintCheck, ...]:
         """Check every constraint."""
-        return tuple(ConstraintCheck.of(one, self._test(pairs, one.objective)) for one in self._constraints)
+        return tuple(one.check(self._test(pairs, one.objective)) for one in self._constraints)

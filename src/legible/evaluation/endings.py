@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,23 +34,15 @@ _UNKNOWN = Ending.parse("other")
 
 @dataclass(frozen=True)
 class EndingShare:
-    """The share of the episodes with one ending, with 95 % confidence intervals.
+    """The share of the episodes with one ending, with 95 % confidence intervals."""
 
-    Parameters
-    ----------
-    kind, words
-        As in `legible.environments.Ending`.
-    base, guided
-        Shares of the unguided and the guided episodes; `guided` is None where there is no guided policy.
-    difference
-        Guided minus unguided, on the same seeds.
-    """
-
+    # As in `legible.environments.Ending`.
     kind: EndingKind
     words: str
+    # Shares of the unguided and the guided episodes; `guided` is None where there is no guided policy.
     base: Figure
     guided: Figure | None = None
-    difference: Figure | None = None
+    difference: Figure | None = None  # guided minus unguided, on the same seeds
 
     @property
     def largest(self) -> float:
@@ -81,26 +73,26 @@ def share_endings(
     states, space
         Recorded states and their features, by which unknown endings are grouped.
     """
+    # The texts of the endings of each result, one per episode, without rare ones.
     played = ~base.failed if guided is None else ~(base.failed | guided.failed)
     results = [result[played] for result in (base, guided) if result is not None]
     if not played.any() or any((result.endings == "").any() for result in results):
         return ()
-    endings = name_endings(results, states, space)  # of each result, one text per episode
+    endings = name_endings(results, states, space)
     by_frequency = [text for text, _ in Counter(np.concatenate(endings).tolist()).most_common()]
     if len(by_frequency) > MOST_ENDINGS:
         frequent = by_frequency[: MOST_ENDINGS - 1]
         endings = [np.where(np.isin(texts, frequent), texts, _REST) for texts in endings]
+
+    # The share of each ending among the unguided and the guided episodes, and their difference.
     shares = []
     for text in sorted({*np.concatenate(endings).tolist()}):
-        kind, words = Ending.parse(text)
-        has_ending = [texts == text for texts in endings]
-        figures = [share_figure(int(mask.sum()), len(mask)) for mask in has_ending]
-        if guided is None:
-            shares.append(EndingShare(kind, words, figures[0]))
-            continue
-        effect = mcnemar_test(has_ending[1].astype(np.float64) - has_ending[0], len(has_ending[0]))
-        difference = Figure(effect.mean, effect.low, effect.high)
-        shares.append(EndingShare(kind, words, figures[0], figures[1], difference))
+        has_ending = [texts == text for texts in endings]  # bool[episodes] of each result
+        share = EndingShare(*Ending.parse(text), *(share_figure(int(mask.sum()), len(mask)) for mask in has_ending))
+        if guided is not None:
+            effect = mcnemar_test(has_ending[1].astype(np.float64) - has_ending[0], len(has_ending[0]))
+            share = replace(share, difference=Figure(effect.mean, effect.low, effect.high))
+        shares.append(share)
     return tuple(sorted(shares, key=lambda share: (share.words == Ending.parse(_REST).words, -share.largest)))
 
 
@@ -112,15 +104,17 @@ def name_endings(
     Unknown terminations are grouped by a feature that is unusually low or high in the last state, compared with the
     recorded `states`: first by the one that is unusual in most of them, and so on.
     """
+    # Of every result: the texts of its endings, and which of them are unknown.
     named = [result.endings.astype(object) for result in results]
     unknown = [np.array([Ending.parse(text) == _UNKNOWN for text in texts], np.bool_) for texts in named]
     widths = {result.last.shape[1] for result in results}
     if states is None or space is None or widths != {states.shape[1]} or not len(states):
         return [texts.astype(np.str_) for texts in named]
+    # Which features are unusually low (side 0) or high (side 1) in the last states.
     low, high = np.quantile(states, [UNUSUAL_SHARE, 1.0 - UNUSUAL_SHARE], axis=0)
     unusual = [np.stack([result.last < low, result.last > high]) for result in results]  # [side, episode, feature]
     for _ in range(MOST_UNKNOWN_GROUPS):
-        # How many unknown endings each group would have, ``[side, feature]``; side 0 is low, side 1 is high.
+        # How many unknown endings each group would have, ``[side, feature]``: name the largest.
         counts = np.sum([flags[:, mask].sum(axis=1) for flags, mask in zip(unusual, unknown, strict=True)], axis=0)
         if not counts.any():
             break
@@ -151,10 +145,14 @@ def describe_endings(shares: Sequence[EndingShare]) -> str:
         return ""
     worst = max(bad, key=lambda share: share.base.value)
     failures = [share for share in shares if share.kind == "failure"]
-    guided = "" if worst.guided is None else f"guided: {percent(worst.guided.value)}"
-    who = "" if worst.guided is None else "unguided, "
-    if worst.kind != "failure" or len(failures) == 1:
-        return f"{who}{worst.words} in {percent(worst.base.value)} of the episodes{f' ({guided})' if guided else ''}"
-    before = percent(sum(share.base.value for share in failures))
-    after = "" if not guided else f" (guided: {percent(sum(s.guided.value for s in failures if s.guided is not None))})"
-    return f"{who}{before} of the episodes fail{after}, most often {worst.words} ({percent(worst.base.value)})"
+    # One ending alone, or all failures together with the most frequent one.
+    is_alone = worst.kind != "failure" or len(failures) == 1
+    counted = [worst] if is_alone else failures
+    unguided_share = percent(sum(share.base.value for share in counted))
+    who = guided = ""
+    if worst.guided is not None:
+        who = "unguided, "
+        guided = f" (guided: {percent(sum(s.guided.value for s in counted if s.guided is not None))})"
+    if is_alone:
+        return f"{who}{worst.words} in {unguided_share} of the episodes{guided}"
+    return f"{who}{unguided_share} of the episodes fail{guided}, most often {worst.words} ({percent(worst.base.value)})"

@@ -1,7 +1,4 @@
-"""Step 3 of the paper: guide a policy with every rule set, compare returns, and report where the policy is weak.
-
-- `evaluate`: by racing (`legible.evaluation.racing`) or by the paper's method (`legible.evaluation.screening`).
-"""
+"""Step 3 of the paper, `evaluate`: guide a policy with every rule set and compare returns, by racing or screening."""
 
 from __future__ import annotations
 
@@ -36,7 +33,6 @@ def evaluate(
     confirm: bool = True,
     sources: Mapping[str, Hypotheses] | None = None,
     run: Runner = run_units,
-    on_episodes: Callable[[int], None] | None = None,
     on_candidates: Callable[[Sequence[Verdict]], None] | None = None,
 ) -> Evaluation:
     """Return a verdict on every rule set: whether the policy does better, or worse, when it is guided by it.
@@ -57,8 +53,6 @@ def evaluate(
         Generators of further rule sets, such as searches, by name. Theirs are tested after those of the setup.
     run
         Plays lists of episodes and returns their results: `run_units`, possibly with engine and store already chosen.
-    on_episodes
-        Called with the number of episodes that have finished or were found in the store, for progress bars.
     on_candidates
         Called with the rule sets that passed the race, before they are confirmed.
     """
@@ -69,9 +63,9 @@ def evaluate(
     if settings.method == "unpaired":
         notes = (UNPAIRED_NOTE, *notes)
     if settings.method != "racing":
-        evaluation = screen(setup, seed, settings, stage, confirm, sources, run, on_episodes)
+        evaluation = screen(setup, seed, settings, stage, confirm, sources, run)
     else:
-        evaluation = race(setup, seed, settings, confirm, sources, run, on_episodes, on_candidates)
+        evaluation = race(setup, seed, settings, confirm, sources, run, on_candidates=on_candidates)
     # An environment whose random numbers do not all come from the seed makes effects less precise: add a note.
     leak_note = "" if evaluation.repetition is None else evaluation.repetition.describe_leak()
     return replace(evaluation, notes=(*notes, leak_note) if leak_note else notes)

@@ -1,7 +1,4 @@
-"""Worst-case treatment of failed episodes: guidance may have caused the failure, so they are not left out.
-
-- `WorstCase`: replaces failed episodes by the worst or the best episode of their stage.
-"""
+"""`WorstCase` of failed episodes: guidance may have caused the failure, so they are not left out."""
 
 from __future__ import annotations
 
@@ -42,8 +39,8 @@ class WorstCase:
                 "every episode failed, so there is nothing to compare. 'legible check ENV POLICY' says why."
             )
         values = np.array([self._value(played[i : i + 1]) for i in range(len(played))])
-        low, high = int(np.argmin(values)), int(np.argmax(values))
-        return played[low : low + 1], played[high : high + 1]
+        worst, best = int(np.argmin(values)), int(np.argmax(values))
+        return played[worst : worst + 1], played[best : best + 1]
 
     def of(self, better: UnitResult, worse: UnitResult) -> tuple[UnitResult, UnitResult]:
         """Return both blocks with failed episodes of the first as the worst of the stage, of the second as the best."""

@@ -113,8 +113,8 @@ def check_constraints(
 ) -> tuple[ConstraintCheck, ...]:
     """Check the constraints of the settings on guided and unguided episodes of the same seeds."""
     return tuple(
-        ConstraintCheck.of(one, effect_by(one.objective, results, guided, base, settings.method))
-        for one in parse_constraints(settings.constraint)
+        constraint.check(effect_by(constraint.objective, results, guided, base, settings.method))
+        for constraint in parse_constraints(settings.constraint)
     )
 
 
@@ -164,13 +164,13 @@ def figure_rows(
 
 def figure_table(rows: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Return the columns and the lines of a table of rows made by `figure_rows`, with 95 % confidence intervals."""
-    names = [name for name in (rows[0] if rows else {}) if name not in ("objective", "words", "references")]
-    others = list(rows[0]["references"]) if rows else []
-    columns = ("On held-out seeds (95 % CI)", *("unguided" if name == "base" else name for name in names), *others)
+    blocks = [name for name in (rows[0] if rows else {}) if name not in ("objective", "words", "references")]
+    baselines = list(rows[0]["references"]) if rows else []
+    columns = ("On held-out seeds (95 % CI)", *("unguided" if name == "base" else name for name in blocks), *baselines)
     lines = []
     for row in rows:
-        cells = [_format_cell(row, row[name], is_difference=name == "difference") for name in names]
-        cells += [_format_cell(row, row["references"][name]) for name in others]
+        cells = [_format_cell(row, row[name], is_difference=name == "difference") for name in blocks]
+        cells += [_format_cell(row, row["references"][name]) for name in baselines]
         lines.append((capitalise(row["words"]), *cells))
     return columns, lines
 

@@ -70,23 +70,13 @@ class LedgerPart:
 
 @dataclass(frozen=True)
 class Ledger:
-    """A gain in the mean return and its parts.
+    """A gain in the mean return and its parts."""
 
-    Parameters
-    ----------
-    total
-        The gain, with its 95 % confidence interval.
-    endings
-        Its parts by the worse of both endings of a seed, where they differ; the largest first.
-    terms
-        Its parts by reward term; empty where terms are unknown.
-    times
-        Its parts by the number of steps after the first change; empty where steps were not recorded.
-    """
-
-    total: Figure
+    total: Figure  # the gain, with its 95 % confidence interval
+    # Its parts by the worse of both endings of a seed, where they differ; the largest first.
     endings: tuple[LedgerPart, ...] = ()
-    terms: tuple[LedgerPart, ...] = ()
+    terms: tuple[LedgerPart, ...] = ()  # its parts by reward term; empty where terms are unknown
+    # Its parts by the number of steps after the first change; empty where steps were not recorded.
     times: tuple[LedgerPart, ...] = ()
 
     @property
@@ -145,35 +135,43 @@ def split_gain(
     """
     if len(base) < (1 if is_exact else 2) or (base.failed | guided.failed).any():
         return None
-    gains = guided.returns - base.returns
-    # By the words of a part: the seeds that belong to it, and the median number of steps from the first change to the
-    # ending.
-    seeds_of: dict[str, NDArray[np.bool_]] = {}
-    steps_of: dict[str, float] = {}
-    if not any((result.endings == "").any() for result in (base, guided)):
-        before, after = name_endings([base, guided], states, space)
-        is_same = before == after
-        pairs = zip(before.tolist(), after.tolist(), strict=True)
-        worse = np.array([max(pair, key=lambda text: _BADNESS.index(Ending.parse(text).kind)) for pair in pairs])
-        seeds_of["where the ending stays the same"] = is_same
-        for ending in sorted(set(worse[~is_same].tolist())):
-            increase = int((after == ending).sum()) - int((before == ending).sum())
-            how = "happens on other seeds"
-            if increase:
-                how = "is more frequent" if increase > 0 else "is rarer"
-            part = f"because “{Ending.parse(ending).words}” {how}"
-            seeds_of[part] = ~is_same & (worse == ending)
-            if guided.course.size or guided.first_changed.any():  # the first changes are known
-                ends = np.where(before == ending, base.lengths, guided.lengths)
-                steps_of[part] = float(np.median((ends - guided.first_changed)[seeds_of[part]]))
-    gains_by_ending = {part: np.where(seeds, gains, 0.0) for part, seeds in seeds_of.items()}
     names = find_reward_terms(base, guided)
     gains_by_term = {readable_term(name): guided.terms[name] - base.terms[name] for name in names}
     return Ledger(
-        total=_figure(gains),
-        endings=_parts(gains_by_ending, seeds_of, "elsewhere", steps_of),
+        total=_figure(guided.returns - base.returns),
+        endings=_split_by_ending(base, guided, states, space),
         terms=_parts(gains_by_term, {}, "the rest"),
         times=split_times(rewards) if len(rewards) == len(base) else (),
+    )
+
+
+def _split_by_ending(
+    base: UnitResult, guided: UnitResult, states: NDArray[np.float32] | None, space: FeatureSpace | None
+) -> tuple[LedgerPart, ...]:
+    """Return the parts of a gain by the worse of both endings of a seed; none where endings are unknown."""
+    if any((result.endings == "").any() for result in (base, guided)):
+        return ()
+    before, after = name_endings([base, guided], states, space)
+    is_same = before == after
+    pairs = zip(before.tolist(), after.tolist(), strict=True)
+    worse = np.array([max(pair, key=lambda text: _BADNESS.index(Ending.parse(text).kind)) for pair in pairs])
+    # By the words of a part: the seeds that belong to it, and the median number of steps from the first change to the
+    # ending.
+    seeds_of = {"where the ending stays the same": is_same}
+    steps_of: dict[str, float] = {}
+    for ending in sorted(set(worse[~is_same].tolist())):
+        increase = int((after == ending).sum()) - int((before == ending).sum())
+        how = "happens on other seeds"
+        if increase:
+            how = "is more frequent" if increase > 0 else "is rarer"
+        part = f"because “{Ending.parse(ending).words}” {how}"
+        seeds_of[part] = ~is_same & (worse == ending)
+        if guided.course.size or guided.first_changed.any():  # the first changes are known
+            ends = np.where(before == ending, base.lengths, guided.lengths)
+            steps_of[part] = float(np.median((ends - guided.first_changed)[seeds_of[part]]))
+    gains = guided.returns - base.returns
+    return _parts(
+        {part: np.where(seeds, gains, 0.0) for part, seeds in seeds_of.items()}, seeds_of, "elsewhere", steps_of
     )
 
 
@@ -238,10 +236,10 @@ def courses_of(base: UnitResult, guided: UnitResult) -> list[Courses]:
     """
     if not base.course.size or not guided.course.size or (base.failed | guided.failed).any():
         return []
-    changed = guided.first_changed
-    first = np.where(changed < 0, np.maximum(base.lengths, guided.lengths), changed)
+    ends = np.maximum(base.lengths, guided.lengths)
+    first_changes = np.where(guided.first_changed < 0, ends, guided.first_changed)  # at the end if nothing changed
     return [
-        (base.course[i, : base.lengths[i]], guided.course[i, : guided.lengths[i]], int(first[i]))
+        (base.course[i, : base.lengths[i]], guided.course[i, : guided.lengths[i]], int(first_changes[i]))
         for i in range(len(base))
     ]
 
@@ -254,13 +252,15 @@ def split_times(rewards: Sequence[Courses]) -> tuple[LedgerPart, ...]:
     names = [f"in the first {number(edges[1])} steps"]
     names += [f"in steps {number(start + 1)} to {number(end)}" for start, end in pairwise(edges[1:])]
     names.append(f"later than {number(edges[-1])} steps")
-    gains = np.zeros((len(names), len(rewards)))
-    for i, (before, after, first) in enumerate(rewards):
-        for sign, sequence in ((-1.0, before), (1.0, after)):
-            cuts = np.minimum([first + edge for edge in (*edges, len(sequence))], len(sequence))
+    gains = np.zeros((len(names), len(rewards)))  # [period, seed]
+    for seed_number, (base_rewards, guided_rewards, first_change) in enumerate(rewards):
+        for sign, step_rewards in ((-1.0, base_rewards), (1.0, guided_rewards)):
+            # Sums of rewards up to the ends of the periods; differences of these are the sums within periods.
+            length = len(step_rewards)
+            cuts = np.minimum([first_change + edge for edge in (*edges, length)], length)
             cuts[0] = 0  # rewards before the change are the same, up to rounding
-            sums = np.concatenate([[0.0], np.cumsum(sequence)])[np.maximum.accumulate(cuts)]
-            gains[:, i] += sign * np.diff(sums)
+            sums = np.concatenate([[0.0], np.cumsum(step_rewards)])[np.maximum.accumulate(cuts)]
+            gains[:, seed_number] += sign * np.diff(sums)
     return tuple(
         LedgerPart(name, float((column != 0.0).mean()), _figure(column))
         for name, column in zip(names, gains, strict=True)

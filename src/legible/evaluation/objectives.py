@@ -134,12 +134,8 @@ class Objective:
             return replace(effect, p=test(better - relevant, worse).p) if relevant else effect
         differences = self.differences(guided, base)
         changed = (guided.changed > 0) | (differences != 0.0)
-        return self.test(
-            guided,
-            base,
-            changed,
-            ComparisonOptions(largest_loss([differences]), resamples_for(1), 0, relevant=relevant),
-        )
+        options = ComparisonOptions(largest_loss([differences]), resamples_for(1), rng_seed=0, relevant=relevant)
+        return self.test(guided, base, changed, options)
 
 
 OBJECTIVES: dict[str, Objective] = {}
@@ -230,9 +226,9 @@ class Constraint:
         worse = "higher" if self.objective.less_is_better else "lower"
         return f"{self.objective.name} no {worse} than by {self.margin:g}"
 
-    def is_kept(self, effect: Effect) -> bool:
+    def check(self, effect: Effect) -> ConstraintCheck:
         """Return whether an effect of guidance on the objective excludes a loss above the margin."""
-        return effect.low > -self.margin
+        return ConstraintCheck(self.words, effect, is_kept=effect.low > -self.margin)
 
 
 @dataclass(frozen=True)
@@ -242,11 +238,6 @@ class ConstraintCheck:
     constraint: str
     effect: Effect
     is_kept: bool
-
-    @classmethod
-    def of(cls, constraint: Constraint, effect: Effect) -> ConstraintCheck:
-        """Check a constraint against an effect."""
-        return cls(constraint.words, effect, constraint.is_kept(effect))
 
 
 _CONSTRAINT = re.compile(r"(?P<name>term:.+|[\w-]+) no (?P<worse>lower|higher) than by (?P<margin>[0-9.eE+-]+)")

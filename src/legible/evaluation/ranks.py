@@ -89,10 +89,11 @@ def rank_test(
     >>> effect.mean, effect.p < 0.05
     (5.0, True)
     """
-    n, changes = len(base), int(changed.sum())
+    n, n_changed = len(base), int(changed.sum())
     mean = ranks.figure(guided) - ranks.figure(base)
-    if not changes:
+    if not n_changed:
         return Effect(mean, error=0.0, low=mean, high=mean, p=1.0, detectable=None, changed=0, seeds=n)
+
     # Effects in the resamples, and for the upper end of the interval the same with guided and unguided exchanged, where
     # the invented pair is a gain.
     loss = _largest_drop(base, guided, invented_loss)
@@ -113,7 +114,7 @@ def rank_test(
         high=max(-_quantile(exchanged, tail), mean),
         p=p,
         detectable=relevant + to_significance + float(ndtri(POWER)) * error,
-        changed=changes,
+        changed=n_changed,
         seeds=n,
     )
 
@@ -136,8 +137,8 @@ def _with_invented_pair(
     better: NDArray[np.float64], worse: NDArray[np.float64], loss: float, ranks: Ranks, resamples: int, rng_seed: int
 ) -> NDArray[np.float64]:
     """Return resampled differences of the figures, with one invented pair that lost."""
-    middling, worst = float(np.median(worse)), float(min(better.min(), worse.min()))
-    pairs = np.stack([np.append(better, max(middling - loss, worst)), np.append(worse, middling)], axis=1)
+    median, worst = float(np.median(worse)), float(min(better.min(), worse.min()))
+    pairs = np.stack([np.append(better, max(median - loss, worst)), np.append(worse, median)], axis=1)
     figures = _resampled_figures(pairs, ranks, resamples, rng_seed)
     differences: NDArray[np.float64] = figures[:, 0] - figures[:, 1]
     return differences

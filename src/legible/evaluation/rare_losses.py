@@ -28,31 +28,17 @@ LARGE_SHARE = 0.25
 
 @dataclass(frozen=True)
 class RareLosses:
-    """The effect that rare losses would have on a gain.
+    """The effect that rare losses would have on a gain."""
 
-    Parameters
-    ----------
-    size
-        Size of the loss: the worst one seen in the study, or the worst one that is possible.
-    break_even
-        Share of the changed episodes with such a loss that would cancel the gain; 0 without a gain.
-    excluded
-        Smallest share that the sample excludes (Clopper-Pearson, one-sided 95 %).
-    seen, changed
-        Number of changed episodes with a loss of about this size, and of all changed episodes.
-    is_known
-        Whether `size` is a bound that the user gave, instead of the worst loss seen.
-    is_gain_otherwise
-        Whether the gain is not confirmed, but would be if no loss were worse than the losses in its own sample: a gain,
-        unless rare losses cancel it.
-    """
-
-    size: float
-    break_even: float
-    excluded: float
+    size: float  # size of the loss: the worst one seen in the study, or the worst one that is possible
+    break_even: float  # share of the changed episodes with such a loss that would cancel the gain; 0 without a gain
+    excluded: float  # smallest share that the sample excludes (Clopper-Pearson, one-sided 95 %)
+    # Number of changed episodes with a loss of about this size, and of all changed episodes.
     seen: int
     changed: int
-    is_known: bool = False
+    is_known: bool = False  # whether `size` is a bound that the user gave, instead of the worst loss seen
+    # Whether the gain is not confirmed, but would be if no loss were worse than the losses in its own sample: a gain,
+    # unless rare losses cancel it.
     is_gain_otherwise: bool = False
 
     @property

@@ -14,7 +14,7 @@ guidance does not repair the policy.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -52,30 +52,16 @@ _WAYS: dict[Way, str] = {
 
 @dataclass(frozen=True)
 class Reference:
-    """A baseline: random play unless it has choices, a way of playing or a policy.
+    """A baseline: random play unless it has choices, a way of playing or a policy."""
 
-    Parameters
-    ----------
-    name
-        Name in JSON and data frames: "random play", "always SLOWER", or the given name of another policy.
-    choices
-        For a constant choice, the choice of every group; choices are numbered through all groups.
-    fingerprint
-        Stands for the behaviour of another policy.
-    policy
-        The other policy; None where its episodes are only read.
-    gerund
-        For a constant choice, the description "slowing down".
-    way
-        How the policy itself is played, if not as in the study.
-    """
-
-    name: str
+    name: str  # name in JSON and data frames: "random play", "always SLOWER", or the given name of another policy
+    # For a constant choice, the choice of every group; choices are numbered through all groups.
     choices: tuple[int, ...] = ()
-    fingerprint: str = ""
+    fingerprint: str = ""  # stands for the behaviour of another policy
+    # The other policy; None where its episodes are only read.
     policy: Policy | None = field(default=None, compare=False, repr=False)
-    gerund: str = field(default="", compare=False)
-    way: Way = ""
+    gerund: str = field(default="", compare=False)  # for a constant choice, the description "slowing down"
+    way: Way = ""  # how the policy itself is played, if not as in the study
 
     @property
     def words(self) -> str:
@@ -114,13 +100,14 @@ class ReferenceChooser(CountingChooser):
         steps: NDArray[np.int64],
     ) -> GuidedActions:
         """Act in every row by its baseline."""
-        scores, wanted = query_policy(self._policy, observations, keys, steps, self._sample)
-        choices = choose_choices(scores, self._starts, keys, steps, epsilon=self._epsilon, sample=self._draws)
-        actions = choices_to_actions(self._policy, choices, wanted)
+        scores, choices, actions = self._play_policy(
+            self._policy, observations, keys, steps, self._sample, self._epsilon
+        )
         for number in np.unique(treatments[treatments >= 0]).tolist():
             # Another policy sees all rows, so that the shape of its batches never changes.
-            rows, done = treatments == number, self._act_by(self._references[number], observations, scores, keys, steps)
-            choices[rows], actions[rows] = done[0][rows], done[1][rows]
+            rows = treatments == number
+            its_choices, its_actions = self._act_by(self._references[number], observations, scores, keys, steps)
+            choices[rows], actions[rows] = its_choices[rows], its_actions[rows]
         nowhere = np.zeros(len(choices), np.bool_)
         return GuidedActions(actions, choices, scores, nowhere, nowhere)
 
@@ -133,8 +120,8 @@ class ReferenceChooser(CountingChooser):
         steps: NDArray[np.int64],
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
         """Choose for every row by its baseline."""
-        done = self.act(observations, treatments, keys, steps)
-        return done.choices, done.fired, done.changed
+        step = self.act(observations, treatments, keys, steps)
+        return step.choices, step.fired, step.changed
 
     def _act_by(
         self,
@@ -161,13 +148,9 @@ class ReferenceChooser(CountingChooser):
         Numbers of the choices, ``int64[rows, groups]``, and the actions that the environment gets for them.
         """
         if reference.kind == "way":  # the policy itself, played in another way: sampled, greedy or exploring
-            is_sampled = reference.way == "sampled"
-            scores, wanted = query_policy(self._policy, observations, keys, steps, is_sampled)
             epsilon = EXPLORING if reference.way == "exploring" else 0.0
-            # Only log-probabilities can be sampled from here; other policies have already sampled in `wanted`.
-            draws = is_sampled and self._policy.kind == "log-probabilities"
-            choices = choose_choices(scores, self._starts, keys, steps, epsilon=epsilon, sample=draws)
-            return choices, choices_to_actions(self._policy, choices, wanted)
+            is_sampled = reference.way == "sampled"
+            return self._play_policy(self._policy, observations, keys, steps, is_sampled, epsilon)[1:]
         if reference.kind != "policy":  # random play or a constant action
             choices = np.tile(np.array(reference.choices, np.int64), (len(steps), 1))
             # Where the mask forbids the constant choice, a random allowed one is taken.
@@ -185,10 +168,23 @@ class ReferenceChooser(CountingChooser):
                 f"the policy of the baseline {reference.name!r} is missing, so it cannot be played. Pass its file "
                 "again."
             )
-        scores, wanted = query_policy(policy, observations, keys, steps, self._sample)
-        draws = self._sample and policy.kind == "log-probabilities"
-        choices = choose_choices(scores, self._starts, keys, steps, epsilon=self._epsilon, sample=draws)
-        return choices, choices_to_actions(policy, choices, wanted)
+        return self._play_policy(policy, observations, keys, steps, self._sample, self._epsilon)[1:]
+
+    def _play_policy(
+        self,
+        policy: Policy,
+        observations: Observations,
+        keys: NDArray[np.uint64],
+        steps: NDArray[np.int64],
+        sample: bool,
+        epsilon: float,
+    ) -> tuple[Scores, NDArray[np.int64], NDArray[Any]]:
+        """Return the scores, choices and actions of a policy in a batch of states."""
+        scores, wanted = query_policy(policy, observations, keys, steps, sample)
+        # Only log-probabilities can be sampled from here; other policies have already sampled in `wanted`.
+        draws = sample and policy.kind == "log-probabilities"
+        choices = choose_choices(scores, self._starts, keys, steps, epsilon=epsilon, sample=draws)
+        return scores, choices, choices_to_actions(policy, choices, wanted)
 
 
 def default_references(
@@ -248,48 +244,27 @@ def other_way(policy: Policy, play: PlaySettings) -> Reference | None:
 
 @dataclass(frozen=True)
 class ReferenceResult:
-    """A baseline compared with the policy on the seeds of the selection; not to be reported.
+    """A baseline compared with the policy on the seeds of the selection; not to be reported."""
 
-    Parameters
-    ----------
-    reference
-        The baseline.
-    sample
-        Summary of its episodes.
-    over_policy
-        How much better it is than the policy by the objective, on the same seeds.
-    p_holm
-        One-sided p-value of being better than the policy, corrected for all baselines (Holm).
-    """
-
-    reference: Reference
-    sample: Sample
-    over_policy: Effect
-    p_holm: float
+    reference: Reference  # the baseline
+    sample: Sample  # summary of its episodes
+    over_policy: Effect  # how much better it is than the policy by the objective, on the same seeds
+    p_holm: float  # one-sided p-value of being better than the policy, corrected for all baselines (Holm)
 
 
 @dataclass(frozen=True)
 class QuotedReference:
-    """A baseline on the final seeds.
+    """A baseline on the final seeds."""
 
-    Parameters
-    ----------
-    reference
-        The baseline.
-    result, sample
-        Its episodes, and their summary.
-    over_policy, over_guided
-        How much better it is by the objective than the unguided policy, and than the guided policy (the unguided one
-        where there is no composition), on the same seeds.
-    beats_policy
-        Whether it is better than the policy: after Holm's correction on the seeds of the selection, and on these seeds.
-    """
-
-    reference: Reference
+    reference: Reference  # the baseline
+    # Its episodes, and their summary.
     result: UnitResult = field(compare=False, repr=False)
     sample: Sample
+    # How much better it is by the objective than the unguided policy, and than the guided policy (the unguided one
+    # where there is no composition), on the same seeds.
     over_policy: Effect
     over_guided: Effect
+    # Whether it is better than the policy: after Holm's correction on the seeds of the selection, and on these seeds.
     beats_policy: bool
 
     @property
@@ -400,7 +375,6 @@ def compare_references(
     most_failed: float = MOST_FAILED,
     notes: Sequence[str] = (),
     run: Runner = run_units,
-    on_episodes: Callable[[int], None] | None = None,
 ) -> References:
     """Return how baselines compare with the policy: the best are selected on separate seeds, then play the final seeds.
 
@@ -429,12 +403,10 @@ def compare_references(
         Sentences to add to the result.
     run
         Plays lists of episodes and returns their results: `run_units`, possibly with engine and store already chosen.
-    on_episodes
-        Called with the number of episodes that have finished, for progress bars.
     """
     settings = settings or ReferenceSettings()
     # Selection: play all baselines and compare each with the policy. Results are kept by the number of the baseline.
-    blocks = _ReferenceBlocks(replace(setup, treatments=tuple(references)), most_failed, run, on_episodes)
+    blocks = _ReferenceBlocks(replace(setup, treatments=tuple(references)), most_failed, run)
     selection_results = blocks.play_selection(seed, settings)
     base = selection_results.pop(UNGUIDED)
     measure = find_objective(objective)
@@ -474,7 +446,7 @@ def play_references(
 ) -> dict[int, UnitResult]:
     """Return the episodes of the policy (number −1) and of baselines on the seeds on which baselines are chosen."""
     setup = replace(setup, treatments=tuple(references))
-    return _ReferenceBlocks(setup, most_failed, run, None).play_selection(seed, settings)
+    return _ReferenceBlocks(setup, most_failed, run).play_selection(seed, settings)
 
 
 def _compare(objective: Objective, worst: WorstCase, result: UnitResult, other: UnitResult) -> Effect:
@@ -488,11 +460,8 @@ def _compare(objective: Objective, worst: WorstCase, result: UnitResult, other: 
 class _ReferenceBlocks:
     """Blocks of baselines in separate units, so that a further baseline does not cause others to be played again."""
 
-    def __init__(
-        self, setup: Setup, most_failed: float, run: Runner, on_episodes: Callable[[int], None] | None
-    ) -> None:
-        self._setup, self._most_failed = setup, most_failed
-        self._run, self._on_episodes = run, on_episodes
+    def __init__(self, setup: Setup, most_failed: float, run: Runner) -> None:
+        self._setup, self._most_failed, self._run = setup, most_failed, run
         self.left_out: list[str] = []
 
     def play_selection(self, seed: int, settings: ReferenceSettings) -> dict[int, UnitResult]:
@@ -506,21 +475,21 @@ class _ReferenceBlocks:
             return self._play_together(numbers, seeds, "references")
         except TooManyFailuresError:
             pass
-        found: dict[int, UnitResult] = {}
+        results: dict[int, UnitResult] = {}
         for number in numbers:
             reference = self._setup.treatments[number]
             name = reference.name if isinstance(reference, Reference) and number != UNGUIDED else "the policy"
             try:
-                found |= self._play_together([number], seeds, name)
+                results |= self._play_together([number], seeds, name)
             except TooManyFailuresError as error:
                 if number == UNGUIDED:
                     raise
                 self.left_out.append(f"A baseline was left out: {error}")
-        return found
+        return results
 
     def _play_together(self, numbers: Sequence[int], seeds: Sequence[int], what: str) -> dict[int, UnitResult]:
         size, n = self._setup.play.unit_episodes, len(seeds)
         units = [unit for number in numbers for unit in cut_into_units([number] * n, seeds, size)]
         limit = FailureLimit(self._most_failed, what, n * len(numbers))
-        result = self._run(self._setup, units, failures=limit, on_episodes=self._on_episodes)
+        result = self._run(self._setup, units, failures=limit)
         return {number: result[i * n : (i + 1) * n] for i, number in enumerate(numbers)}

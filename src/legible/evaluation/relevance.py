@@ -1,8 +1,4 @@
-"""The smallest effect of interest: smaller effects are real perhaps, but no reason to act.
-
-- `relevant_effect`: computes it from unguided episodes and random play.
-- `parse_relevant`: reads the setting ``evaluation.relevant``.
-"""
+"""The smallest effect of interest: smaller effects are real perhaps, but no reason to act."""
 
 from __future__ import annotations
 

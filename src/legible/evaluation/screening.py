@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -39,7 +39,6 @@ def screen(
     confirm: bool = True,
     sources: Mapping[str, Hypotheses] | None = None,
     run: Runner = run_units,
-    on_episodes: Callable[[int], None] | None = None,
 ) -> Evaluation:
     """Return a verdict on every rule set by the paper's method: Welch's test of guided against unguided returns.
 
@@ -57,13 +56,11 @@ def screen(
         Generators of further rule sets, such as searches, by name.
     run
         Plays lists of episodes and returns their results: `run_units`, possibly with engine and store already chosen.
-    on_episodes
-        Called with the number of episodes that have finished, for progress bars.
     """
-    screening = _Screening(setup, seed, settings.episodes, stage, run, on_episodes)
+    screening = _Screening(setup, seed, settings.episodes, stage, run)
     screening.play(setup.treatments)
     # Sources try rule sets with `explore`, on seeds of their own, and have those that they propose tested.
-    explore = make_explore(replace(setup, rows=usual_rows(setup.play)), seed, settings, run, on_episodes)
+    explore = make_explore(replace(setup, rows=usual_rows(setup.play)), seed, settings, run, None)
     named = run_sources(sources or {}, screening.measure, explore)
     treatments = (*setup.treatments, *(rule_set for _, rule_set in named))
     verdicts = _make_verdicts(treatments, screening.base, screening.others, settings.alpha)
@@ -73,7 +70,7 @@ def screen(
     candidates = [i for i, verdict in enumerate(verdicts) if verdict.is_weakness]
     blocks, unguided_steps = None, int(screening.base.lengths.sum())
     if confirm and candidates and settings.confirmation_episodes:
-        blocks = _confirm(setup, seed, settings, verdicts, candidates, run, on_episodes)
+        blocks = _confirm(setup, seed, settings, verdicts, candidates, run)
         unguided_steps += int(blocks.base.lengths.sum())
     return Evaluation(Sample.of(screening.base), tuple(verdicts), settings, blocks, unguided_steps=unguided_steps)
 
@@ -81,11 +78,8 @@ def screen(
 class _Screening:
     """Episodes of the unguided policy and of every treatment, each on different seeds; treatments can be added."""
 
-    def __init__(
-        self, setup: Setup, seed: int, episodes: int, stage: str, run: Runner, on_episodes: Callable[[int], None] | None
-    ) -> None:
-        self._setup, self._seed, self._episodes, self._stage = setup, seed, episodes, stage
-        self._run, self._on_episodes = run, on_episodes
+    def __init__(self, setup: Setup, seed: int, episodes: int, stage: str, run: Runner) -> None:
+        self._setup, self._seed, self._episodes, self._stage, self._run = setup, seed, episodes, stage, run
         self._results: list[UnitResult] = []
 
     @property
@@ -112,7 +106,7 @@ class _Screening:
         n, done = self._episodes, len(self._results)
         screened_setup = replace(self._setup, treatments=tuple(treatments))
         plan = [(number, stage_seeds(self._seed, self._stage, (done + i) * n, n)) for i, number in enumerate(numbers)]
-        self._results += play_blocks(screened_setup, plan, self._run, self._on_episodes)
+        self._results += play_blocks(screened_setup, plan, self._run)
 
     def measure(self, named: Sequence[Named]) -> list[MeasuredEffect]:
         """Play rule sets of sources, and return the effect of each on the mean return."""
@@ -176,7 +170,6 @@ def _confirm(
     verdicts: list[Verdict],
     candidates: list[int],
     run: Runner,
-    on_episodes: Callable[[int], None] | None,
 ) -> PlayedBlocks:
     """Test candidates again on held-out seeds: update `verdicts` in place and return the episodes that were played.
 
@@ -186,15 +179,15 @@ def _confirm(
         The verdicts on all rule sets; those of the candidates get a confirmation.
     candidates
         Indices of the candidates among the verdicts.
-    run, on_episodes
-        A function that plays lists of episodes, and one that is called with the number of episodes that have finished.
+    run
+        Plays lists of episodes and returns their results.
     """
     # Play the candidates, the mined rule behind each of them alone, and the unguided policy on the same seeds.
     treatments = [verdicts[i].treatment for i in candidates]
     mined_rules = [t.source if isinstance(t, RuleSet) else None for t in treatments]
     alone = [RuleSet((rule,), rule) for rule in mined_rules if rule is not None]
     seeds = stage_seeds(seed, "confirmation", 0, settings.confirmation_episodes)
-    blocks = play_on_same_seeds(replace(setup, treatments=(*treatments, *alone)), seeds, run, on_episodes)
+    blocks = play_on_same_seeds(replace(setup, treatments=(*treatments, *alone)), seeds, run)
     base, guided = blocks.base, [blocks.guided(number) for number in range(len(treatments))]
     mined_results = (blocks.guided(number) for number in range(len(treatments), len(treatments) + len(alone)))
     objective = find_objective(settings.objective)

@@ -1,9 +1,4 @@
-"""States from which the episodes of a unit continue.
-
-- `KnownPart`: what is known about the first steps of episodes that are played from the beginning all the same;
-  `KnownPartCheck` compares the replay.
-- `UnitStarts`: the known part of every episode; `StartedSlots`: brings slots to these states, for `legible.play`.
-"""
+"""States from which the episodes of a unit continue."""
 
 from __future__ import annotations
 
@@ -20,23 +15,15 @@ from legible.play.branching.packed import PackedStates, unpack_states
 
 @dataclass(frozen=True)
 class UnitStarts:
-    """States of episodes that equal recorded ones up to some step.
+    """States of episodes that equal recorded ones up to some step."""
 
-    Parameters
-    ----------
-    steps
-        Number of known steps of every episode.
-    returns, costs, fired, changed
-        Sums of rewards and costs of these steps, and the numbers in which a treatment triggered and changed the action.
-    states, observations
-        States after these steps (`legible.play.branching.packed`), and the observations there.
-    """
-
-    steps: NDArray[np.int64]
+    steps: NDArray[np.int64]  # number of known steps of every episode
+    # Sums of rewards and costs of these steps, and the numbers in which a treatment triggered and changed the action.
     returns: NDArray[np.float64]
     costs: NDArray[np.float64]
     fired: NDArray[np.int64]
     changed: NDArray[np.int64]
+    # States after these steps (`legible.play.branching.packed`), and the observations there.
     states: PackedStates
     observations: Observations
 
@@ -90,10 +77,10 @@ class StartedSlots:
         choose: Any,  # noqa: ARG002 (policies of studies have no memory)
     ) -> None:
         """Bring rows to the start states of episodes."""
-        later = self.steps[episodes] > 0
-        if not later.all():
-            self._slots.start(rows[~later], [seeds[i] for i in np.flatnonzero(~later).tolist()])
-        if later.any():
-            some = self._starts[episodes[later]]
-            states = unpack_states(cast("BatchSlots", self._slots), some.states, some.observations)
-            make_branching(self._slots, "rows").start(rows[later], states)
+        is_continued = self.steps[episodes] > 0
+        if not is_continued.all():
+            self._slots.start(rows[~is_continued], [seeds[i] for i in np.flatnonzero(~is_continued).tolist()])
+        if is_continued.any():
+            starts = self._starts[episodes[is_continued]]
+            states = unpack_states(cast("BatchSlots", self._slots), starts.states, starts.observations)
+            make_branching(self._slots, "rows").start(rows[is_continued], states)

@@ -129,18 +129,12 @@ def unpaired(guided: ArrayLike, base: ArrayLike, confidence: float = 0.95) -> Ef
 
 @dataclass(frozen=True)
 class Standing:
-    """A quick estimate of the effect of guidance: for choosing, not for claims.
+    """A quick estimate of the effect of guidance: for choosing, not for claims."""
 
-    Parameters
-    ----------
-    difference, error
-        How much better the guided episodes are, and its standard error.
-    z, p
-        The difference in standard errors, on the episodes that guidance changed, and its one-sided p-value.
-    """
-
+    # How much better the guided episodes are, and its standard error.
     difference: float
     error: float
+    # The difference in standard errors, on the episodes that guidance changed, and its one-sided p-value.
     z: float
     p: float
 

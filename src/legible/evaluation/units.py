@@ -40,9 +40,8 @@ SLOTS_FACTOR = 4
 """Multiple of the batch size of the settings that runs at once, where this does not change results."""
 LARGE_ROWS, SMALL_ROWS = 128, 32
 """Rows of a batch that networks see, where many episodes run at once and where few do."""
-# Columns that are only in the files of units with failed episodes, and of units whose choices were counted.
-_FAILURE_COLUMNS = ("failed", "errors")
-_OPTIONAL_COLUMNS = (*_FAILURE_COLUMNS, "taken", "differs", "endings", "last", "terms", "course", "first_changed")
+# Columns that are not in every file: in those of units with failed episodes, of units whose choices were counted, ….
+_OPTIONAL_COLUMNS = ("failed", "errors", "taken", "differs", "endings", "last", "terms", "course", "first_changed")
 _WIDE_COLUMNS = ("taken", "last", "course")  # they have several numbers per episode, or none
 
 
@@ -64,29 +63,18 @@ class Treatment(Protocol):
 
 @dataclass(frozen=True)
 class Setup:
-    """Everything that the units of a stage share.
+    """Everything that the units of a stage share."""
 
-    Parameters
-    ----------
-    policy, environment
-        The policy, and the environment that it plays.
-    treatments
-        Guidance that episodes can have.
-    play
-        Settings of play.
-    rows
-        Rows of every batch that the policy sees (`legible.play.AdaptedPolicy`): an episode is then the same to the
-        bit in every unit. 0: the policy sees the whole batch of a unit.
-    count_choices
-        Whether results count how often each choice was taken, and keep the rewards of all steps; nothing else depends
-        on it.
-    """
-
+    # The policy, and the environment that it plays.
     policy: Policy
     environment: EnvironmentSpec | Env
-    treatments: tuple[RuleSet | Treatment, ...] = ()
-    play: PlaySettings = field(default_factory=PlaySettings)
+    treatments: tuple[RuleSet | Treatment, ...] = ()  # guidance that episodes can have
+    play: PlaySettings = field(default_factory=PlaySettings)  # settings of play
+    # Rows of every batch that the policy sees (`legible.play.AdaptedPolicy`): an episode is then the same to the bit in
+    # every unit. 0: the policy sees the whole batch of a unit.
     rows: int = 0
+    # Whether results count how often each choice was taken, and keep the rewards of all steps; nothing else depends on
+    # it.
     count_choices: bool = False
 
     @property
@@ -194,24 +182,18 @@ class UnitResult:
     @classmethod
     def concatenate(cls, parts: Sequence[UnitResult]) -> UnitResult:
         """Concatenate results."""
-        names = [f.name for f in fields(cls) if f.name not in (*_WIDE_COLUMNS, "terms")]
-        columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
-        taken = _same_width([part.taken for part in parts], 0)
-        last = _same_width([part.last for part in parts], np.nan)
-        terms = join_tables([part.terms for part in parts])
-        course = _same_width([part.course for part in parts], 0.0)
-        wide = {"taken": taken, "last": last, "terms": terms, "course": course}
-        return cls(**columns, **{name: np.concatenate(tables) for name, tables in wide.items()})
+        names = [f.name for f in fields(cls)]
+        return cls(*(np.concatenate(_aligned(name, [getattr(part, name) for part in parts])) for name in names))
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Return the columns by name, for a file; failures and choices only where there are any."""
-        left_out = {*(() if self.failed.any() else _FAILURE_COLUMNS), *(() if self.taken.size else ("taken",))}
-        left_out |= set() if self.differs.any() else {"differs"}
-        left_out |= set() if self.last.size else {"last"}
-        left_out |= set() if self.terms.dtype.names else {"terms"}
-        left_out |= set() if self.course.size else {"course"}
-        left_out |= set() if self.first_changed.any() else {"first_changed"}
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in left_out}
+        has_data = {
+            **dict.fromkeys(("failed", "errors"), self.failed.any()),
+            **{name: getattr(self, name).any() for name in ("differs", "first_changed")},
+            **{name: getattr(self, name).size for name in _WIDE_COLUMNS},
+            "terms": self.terms.dtype.names,
+        }
+        return {f.name: getattr(self, f.name) for f in fields(self) if has_data.get(f.name, True)}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> UnitResult:
@@ -227,13 +209,9 @@ class UnitResult:
         """Return a copy with other episodes in some places."""
         columns = []
         for f in fields(self):
-            mine, theirs = getattr(self, f.name), getattr(others, f.name)
-            if f.name in {"last", "course"}:
-                mine, theirs = _same_width([mine, theirs], np.nan if f.name == "last" else 0.0)
-            if f.name == "terms":
-                mine, theirs = join_tables([mine, theirs])
-            column = mine.astype(np.result_type(mine, theirs))
-            column[places] = theirs
+            own_column, new_episodes = _aligned(f.name, [getattr(self, f.name), getattr(others, f.name)])
+            column = own_column.astype(np.result_type(own_column, new_episodes))
+            column[places] = new_episodes
             columns.append(column)
         return UnitResult(*columns)
 
@@ -249,9 +227,13 @@ class UnitResult:
         return replace(self, course=np.zeros((len(self), 0)))
 
 
-def _same_width(parts: Sequence[NDArray[Any]], fill: float) -> list[NDArray[Any]]:
-    """Return tables with as many columns as the widest of them; columns that others lack are filled."""
-    width = max((part.shape[1] for part in parts), default=0)
+def _aligned(name: str, parts: Sequence[NDArray[Any]]) -> Sequence[NDArray[Any]]:
+    """Return the parts of a column of `UnitResult` with as many numbers per episode as the widest of them."""
+    if name == "terms":
+        return join_tables(parts)
+    if name not in _WIDE_COLUMNS:
+        return parts
+    width, fill = max(part.shape[1] for part in parts), np.nan if name == "last" else 0
     return [np.pad(part, ((0, 0), (0, width - part.shape[1])), constant_values=fill) for part in parts]
 
 
@@ -423,21 +405,11 @@ class Result(Protocol):
 
 @dataclass(frozen=True)
 class Kept(Generic[R]):
-    """Data that is kept of the episodes of a unit.
+    """Data that is kept of the episodes of a unit."""
 
-    Parameters
-    ----------
-    name
-        Name of the folder of a study in which it is kept.
-    kind
-        Class of the results.
-    play
-        Plays a unit.
-    """
-
-    name: str
-    kind: type[R]
-    play: Callable[[Setup, Unit], R]
+    name: str  # name of the folder of a study in which it is kept
+    kind: type[R]  # class of the results
+    play: Callable[[Setup, Unit], R]  # plays a unit
 
 
 RETURNS = Kept("units", UnitResult, play_unit)
@@ -542,12 +514,14 @@ def run_units(
     failures = failures or FailureLimit(stage=stage)
     failures.expect(sum(len(unit) for unit in units))
     report = on_episodes or (lambda *_: None)
+
     # Find the units that have to be played; those that have failed as a whole before are played episode by episode.
     keys = [unit_key(setup, unit, fingerprint) for unit in units]
     missing = [i for i, key in enumerate(keys) if key not in store]
     report(sum(len(unit) for unit in units) - sum(len(units[i]) for i in missing))
     broken = [i for i in missing if keys[i] + _BROKEN in store]
     untried = [i for i in missing if i not in broken]
+
     # Play them, and store each as soon as it finishes. A failure of an episode marks the unit as broken; an error that
     # concerns all episodes, such as a policy that does not fit, ends the run once the remaining units are stored.
     errors: list[Failed] = []
@@ -569,6 +543,7 @@ def run_units(
         )
     for i in sorted(broken):
         _play_one_by_one(setup, units[i], keys[i], kept, engine, store, time_limit, failures, report)
+
     # Read all results, and count the failed episodes of those that were stored before; the others are counted already.
     results = [store[key] for key in keys]
     for unit, key, result in zip(units, keys, results, strict=True):

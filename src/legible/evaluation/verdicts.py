@@ -70,37 +70,20 @@ def _mean(values: NDArray[Any]) -> float:
 
 @dataclass(frozen=True)
 class Confirmation:
-    """Results of a candidate on held-out seeds.
+    """Results of a candidate on held-out seeds."""
 
-    Parameters
-    ----------
-    effect
-        Guided minus unguided, on the same seeds.
-    q
-        Benjamini-Hochberg over all candidates.
-    of_rule
-        The mined rule alone minus unguided; None where the rule set is not confirmed or has no mined rule behind it.
-    of_generalisation
-        The rule set minus the mined rule alone: the gain of a policy that generalised its own rule.
-    failed, failed_unguided
-        Numbers of failed episodes with the rule set and without; in the effects they count as the worst case.
-    is_too_rare
-        Whether guidance changed too few episodes for a test; then it is never confirmed.
-    constraints
-        Checks of the constraints.
-    rare_losses
-        What losses too rare for the sample would do to the effect.
-    """
-
-    effect: Effect
-    q: float
+    effect: Effect  # guided minus unguided, on the same seeds
+    q: float  # Benjamini-Hochberg over all candidates
+    # The mined rule alone minus unguided; None where the rule set is not confirmed or has no mined rule behind it.
     of_rule: Effect | None
+    # The rule set minus the mined rule alone: the gain of a policy that generalised its own rule.
     of_generalisation: Effect | None
+    # Numbers of failed episodes with the rule set and without; in the effects they count as the worst case.
     failed: int = 0
     failed_unguided: int = 0
-    is_too_rare: bool = False
-    constraints: tuple[ConstraintCheck, ...] = ()
-    rare_losses: RareLosses | None = None
+    is_too_rare: bool = False  # whether guidance changed too few episodes for a test; then it is never confirmed
+    constraints: tuple[ConstraintCheck, ...] = ()  # checks of the constraints
+    rare_losses: RareLosses | None = None  # what losses too rare for the sample would do to the effect
 
     def is_passed(self, alpha: float) -> bool:
         """Return whether the effect is confirmed at a level and every constraint is kept."""
@@ -242,13 +225,6 @@ class Evaluation(Displayed):
         """Total number of environment steps."""
         return self.unguided_steps + sum(verdict.steps for verdict in self.verdicts)
 
-    def steps_by_source(self) -> dict[str, int]:
-        """Return the environment steps by source, without the steps of the unguided policy."""
-        steps: dict[str, int] = {}
-        for verdict in self.verdicts:
-            steps[verdict.found_by] = steps.get(verdict.found_by, 0) + verdict.steps
-        return steps
-
     @property
     def weaknesses(self) -> tuple[Verdict, ...]:
         """The rule sets that look like weaknesses."""
@@ -265,7 +241,9 @@ class Evaluation(Displayed):
     @property
     def unless_rare_losses(self) -> tuple[Verdict, ...]:
         """The rule sets that gain unless rare losses cancel it: their sample cannot exclude that."""
-        return tuple(v for v in self.weaknesses if not v.is_confirmed and _is_gain_otherwise(v.confirmation))
+        undecided = [v for v in self.weaknesses if not v.is_confirmed]
+        rare_losses = [v.confirmation.rare_losses if v.confirmation is not None else None for v in undecided]
+        return tuple(v for v, rare in zip(undecided, rare_losses, strict=True) if rare and rare.is_gain_otherwise)
 
     @property
     def harmful(self) -> tuple[Verdict, ...]:
@@ -319,10 +297,6 @@ class Evaluation(Displayed):
     def to_frame(self, space: FeatureSpace) -> Any:
         """Return the verdicts as a data frame, one row each."""
         return data_frame(self.to_rows(space))
-
-
-def _is_gain_otherwise(found: Confirmation | None) -> bool:
-    return found is not None and found.rare_losses is not None and found.rare_losses.is_gain_otherwise
 
 
 def _make_row(verdict: Verdict, space: FeatureSpace) -> dict[str, Any]:

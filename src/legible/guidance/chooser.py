@@ -27,21 +27,13 @@ from legible.streams import policy_keys
 
 
 class GuidedActions(NamedTuple):
-    """Actions in the rows of a batch.
+    """Actions in the rows of a batch."""
 
-    Parameters
-    ----------
-    actions, choices
-        The actions, and their choices ``int64[n, groups]``.
-    scores
-        The policy's scores of all choices.
-    fired, changed
-        Rows in which treatments intervened, and in which that changed a choice.
-    """
-
+    # The actions, and their choices ``int64[n, groups]``.
     actions: NDArray[Any]
     choices: NDArray[np.int64]
-    scores: Scores
+    scores: Scores  # the policy's scores of all choices
+    # Rows in which treatments intervened, and in which that changed a choice.
     fired: NDArray[np.bool_]
     changed: NDArray[np.bool_]
 
@@ -60,7 +52,12 @@ def _count(
     overruled: NDArray[np.int64],
     taken: NDArray[np.int64],
 ) -> None:
-    """Count a step of the rows that play an episode; the last five arrays are those of a `CountingChooser`."""
+    """Count what guidance did in one step of a batch; the last five arrays are the counts of a `CountingChooser`.
+
+    A row plays the episode ``episodes[row]``, −1 if it is idle. The arrays ``…_rows`` say for each row whether guidance
+    intervened, changed the action, or was overruled by the action mask (empty if there is none), and
+    ``choices[row, group]`` is the choice that was taken in each part of the action.
+    """
     for row in range(episodes.size):
         episode = episodes[row]
         if episode < 0:
@@ -81,17 +78,6 @@ class CountingChooser(ABC):
     """A chooser of actions that changes each episode's actions in one way (its treatment) and counts the changes.
 
     A treatment is whatever a subclass applies to a whole episode, such as a rule set. Treatments are numbered.
-
-    Parameters
-    ----------
-    policy
-        The policy.
-    treatments, seeds
-        ``int64[episodes]``: the number of each episode's treatment (−1: none), and its seed.
-    sample
-        Sample actions from the policy's probabilities instead of taking the best one.
-    enforce
-        The value of a continuous action that is moved into a region.
 
     Attributes
     ----------
@@ -151,21 +137,10 @@ class CountingChooser(ABC):
         self, observations: Observations, episodes: NDArray[np.int64], steps: NDArray[np.int64]
     ) -> tuple[NDArray[Any], Scores]:
         """Choose an action for every row."""
-        done = self.act(observations, self._treatments[episodes], self._keys[episodes], steps)
-        _count(
-            episodes,
-            steps,
-            done.fired,
-            done.changed,
-            self._overruled_rows,
-            done.choices,
-            self.fired,
-            self.changed,
-            self.first_changed,
-            self.overruled,
-            self.taken,
-        )
-        return done.actions, done.scores
+        step = self.act(observations, self._treatments[episodes], self._keys[episodes], steps)
+        counts = self.fired, self.changed, self.first_changed, self.overruled, self.taken
+        _count(episodes, steps, step.fired, step.changed, self._overruled_rows, step.choices, *counts)
+        return step.actions, step.scores
 
     def act(
         self,
@@ -202,23 +177,7 @@ class CountingChooser(ABC):
 
 
 class GuidedChooser(CountingChooser):
-    """A chooser that guides a policy with one rule set per episode.
-
-    Parameters
-    ----------
-    policy, rule_sets
-        The policy and the rule sets.
-    episodes, seeds
-        The number of each episode's rule set (−1: unguided), and its seed.
-    epsilon, sample
-        Random actions, guided or not: see `legible.play.choose_actions`. Rules also apply to random actions.
-    epsilon_when_guided
-        Also take random actions in states in which a rule triggers.
-    precedence
-        Which rules win a conflict, positive or negative ones.
-    enforce
-        The value of a continuous action that rules move into a region.
-    """
+    """A chooser that guides a policy with one rule set per episode; rules also apply to random actions."""
 
     def __init__(
         self,
@@ -259,11 +218,8 @@ class GuidedChooser(CountingChooser):
         check_exploration(policy, epsilon, sample)
         check_precedence(precedence)
         set_of_episode = np.asarray(episodes, np.int64)
-        if (
-            set_of_episode.shape != (len(seeds),)
-            or (set_of_episode >= len(rule_sets)).any()
-            or (set_of_episode < -1).any()
-        ):
+        is_known = (set_of_episode >= -1) & (set_of_episode < len(rule_sets))
+        if set_of_episode.shape != (len(seeds),) or not is_known.all():
             raise LegibleError(
                 f"each of the {len(seeds)} episodes needs the number of its rule set, from 0 to {len(rule_sets) - 1}, "
                 "or −1 for none."

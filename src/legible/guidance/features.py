@@ -55,14 +55,13 @@ def rows_of(
         )
 
     # The features of the observation, and the observation itself if rules see other features than it.
-    is_single, observations = _observations(features.observation_space, observation)
-    own_features = np.stack([features.reader.read(single_observation, {}, None) for single_observation in observations])
-    rows = np.zeros((len(observations), features.width), np.float32)
+    is_single, batch = _observations(features.observation_space, observation)
+    own_features = np.stack([features.reader.read(one_observation, {}, None) for one_observation in batch])
+    rows = np.zeros((len(batch), features.width), np.float32)
     rows[:, : own_features.shape[1]] = own_features
     if not features.reader.holds_observation:
-        rows[:, features.shown] = [
-            flatten_observation(features.observation_space, single_observation) for single_observation in observations
-        ]
+        space = features.observation_space
+        rows[:, features.shown] = [flatten_observation(space, one_observation) for one_observation in batch]
 
     # The action mask: from the observation, or as passed.
     if features.masks is not None:
@@ -71,29 +70,24 @@ def rows_of(
                 f"the environment masks actions by {features.masks.words}: pass them to predict as action_masks, or "
                 "play in a legible.GuidedEnv."
             )
-        masks_given = (
-            [single_observation[ENTRY] for single_observation in observations] if action_masks is None else action_masks
-        )
-        rows[:, features.masked] = np.asarray(masks_given).reshape(len(observations), features.masks.width)
+        if action_masks is None:
+            action_masks = [one_observation[ENTRY] for one_observation in batch]
+        rows[:, features.masked] = np.asarray(action_masks).reshape(len(batch), features.masks.width)
 
     # Derived features, which depend on earlier steps of the episode. As in Stable-Baselines3, the state is a tuple of
     # arrays ``[1, n, columns]``; here of one, the memory of the episodes.
     derived = features.space.derived
     if derived is None:
         return rows, is_single, None
-    memory = derived.new_memory(len(observations)) if state is None else np.array(state[0][0], np.float64)
-    if memory.shape != (len(observations), derived.width):
+    memory = derived.new_memory(len(batch)) if state is None else np.array(state[0][0], np.float64)
+    if memory.shape != (len(batch), derived.width):
         raise LegibleError(
-            f"the state belongs to {len(memory)} episodes, but there are {len(observations)} observations; pass the "
+            f"the state belongs to {len(memory)} episodes, but there are {len(batch)} observations; pass the "
             "state that predict returned for these episodes, or None at their start."
         )
-    is_first_step = np.ones(len(observations), np.bool_)
-    if state is not None:
-        is_first_step = (
-            np.zeros(len(observations), np.bool_)
-            if episode_start is None
-            else np.asarray(episode_start, np.bool_).ravel()
-        )
+    is_first_step = np.full(len(batch), state is None)
+    if state is not None and episode_start is not None:
+        is_first_step = np.asarray(episode_start, np.bool_).ravel()
     rows[:, own_features.shape[1] : len(features.space)] = derived.compute(own_features, memory, is_first_step)
     return rows, is_single, memory
 

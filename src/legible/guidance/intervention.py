@@ -1,8 +1,4 @@
-"""Interventions: what guidance did in one state, and why.
-
-- `Intervention`: for one group of choices, or for actions that are a single choice.
-- `JointIntervention`: for all groups of an action with several parts or continuous values.
-"""
+"""Interventions: what guidance did in one state, and why."""
 
 from __future__ import annotations
 

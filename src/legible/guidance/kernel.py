@@ -1,12 +1,12 @@
 """Algorithm 1 of the paper, compiled: rules block and enforce actions by setting scores to −∞.
 
-- `block_choices`: guides one group of choices in one state, line by line as in the paper.
-- `guide_row`: guides all groups in one state; `guide_groups`: the same for known marks.
-- `choose_guided`: guides many states, each with its own rule set.
-- `mark_by_bits`: marks what rules block and enforce, from precomputed trigger bits.
+- `block_choices`: guides one group of choices (one part of an action) in one state, line by line as in the paper.
+- `guide_row`: guides all groups in one state; `guide_scores`: the same in many states.
+- `choose_guided`: guides many states, each with its own rule set, and makes the choices.
 - `first_guided_changes`: finds the first step in which rule sets would make another choice.
-- `guide_scores`: guides the scores of many states with one rule set.
-- `check_precedence`: checks the name of a precedence.
+
+In all of them, ``marks`` or ``named_choices`` is ``bool[2, choices]``: which choices the rules that trigger block (row
+0) and enforce (row 1).
 """
 
 from __future__ import annotations
@@ -110,10 +110,7 @@ def block_choices(
 
 @njit_inlined
 def guide_groups(marks: NDArray[np.bool_], negative_first: bool, scores: Scores, starts: NDArray[np.int64]) -> bool:
-    """Apply the marks ``bool[2, choices]`` to one row of scores, group by group, in place.
-
-    Returns whether the action mask overrules the rules in a group.
-    """
+    """Apply marks to one row of scores, group by group, in place; return whether the action mask overrules rules."""
     overruled = False
     for g in range(starts.size - 1):
         first, last = starts[g], starts[g + 1]
@@ -158,7 +155,12 @@ def _choose_in_rows(
     named_choices: NDArray[np.bool_],
     buffer: Scores,
 ) -> None:
-    """Write what `choose_guided` returns; `named_choices` and `buffer` are room to work in."""
+    """Make the choices of the policy in n states (rows), each guided by its own rule set: the work of `choose_guided`.
+
+    The results are written into `choices`, `fired`, `changed` and `overruled`, which `choose_guided` describes with all
+    other parameters. Room to work in: `named_choices` for the choices that rules block (row 0) and enforce (row 1), and
+    `buffer` for the scores that they leave.
+    """
     n_groups = starts.size - 1
     for row in range(scores.shape[0]):
         if rule_sets[row] >= 0:
@@ -229,7 +231,7 @@ def choose_guided(
     n_rows = scores.shape[0]
     choices = np.empty((n_rows, starts.size - 1), np.int64)
     fired, changed, overruled = np.zeros(n_rows, np.bool_), np.zeros(n_rows, np.bool_), np.zeros(n_rows, np.bool_)
-    # The choices that triggered rules block (row 0) and enforce (row 1), and scores to change; reused for every row.
+    # Room for the choices that triggered rules name, and for scores to change; reused for every row.
     named_choices = np.empty((2, scores.shape[1]), np.bool_)
     buffer = np.empty(scores.shape[1], scores.dtype)
     _choose_in_rows(
@@ -289,9 +291,11 @@ def _scan_rows(
     named_choices: NDArray[np.bool_],
     buffer: Scores,
 ) -> None:
-    """Write what `first_guided_changes` finds for one rule set; `named_choices` and `buffer` are room to work in.
+    """Find the first step of every recorded episode in which one rule set would have made another choice.
 
-    `rule_bits` are the rows in which each of its rules triggers, `rows_to_check` those in which a choice can differ.
+    This is the work of `first_guided_changes`, which describes the parameters and the results (`first`, `fired` and
+    `changed`). In addition, `rule_bits` are the rows in which each rule of the set triggers, `rows_to_check` those in
+    which a choice can differ, both as bits; `named_choices` and `buffer` are room to work in.
     """
     n_groups = starts.size - 1
     for episode in range(first.size):
@@ -384,7 +388,7 @@ def first_guided_changes(
         is none), and the numbers of steps before it in which a rule triggered, and in which that changed the policy's
         choice.
     """
-    # The choices that triggered rules block (row 0) and enforce (row 1), and scores to change; reused for every row.
+    # Room for the choices that triggered rules name, and for scores to change; reused for every row.
     named_choices = np.empty((2, scores.shape[1]), np.bool_)
     buffer = np.empty(scores.shape[1], scores.dtype)
     rule_bits = np.empty((condition_bits.most_rules, differing_rows.size), np.uint64)

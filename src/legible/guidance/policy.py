@@ -92,37 +92,17 @@ class GuidedPolicy(Displayed):
 
     def __init__(
         self,
-        policy: Policy,
-        rules: RuleSet | Iterable[Rule],
-        space: FeatureSpace,
+        policy: Policy,  # to be guided
+        rules: RuleSet | Iterable[Rule],  # take or avoid an action if all conditions hold
+        space: FeatureSpace,  # names and kinds of features and actions
         *,
-        precedence: Precedence = "positive",
-        enforce: Enforce = "typical",
-        seed: int = 0,
-        observation_shape: tuple[int, ...] | None = None,
-        features: FeatureMap | None = None,
+        precedence: Precedence = "positive",  # which rules win a conflict: "positive" (take) or "negative" (avoid) ones
+        enforce: Enforce = "typical",  # the value of a continuous action that rules move; or "nearest"
+        seed: int = 0,  # of sampled actions
+        observation_shape: tuple[int, ...] | None = None,  # of one observation, if it looks like a batch of one
+        features: FeatureMap | None = None,  # the features that rules see, if not the observation alone
     ) -> None:
-        """Combine a policy with rules, after checks that they fit each other.
-
-        Parameters
-        ----------
-        policy
-            The policy to guide.
-        rules
-            The rules: take or avoid an action if all conditions hold.
-        space
-            Names and kinds of features and actions.
-        precedence
-            Which rules win a conflict: ``"positive"`` ("take") or ``"negative"`` ("avoid") ones.
-        enforce
-            The value of a continuous action that rules move into a region: ``"typical"`` or ``"nearest"``.
-        seed
-            Seed of sampled actions.
-        observation_shape
-            Shape of one observation, for observations that could be taken for a batch of one.
-        features
-            The features that rules see, if not the observation alone.
-        """
+        """Combine a policy with rules, after checks that they fit each other; the class explains the parameters."""
         check_precedence(precedence)
         self.rules = rules if isinstance(rules, RuleSet) else RuleSet(tuple(rules))
         for rule in self.rules.rules:
@@ -131,7 +111,10 @@ class GuidedPolicy(Displayed):
             raise LegibleError("continuous actions must be divided into regions before rules can use them.")
 
         # `_scored` is the policy as it plays here: it reads rows of features, and scores every choice.
-        self.features = _features_of(space) if features is None else features.with_space(space)
+        if features is not None:
+            self.features: FeatureMap | None = features.with_space(space)
+        else:
+            self.features = _flat_features(space) if space.derived is not None else None
         self._scored = adapt_policy(policy, space=space, features=self.features)
         if len(space.actions) != self._scored.n_actions:
             raise LegibleError(f"the policy has {policy.n_actions} actions, the feature space {len(space.actions)}.")
@@ -235,10 +218,9 @@ class GuidedPolicy(Displayed):
 
         # Rows of features. Random numbers follow from a key and a step: draw a key for each row; all steps are 0.
         array = np.asarray(observation, np.float32)
-        row_width = self._width
-        if array.size % row_width:
-            raise LegibleError(f"an observation must have {row_width} features, got an array of shape {array.shape}.")
-        is_single, batch = self._is_single(array), array.reshape(-1, row_width)
+        if array.size % self._width:
+            raise LegibleError(f"an observation must have {self._width} features, got an array of shape {array.shape}.")
+        is_single, batch = self._is_single(array), array.reshape(-1, self._width)
         n = len(batch)
         keys = (
             self._rng.integers(0, 2**63, n, np.uint64) if rng is None else (rng.random(n) * 2.0**63).astype(np.uint64)
@@ -337,7 +319,7 @@ class GuidedPolicy(Displayed):
                 wanted_choice, wanted_choice, group_rules, self.space, negative_first=negative_first, allowed=allowed
             )
             best_guided_choice = group.first + int(guided[group.choices].argmax())
-            parts.append(replace(part, action=_allowed(part, wanted_choices[i], group.count, best_guided_choice)))
+            parts.append(replace(part, action=_allowed(part, wanted_choice, group.count, best_guided_choice)))
         final_action = move_to(groups, wanted, np.array([[part.action for part in parts]]), self.enforce)
         return JointIntervention(self._shaped(final_action)[0], self._shaped(wanted)[0], tuple(parts))
 
@@ -407,12 +389,8 @@ class GuidedPolicy(Displayed):
         )
 
 
-def _features_of(space: FeatureSpace) -> FeatureMap | None:
-    """Return the map for derived features of the observation; None if there are none."""
-    return None if space.derived is None else _flat_features(space)
-
-
 def _flat_features(space: FeatureSpace) -> FeatureMap:
+    """Return the map for the features of flat observations, and for derived ones."""
     shown = spaces.Box(-np.inf, np.inf, (space.n_own,), np.float32)
     return FeatureMap(space, ObservationReader(space.own.features), shown)
 

@@ -52,24 +52,12 @@ Clauses = tuple[Clause, ...]
 
 @dataclass(frozen=True)
 class SearchCandidate:
-    """A rule set that may be tried.
+    """A rule set that may be tried."""
 
-    Parameters
-    ----------
-    clauses
-        Its rule, or several rules that are only tried together.
-    rule_set
-        These rules with their related forms.
-    changed
-        The recorded states that it would change, packed.
-    loss
-        Its cost by the policy's scores, see `legible.hypotheses.responses.Responses`.
-    """
-
-    clauses: Clauses
-    rule_set: RuleSet
-    changed: NDArray[np.uint8]
-    loss: float
+    clauses: Clauses  # its rule, or several rules that are only tried together
+    rule_set: RuleSet  # these rules with their related forms
+    changed: NDArray[np.uint8]  # the recorded states that it would change, packed
+    loss: float  # its cost by the policy's scores, see `legible.hypotheses.responses.Responses`
 
     @property
     def heads(self) -> tuple[Head, ...]:
@@ -120,12 +108,13 @@ class Ladder:
         below = [one for one in self.tested if one.rung == rung - 1]
         reached = [one for one in self.tested if one.rung >= rung]
         most = min(most, int(most_share * (len(below) + len(reached)) + 1e-9) - len(reached))
-        return different(self._ranked([one for one in below if self._is_of_use(one.effect, doubt)], 1.0), most, reached)
+        useful = [one for one in below if self._is_of_use(one.effect, doubt)]
+        return different(self._ranked(useful, luck=1.0), most, reached)
 
-    def best(self, most: int, *, luck: float = 0.0, rung: int = 0) -> list[Tested]:
+    def best(self, most: int, *, rung: int = 0) -> list[Tested]:
         """Return the best candidates on a rung or above, without any two that are nearly equal."""
         useful = [one for one in self.tested if one.rung >= rung and self._is_of_use(one.effect)]
-        return different(self._ranked(useful, luck), most)
+        return different(self._ranked(useful, luck=0.0), most)
 
     def parents(self) -> list[Tested]:
         """Return all candidates as starting points for new ones, the best first.
@@ -144,8 +133,9 @@ class Ladder:
         usual = self._usual_size()
 
         def promise(one: Tested) -> float:
-            known = usual**2 / (usual**2 + self._error(one.effect) ** 2) if usual else 1.0
-            return known * one.effect.mean + luck * usual * math.sqrt(1.0 - known)
+            # Shrink the effect by the share of its variance that is not error; the rest is its uncertainty.
+            reliability = usual**2 / (usual**2 + self._error(one.effect) ** 2) if usual else 1.0
+            return reliability * one.effect.mean + luck * usual * math.sqrt(1.0 - reliability)
 
         return sorted(tested, key=lambda one: -promise(one))
 
@@ -155,9 +145,8 @@ class Ladder:
         The first changed episodes often miss rare large losses, and then underestimate the error.
         """
         changed, seeds = effect.changed or 1, effect.seeds or 1
-        return math.hypot(
-            effect.error, math.sqrt(UNSEEN_CHANGES * changed / (changed + UNSEEN_CHANGES)) * self._spread / seeds
-        )
+        unseen = math.sqrt(UNSEEN_CHANGES * changed / (changed + UNSEEN_CHANGES)) * self._spread / seeds
+        return math.hypot(effect.error, unseen)
 
     def _usual_size(self) -> float:
         """Return the size of effects, estimated from the positive ones; at least the usual one."""

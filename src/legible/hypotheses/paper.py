@@ -31,7 +31,7 @@ def others(known: SourceInput) -> Hypotheses:
 
 def generalised(rules: Sequence[Rule], relations: Sequence[MetamorphicRelation]) -> list[RuleSet]:
     """Return rules with their related forms; rules without conditions are left out."""
-    return [made.rule_set for made in generalise_all(rules, relations) if not made.is_empty]
+    return [rule_set for rule_set in generalise_all(rules, relations) if rule_set.rules]
 
 
 register_source("mined", mined)

@@ -1,8 +1,4 @@
-"""The changes that rule sets would make in recorded states, without playing.
-
-- `RecordedStates`: recorded states with the policy's scores.
-- `Responses`: for every rule set, the states in which it would change the choice; `respond` computes them.
-"""
+"""The changes that rule sets would make in recorded states, without playing."""
 
 from __future__ import annotations
 
@@ -61,20 +57,11 @@ class RecordedStates:
 
 @dataclass(frozen=True)
 class Responses:
-    """The changes that rule sets would make.
+    """The changes that rule sets would make."""
 
-    Parameters
-    ----------
-    changed
-        ``bool[rule sets, states]``: whether another choice would be made.
-    digests
-        Equal for rule sets that would make the same choices in all states.
-    losses
-        Difference between the scores of old and new choices, averaged over the changed states; NaN if there are none.
-    """
-
-    changed: NDArray[np.bool_]
-    digests: NDArray[np.uint64]
+    changed: NDArray[np.bool_]  # ``bool[rule sets, states]``: whether another choice would be made
+    digests: NDArray[np.uint64]  # equal for rule sets that would make the same choices in all states
+    # Difference between the scores of old and new choices, averaged over the changed states; NaN if there are none.
     losses: NDArray[np.float64]
 
 

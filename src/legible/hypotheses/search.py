@@ -72,13 +72,13 @@ class Search:
         """
         heads = self._heads
         always = self._candidates((((), head),) for head in heads)
-        clauses: list[Clause] = []
+        mined_clauses: list[Clause] = []
         for rule in (mined.rule for mined in self._known.mining.rules):
             body = self._vocabulary.body(rule.conditions)
             if body is not None:
                 head = (rule.polarity, rule.action)
-                clauses += [(some, head) for some in (body, *self._vocabulary.shorter(body))]
-        mined = self._candidates(((clause,) for clause in clauses), most)
+                mined_clauses += [(shortened, head) for shortened in (body, *self._vocabulary.shorter(body))]
+        mined = self._candidates(((clause,) for clause in mined_clauses), most)
         single = self._candidates(((((span,), head),) for head in heads for span in self._vocabulary.spans), most)
         return always + [c for pair in zip_longest(mined, single) for c in pair if c is not None]
 
@@ -93,20 +93,19 @@ class Search:
 
         A policy that is stuck may need both halves, or may need all choices blocked that leave it where it is.
         """
-        starts = self._states.starts.tolist()
-        groups = [range(first, last) for first, last in pairwise(starts)]
-        halves: list[Clauses] = [
-            (((low,), ("+", one)), ((high,), ("+", other)))
+        groups = [range(first, last) for first, last in pairwise(self._states.starts.tolist())]
+        both_sides: list[Clauses] = [
+            (((below,), ("+", choice_below)), ((above,), ("+", choice_above)))
             for choices in groups
-            for one, other in permutations(choices, 2)
-            for low, high in self._vocabulary.halves
+            for choice_below, choice_above in permutations(choices, 2)
+            for below, above in self._vocabulary.halves
         ]
         never: list[Clauses] = []
         for choices in groups if "-" in self._known.polarities else ():
             # Two, three … blocked choices, as long as two are left.
-            blocked = (some for size in range(2, len(choices) - 1) for some in combinations(choices, size))
-            never += [tuple(((), ("-", a)) for a in some) for some in islice(blocked, most)]
-        return self._candidates(never, most) + self._candidates(halves, most)
+            blocked_choices = (chosen for size in range(2, len(choices) - 1) for chosen in combinations(choices, size))
+            never += [tuple(((), ("-", choice)) for choice in chosen) for chosen in islice(blocked_choices, most)]
+        return self._candidates(never, most) + self._candidates(both_sides, most)
 
     def again(self, most: int) -> list[SearchCandidate]:
         """Return candidates that change the recorded states as earlier ones do.
@@ -133,19 +132,20 @@ class Search:
     def around(self, best: Iterable[SearchCandidate], most: int | None = None) -> list[SearchCandidate]:
         """Return the neighbours of some candidates; at most `most` are considered."""
 
-        def bodies(body: Body) -> Iterator[Body]:
+        def neighbours_of_body(body: Body) -> Iterator[Body]:
             yield from self._vocabulary.moved(body)
             yield from self._vocabulary.shorter(body)
             if len(body) < self._settings.most_conditions:
                 yield from self._vocabulary.longer(body)
 
-        def clauses(known: Clauses) -> Iterator[Clauses]:
-            for i, (own, head) in enumerate(known):
-                yield from ((*known[:i], (body, head), *known[i + 1 :]) for body in bodies(own))
-                if len(known) > 1:
-                    yield (*known[:i], *known[i + 1 :])
+        def neighbours(clauses: Clauses) -> Iterator[Clauses]:
+            for i, (body, head) in enumerate(clauses):
+                before, after = clauses[:i], clauses[i + 1 :]
+                yield from ((*before, (changed, head), *after) for changed in neighbours_of_body(body))
+                if len(clauses) > 1:
+                    yield (*before, *after)
 
-        return self._candidates((some for c in best for some in clauses(c.clauses)), most)
+        return self._candidates((made for c in best for made in neighbours(c.clauses)), most)
 
     def _candidates(
         self, clauses: Iterable[Clauses], most: int | None = None, *, once: bool = True
@@ -154,11 +154,11 @@ class Search:
 
         Computing the related forms and changes of a rule takes time: of more than `most`, a sample is used.
         """
-        new = [some for some in dict.fromkeys(clauses) if some not in self._made]
+        new = [made for made in dict.fromkeys(clauses) if made not in self._made]
         if most is not None and len(new) > most:
             new = [new[i] for i in sorted(self._rng.choice(len(new), most, replace=False).tolist())]
         self._made.update(new)
-        kept = [(some, made) for some, made in zip(new, self._generalised(new), strict=True) if len(made)]
+        kept = [(made, rule_set) for made, rule_set in zip(new, self._generalised(new), strict=True) if len(rule_set)]
         candidates = []
         for start in range(0, len(kept), 1024):  # in parts, because the changed states need memory
             candidates += self._of_use(kept[start : start + 1024], once=once)
@@ -172,21 +172,24 @@ class Search:
         """Return the rule sets of clauses with related forms; a rule without conditions has none."""
         rules = [
             Rule(polarity, action, self._vocabulary.conditions(body))
-            for some in clauses
-            for body, (polarity, action) in some
+            for rules_together in clauses
+            for body, (polarity, action) in rules_together
         ]
-        found = iter(zip(rules, generalise_all(rules, self._known.relations), strict=True))
-        made = []
-        for some in clauses:
-            sets = [g.rule_set if rule.conditions else RuleSet((rule,), rule) for rule, g in islice(found, len(some))]
-            made.append(sets[0] if len(sets) == 1 else reduce(or_, sets))
-        return made
+        generalised = zip(rules, generalise_all(rules, self._known.relations), strict=True)
+        rule_sets = iter([related if rule.conditions else RuleSet((rule,), rule) for rule, related in generalised])
+        # Join the sets of rules that are tried together.
+        joined = [list(islice(rule_sets, len(rules_together))) for rules_together in clauses]
+        return [sets[0] if len(sets) == 1 else reduce(or_, sets) for sets in joined]
 
     def _of_use(self, made: Sequence[tuple[Clauses, RuleSet]], *, once: bool) -> list[SearchCandidate]:
+        """Return the rule sets, with their clauses, that change enough of the recorded states, but not too many.
+
+        With `once`, a rule set must also change them in another way than all before; others are kept for `again`.
+        """
         responses = respond([rule_set for _, rule_set in made], self._states, negative_first=self._known.negative_first)
         useful = []
         for i, (clauses, rule_set) in enumerate(made):
-            digest = int(responses.digests[i])
+            digest = int(responses.digests[i])  # of the changed states and the new choices
             share = float(responses.changed[i].mean())
             # Rules without conditions and combined rules may change more.
             is_single = len(clauses) == 1 and clauses[0][0]
@@ -197,9 +200,10 @@ class Search:
                 self._same.append(clauses)
                 continue
             self._seen.add(digest)
-            made_of = SearchCandidate(clauses, rule_set, np.packbits(responses.changed[i]), float(responses.losses[i]))
-            if not once or self._changed.add(made_of):
-                useful.append(made_of)
+            changed_states = np.packbits(responses.changed[i])
+            candidate = SearchCandidate(clauses, rule_set, changed_states, float(responses.losses[i]))
+            if not once or self._changed.add(candidate):
+                useful.append(candidate)
         return useful
 
 

@@ -51,21 +51,11 @@ class MeasuredEffect(NamedTuple):
 
 @dataclass(frozen=True)
 class Trial:
-    """Rule sets to try before a source decides which of them are tested.
+    """Rule sets to try before a source decides which of them are tested."""
 
-    Parameters
-    ----------
-    rule_sets
-        The rule sets; their trials use separate seeds and are not reported.
-    changes
-        Number of changed episodes after which a trial stops.
-    seeds
-        Maximum number of seeds.
-    """
-
-    rule_sets: Sequence[RuleSet]
-    changes: int
-    seeds: int
+    rule_sets: Sequence[RuleSet]  # the rule sets; their trials use separate seeds and are not reported
+    changes: int  # number of changed episodes after which a trial stops
+    seeds: int  # maximum number of seeds
 
 
 @dataclass(frozen=True)
@@ -94,29 +84,17 @@ Hypotheses = Generator[Sequence[RuleSet] | Proposal | Trial, Sequence[MeasuredEf
 
 @dataclass(frozen=True)
 class DecisionGains:
-    """Gains of other choices at single decisions, one row each (see `legible.mistakes`).
+    """Gains of other choices at single decisions, one row each (see `legible.mistakes`)."""
 
-    Parameters
-    ----------
-    observations
-        ``float32[n, features]``.
-    taken, choices
-        ``int64[n, groups]``, the choices that were taken, and ``int64[n, others]``, the other ones.
-    gains, errors
-        ``float64[n, others]``: the gain of each other choice, and its standard error.
-    scores
-        ``float[n, all choices]``, the policy's scores.
-    episodes
-        ``int64[n]``, the episode of each decision.
-    """
-
-    observations: NDArray[np.float32]
+    observations: NDArray[np.float32]  # ``float32[n, features]``
+    # ``int64[n, groups]``, the choices that were taken, and ``int64[n, others]``, the other ones.
     taken: NDArray[np.int64]
     choices: NDArray[np.int64]
+    # ``float64[n, others]``: the gain of each other choice, and its standard error.
     gains: NDArray[np.float64]
     errors: NDArray[np.float64]
-    scores: NDArray[np.float32]
-    episodes: NDArray[np.int64]
+    scores: NDArray[np.float32]  # ``float[n, all choices]``, the policy's scores
+    episodes: NDArray[np.int64]  # ``int64[n]``, the episode of each decision
 
 
 @dataclass(frozen=True)
@@ -171,9 +149,7 @@ class SourceInput:
         if "-" in self.polarities:
             return self
         kept = tuple(mined for mined in self.mining.rules if mined.rule.polarity in self.polarities)
-        others = {
-            place: tuple(r for r in rules if r.polarity in self.polarities) for place, rules in self.others.items()
-        }
+        others = {name: tuple(r for r in rules if r.polarity in self.polarities) for name, rules in self.others.items()}
         return replace(self, mining=replace(self.mining, rules=kept), others=others)
 
 
@@ -206,10 +182,8 @@ def open_sources(names: Iterable[str], known: SourceInput) -> dict[str, Hypothes
     for name in names:
         source = find_source(name)
         if name == OTHERS:
-            places = known.others.items()
-            opened |= {
-                source_name_of_others(place): source(replace(known, others={place: rules})) for place, rules in places
-            }
+            for study, rules in known.others.items():
+                opened[source_name_of_others(study)] = source(replace(known, others={study: rules}))
         else:
             opened[name] = source(known)
     return opened

@@ -57,8 +57,8 @@ class Vocabulary:
     @cached_property
     def spans_by_feature(self) -> dict[int, tuple[Span, ...]]:
         """Spans by feature, for every feature with more than one interval."""
-        found = {feature: tuple(self._spans_of(feature)) for feature in range(len(self._space))}
-        return {feature: spans for feature, spans in found.items() if spans}
+        all_spans = {feature: tuple(self._spans_of(feature)) for feature in range(len(self._space))}
+        return {feature: spans for feature, spans in all_spans.items() if spans}
 
     @cached_property
     def spans(self) -> tuple[Span, ...]:
@@ -66,6 +66,7 @@ class Vocabulary:
         return tuple(span for spans in self.spans_by_feature.values() for span in spans)
 
     def _spans_of(self, feature: int) -> Iterator[Span]:
+        """Yield each interval of a feature, and if it is numeric all intervals up to an end of a run of numbers."""
         count = int(self._intervals.sizes[feature])
         if count == 1:
             return
@@ -111,9 +112,9 @@ class Vocabulary:
 
         The state is given as the interval of every feature; features outside all intervals are left out.
         """
-        chosen = sorted(rng.choice(list(self.spans_by_feature), count, replace=False).tolist())
-        spans = [[s for s in self.spans_by_feature[f] if s.first <= inside[f] <= s.last] for f in chosen]
-        return tuple(some[int(rng.integers(len(some)))] for some in spans if some)
+        features = sorted(rng.choice(list(self.spans_by_feature), count, replace=False).tolist())
+        holding = [[s for s in self.spans_by_feature[f] if s.first <= inside[f] <= s.last] for f in features]
+        return tuple(spans[int(rng.integers(len(spans)))] for spans in holding if spans)
 
     @cached_property
     def halves(self) -> tuple[tuple[Span, Span], ...]:

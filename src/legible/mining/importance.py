@@ -1,44 +1,27 @@
-"""Importance of every feature for and against every action.
-
-- `Importance`: the weights, and the sums imp(⊗, a, f) that guide the learning of rules.
-"""
+"""`Importance`: how much every feature matters for and against every action, the sums imp(⊗, a, f) of the paper."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from legible.errors import LegibleError
-from legible.files import DamagedFileError, read_arrays, write_arrays
 from legible.rules import Polarity
 from legible.schemas import IMPORTANCE, check_arrays
 
 
 class ImportanceError(LegibleError):
-    """Importances that cannot be computed or read."""
+    """Importances that cannot be computed: wrong data, settings or scores."""
 
 
 @dataclass(frozen=True, eq=False)
 class Importance:
     """The weight of every feature for every action in every explained state.
-
-    Parameters
-    ----------
-    weights
-        ``float64[states, actions, features]``. With a positive weight, the value of the feature in this state favours
-        the action, with a negative one it opposes the action. Global methods have a single row instead of states.
-    intercepts
-        ``float64[states, actions]``, the constant terms of the linear models, or zeros.
-    method
-        "lime", "surrogate", "lime and surrogate" (for derived features), or "" if unknown.
-    fidelity
-        Share of held-out states in which the surrogate, if any, predicts the action.
 
     >>> weights = np.array([[[0.5, -0.2]], [[0.1, -0.3]]])
     >>> importance = Importance(weights, np.zeros((2, 1)))
@@ -46,10 +29,12 @@ class Importance:
     ([0.6, 0.0], [0.0, 0.5])
     """
 
+    # ``float64[states, actions, features]``. With a positive weight, the value of the feature in this state favours the
+    # action, with a negative one it opposes the action. Global methods have a single row instead of states.
     weights: NDArray[np.float64]
-    intercepts: NDArray[np.float64]
-    method: str = ""
-    fidelity: float = float("nan")
+    intercepts: NDArray[np.float64]  # ``float64[states, actions]``, the constant terms of the linear models, or zeros
+    method: str = ""  # "lime", "surrogate", "lime and surrogate" (for derived features), or "" if unknown
+    fidelity: float = float("nan")  # share of held-out states in which the surrogate, if any, predicts the action
 
     def __post_init__(self) -> None:
         for name in ("weights", "intercepts"):
@@ -74,16 +59,7 @@ class Importance:
 
     def of(self, polarity: Polarity, action: int) -> NDArray[np.float64]:
         """Return the importance of every feature for ("+") or against ("-") an action; all zeros mean no preference."""
-        if polarity not in {"+", "-"}:
-            raise ImportanceError(f"polarity must be '+' or '-', got {polarity!r}.")
-        actions = self.weights.shape[1]
-        if not 0 <= action < actions:
-            raise ImportanceError(f"no action {action}: there are {actions} actions, 0 to {actions - 1}.")
         return (self.positive if polarity == "+" else self.negative)[action]
-
-    def ranking(self, polarity: Polarity, action: int) -> NDArray[np.intp]:
-        """Return feature numbers by decreasing importance; equal ones in their order."""
-        return np.argsort(-self.of(polarity, action), kind="stable")
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Return arrays for a file."""
@@ -99,20 +75,3 @@ class Importance:
         if "fidelity" not in arrays:
             return cls(arrays["weights"], arrays["intercepts"])
         return cls(arrays["weights"], arrays["intercepts"], str(arrays["method"]), float(arrays["fidelity"]))
-
-    def save(self, path: str | Path) -> None:
-        """Write an ``.npz`` file, atomically."""
-        write_arrays(Path(path), self.to_arrays())
-
-    @classmethod
-    def load(cls, path: str | Path) -> Importance:
-        """Read a file that `save` wrote."""
-        try:
-            data = read_arrays(Path(path), advice="make it again")
-            return cls.from_arrays(data)
-        except FileNotFoundError as error:
-            raise ImportanceError(f"{path}: cannot be read ({error.strerror}).") from error
-        except (DamagedFileError, KeyError, ValueError, TypeError) as error:
-            raise ImportanceError(
-                f"{path}: holds no importances; expected a file that Importance.save wrote."
-            ) from error

@@ -22,29 +22,32 @@ def merge_slices(rules: Iterable[Rule]) -> list[Rule]:
     [(0.0, 3.0), (5.0, 6.0)]
     """
     merged = list(rules)
-    while True:
-        found = next(
-            ((i, k, rule) for i, k in combinations(range(len(merged)), 2) if (rule := _joined(merged[i], merged[k]))),
-            None,
-        )
-        if found is None:
-            return merged
-        i, k, rule = found
-        merged[i] = rule
-        del merged[k]
+    is_complete = False
+    while not is_complete:
+        is_complete = True
+        for first, second in combinations(range(len(merged)), 2):
+            joined = _join_rules(merged[first], merged[second])
+            if joined is not None:
+                merged[first] = joined
+                del merged[second]
+                is_complete = False
+                break
+    return merged
 
 
-def _joined(one: Rule, two: Rule) -> Rule | None:
+def _join_rules(one: Rule, two: Rule) -> Rule | None:
     """Return the merged rule, or None if more than one interval differs or the intervals are not adjacent."""
     if (one.polarity, one.action, one.features) != (two.polarity, two.action, two.features):
         return None
-    differ = [i for i, pair in enumerate(zip(one.conditions, two.conditions, strict=True)) if pair[0] != pair[1]]
-    if len(differ) != 1:
+    pairs = list(zip(one.conditions, two.conditions, strict=True))
+    differing = [pair for pair in pairs if pair[0] != pair[1]]
+    if len(differing) != 1:
         return None
-    a, b = sorted((one.conditions[differ[0]], two.conditions[differ[0]]), key=lambda condition: condition.low)
-    if a.value is not None or b.value is not None or a.high != b.low:
+    lower, upper = sorted(differing[0], key=lambda condition: condition.low)
+    if lower.value is not None or upper.value is not None or lower.high != upper.low:
         return None  # categories are not merged
-    joined = Condition(a.feature, a.low, b.high)
-    whole = [joined] if math.isfinite(joined.low) or math.isfinite(joined.high) else []
-    before, after = one.conditions[: differ[0]], one.conditions[differ[0] + 1 :]
-    return Rule(one.polarity, one.action, (*before, *whole, *after))
+    joined = Condition(lower.feature, lower.low, upper.high)
+    conditions = [joined if pair == differing[0] else pair[0] for pair in pairs]
+    if not math.isfinite(joined.low) and not math.isfinite(joined.high):
+        conditions.remove(joined)  # it holds everywhere
+    return Rule(one.polarity, one.action, tuple(conditions))

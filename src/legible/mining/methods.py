@@ -155,7 +155,7 @@ def _lime(
     # features from this number.
     kernel_features = [f for f in space.features if f.kind == "numeric" or not settings.kernel_counts_numeric]
     importance = lime_importance(
-        policy,
+        policy.scores,
         own_columns[rows],
         own_columns[states],
         intervals if len(intervals) == len(space) else intervals.first(len(space)),
@@ -213,18 +213,10 @@ def _ripper(
     seed: int,
 ) -> Bodies:
     """Return the conditions of rules that RIPPER learns (a `RuleLearner`)."""
-    from legible.mining.ripper import learn_rules  # noqa: PLC0415 (it needs numba)
+    from legible.mining.ripper import RipperSettings, learn_rules  # noqa: PLC0415 (it needs numba)
 
-    return learn_rules(
-        codes,
-        positive,
-        n_values=n_values,
-        importances=importances,
-        optimizations=settings.optimizations,
-        prune_fraction=settings.prune_fraction,
-        description_length_allowance=settings.description_length_allowance,
-        seed=seed,
-    )
+    ripper = RipperSettings(settings.optimizations, settings.prune_fraction, settings.description_length_allowance)
+    return learn_rules(codes, positive, n_values=n_values, importances=importances, settings=ripper, seed=seed)
 
 
 _importance_methods: dict[str, ImportanceMethod] = {

@@ -42,25 +42,14 @@ POLARITIES: tuple[Polarity, Polarity] = ("+", "-")
 
 @dataclass(frozen=True)
 class MinedRule:
-    """A rule with its figures on the held-out episodes.
-
-    Parameters
-    ----------
-    agreement
-        Share of the states that trigger the rule in which the policy followed it.
-    coverage
-        Share of all states that trigger the rule.
-    purity
-        Included ÷ (included + excluded) states among the states that trigger it; NaN if there are none of either.
-    triggered
-        Number of states that trigger the rule.
-    """
+    """A rule with its figures on the held-out episodes."""
 
     rule: Rule
-    agreement: float
-    coverage: float
+    agreement: float  # share of the states that trigger the rule in which the policy followed it
+    coverage: float  # share of all states that trigger the rule
+    # Included ÷ (included + excluded) states among the states that trigger it; NaN if there are none of either.
     purity: float
-    triggered: int
+    triggered: int  # number of states that trigger the rule
 
 
 @dataclass(frozen=True, repr=False)

@@ -22,8 +22,10 @@ from legible.play import Experiences
 if TYPE_CHECKING:
     from sklearn.ensemble import RandomForestClassifier
 
-TREES, MIN_LEAF, SHUFFLES = 50, 5, 2
-MAX_LEARNED, MAX_JUDGED, HELD_OUT = 20_000, 4_000, 0.25
+TREES, MIN_LEAF = 50, 5  # of the random forest
+SHUFFLES = 2  # of every feature; their losses are averaged
+MAX_LEARNED, MAX_JUDGED = 20_000, 4_000  # largest numbers of rows
+HELD_OUT = 0.25  # share of the episodes on which the model is judged
 
 
 def surrogate_importance(
@@ -97,15 +99,17 @@ def _split(
     """Return rows to learn from and rows to judge on, of different episodes if there are several."""
     episodes = np.unique(experiences.episode_ids[rows])
     if len(episodes) > 1:
-        held = rng.permutation(episodes)[: max(1, round(HELD_OUT * len(episodes)))]
-        judged = np.isin(experiences.episode_ids[rows], held)
+        held_out_episodes = rng.permutation(episodes)[: max(1, round(HELD_OUT * len(episodes)))]
+        is_judged = np.isin(experiences.episode_ids[rows], held_out_episodes)
     else:
-        judged = rng.random(len(rows)) < HELD_OUT
-        judged[: 1 + (len(rows) > 1)] = [True, False][: len(rows)]
-    parts = []
-    for part, most in ((rows[~judged], MAX_LEARNED), (rows[judged], MAX_JUDGED)):
-        parts.append(np.sort(rng.choice(part, min(most, part.size), replace=False)))
-    return parts[0], parts[1]
+        is_judged = rng.random(len(rows)) < HELD_OUT
+        is_judged[:1], is_judged[1:2] = True, False  # neither part may be empty
+    # At most as many rows of each part as the model can use in little time.
+    learned, judged = (
+        np.sort(rng.choice(part, min(most, part.size), replace=False))
+        for part, most in ((rows[~is_judged], MAX_LEARNED), (rows[is_judged], MAX_JUDGED))
+    )
+    return learned, judged
 
 
 def _probabilities(

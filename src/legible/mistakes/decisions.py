@@ -23,23 +23,15 @@ CHOICE_TAKEN = -1
 # Mistakes are likely this many steps before the end of an episode that went badly.
 STEPS_BEFORE_LOSS = 30
 LOW_RETURNS = 0.25  # without success in the infos, the quarter with the lowest returns went badly
-RANDOM_SHARE = 0.5
+RANDOM_SHARE = 0.5  # of the decisions; the others are chosen where mistakes are likely
 
 
 @dataclass(frozen=True)
 class Decisions:
-    """Decisions of recorded episodes, in their order.
+    """Decisions of recorded episodes, in their order."""
 
-    Parameters
-    ----------
-    rows
-        Rows of the decisions in the experiences.
-    is_random
-        Whether a decision belongs to the random sample, from which shares are estimated.
-    """
-
-    rows: NDArray[np.int64]
-    is_random: NDArray[np.bool_]
+    rows: NDArray[np.int64]  # rows of the decisions in the experiences
+    is_random: NDArray[np.bool_]  # whether a decision belongs to the random sample, from which shares are estimated
 
     def __len__(self) -> int:
         return len(self.rows)

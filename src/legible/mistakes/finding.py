@@ -50,34 +50,23 @@ Futures = Callable[[int, int, int], list[int]]
 
 @dataclass(frozen=True)
 class Mistake:
-    """A decision in which another choice would have been better.
+    """A decision in which another choice would have been better."""
 
-    Parameters
-    ----------
-    row
-        Row in the recorded experiences.
-    seed, step
-        Seed of the episode, and the step of the decision.
-    action, better
-        The choice that was taken, and the better one.
-    gain
-        Additional return of the better choice, following the policy afterwards; from held-out rollouts. Rollouts of
-        the first mistakes are played after the ranking, so the first gains are not overstated.
-    low, high
-        Confidence interval of the gain, adjusted for selection in the case of later mistakes. Both equal the gain if
-        nothing is random, and are None if the gain is only known for this episode.
-    future
-        Seed of a future in which the difference is close to the gain; the seed of the episode if futures cannot differ.
-    """
-
-    row: int
+    row: int  # row in the recorded experiences
+    # Seed of the episode, and the step of the decision.
     seed: int
     step: int
+    # The choice that was taken, and the better one.
     action: int
     better: int
+    # Additional return of the better choice, following the policy afterwards; from held-out rollouts. Rollouts of the
+    # first mistakes are played after the ranking, so the first gains are not overstated.
     gain: float
+    # Confidence interval of the gain, adjusted for selection in the case of later mistakes. Both equal the gain if
+    # nothing is random, and are None if the gain is only known for this episode.
     low: float | None
     high: float | None
+    # Seed of a future in which the difference is close to the gain; the seed of the episode if futures cannot differ.
     future: int
 
     def to_dict(self, names: Sequence[str]) -> dict[str, Any]:
@@ -185,11 +174,8 @@ class Mistakes(Displayed):
                     check_fields(IntervalEstimate, values[name])
                     values[name] = IntervalEstimate(**values[name])
             check_fields(cls, values)
-            if any(
-                not 0 <= choice < len(values["choices"])
-                for mistake in values["listed"]
-                for choice in (mistake.action, mistake.better)
-            ):
+            choices = {choice for mistake in values["listed"] for choice in (mistake.action, mistake.better)}
+            if not choices <= set(range(len(values["choices"]))):
                 raise ValueError("a choice does not exist")
             return cls(**values)
         except DAMAGE_ERRORS as error:
@@ -240,12 +226,13 @@ def _count_rollouts(choices: int, settings: MistakeSettings) -> int:
 def points_of(experiences: Experiences, rows: NDArray[np.int64]) -> tuple[Point, ...]:
     """Return the decisions in rows as points to branch at; their actions end with the one taken."""
     starts, steps = np.cumsum(experiences.lengths) - experiences.lengths, steps_of(experiences)
-    done = experiences.actions if experiences.space.is_discrete else experiences.numbers
+    taken_actions = experiences.actions if experiences.space.is_discrete else experiences.numbers
     points = []
     for row in rows.tolist():
-        episode, seen = int(experiences.episode_ids[row]), experiences.observations[row].copy()
-        seed, actions = int(experiences.seeds[episode]), done[starts[episode] : row + 1]
-        points.append(Point(seed, int(steps[row]), actions, seen))
+        episode = int(experiences.episode_ids[row])
+        actions = taken_actions[starts[episode] : row + 1]
+        observation = experiences.observations[row].copy()
+        points.append(Point(int(experiences.seeds[episode]), int(steps[row]), actions, observation))
     return tuple(points)
 
 
@@ -285,18 +272,17 @@ class DecisionSearch:
         returns = measure(np.arange(len(self.decisions)), self.choices, 0, count)
         differences = returns[:, 1:] - returns[:, :1]
         is_complete = ~np.isnan(differences).any(axis=(1, 2))
-        seen, rows = self.experiences, self.decisions.rows[is_complete]
-        spread = (
-            differences[is_complete].std(axis=2, ddof=1) if count > 1 else np.zeros(differences[is_complete].shape[:2])
-        )
+        differences, rows = differences[is_complete], self.decisions.rows[is_complete]
+        deviations = differences.std(axis=2, ddof=1) if count > 1 else np.zeros(differences.shape[:2])
+        experiences = self.experiences
         return DecisionGains(
-            observations=seen.observations[rows],
-            taken=seen.actions[rows].reshape(len(rows), len(seen.space.groups)),
+            observations=experiences.observations[rows],
+            taken=experiences.actions[rows].reshape(len(rows), len(experiences.space.groups)),
             choices=self.choices[is_complete, 1:],
-            gains=differences[is_complete].mean(axis=2),
-            errors=spread / np.sqrt(count),
-            scores=seen.scores[rows],
-            episodes=seen.episode_ids[rows],
+            gains=differences.mean(axis=2),
+            errors=deviations / np.sqrt(count),
+            scores=experiences.scores[rows],
+            episodes=experiences.episode_ids[rows],
         )
 
 
@@ -369,20 +355,21 @@ def find_mistakes(
 def _make_mistake(
     search: DecisionSearch, decision: int, better: int, gain: float, interval: tuple[float, float], future: int
 ) -> Mistake:
-    row, seen = int(search.decisions.rows[decision]), search.experiences
-    seed, step = int(seen.seeds[seen.episode_ids[row]]), int(steps_of(seen)[row])
-    action = int(seen.actions[row] if seen.space.is_discrete else seen.actions[row, seen.space.group_of(better)])
+    row, experiences = int(search.decisions.rows[decision]), search.experiences
+    seed, step = int(experiences.seeds[experiences.episode_ids[row]]), int(steps_of(experiences)[row])
+    taken = experiences.actions[row]
+    action = int(taken if experiences.space.is_discrete else taken[experiences.space.group_of(better)])
     return Mistake(row, seed, step, action, better, gain, *interval, future)
 
 
 def _drop_repeated(search: DecisionSearch, numbers: NDArray[np.intp], gains: NDArray[np.float64]) -> NDArray[np.intp]:
-    """Drop decisions whose loss an earlier one of the episode accounts for; return places in `numbers`."""
+    """Drop decisions whose loss an earlier one of the episode accounts for; return positions in `numbers`."""
     episodes = search.experiences.episode_ids[search.decisions.rows[numbers]]
     kept: list[int] = []
-    for place in range(len(numbers)):  # in the order of their steps
-        earlier = [other for other in kept if episodes[other] == episodes[place]]
-        if not any(gains[other] >= SAME_LOSS * gains[place] for other in earlier):
-            kept.append(place)
+    for position in range(len(numbers)):  # in the order of their steps
+        earlier = [other for other in kept if episodes[other] == episodes[position]]
+        if not any(gains[other] >= SAME_LOSS * gains[position] for other in earlier):
+            kept.append(position)
     return np.array(kept, np.intp)
 
 
@@ -513,6 +500,7 @@ def _find_proven(
 def _find_exact(
     search: DecisionSearch, returns: NDArray[np.float64], futures: Futures, *, alpha: float, seed: int
 ) -> Mistakes:
+    """Return all decisions with a better choice, by the first rollout of each; nothing is random."""
     gains = returns[:, 1:, 0] - returns[:, :1, 0]
     best = np.nan_to_num(gains, nan=-np.inf).argmax(axis=1)
     largest = gains[np.arange(len(gains)), best]
@@ -532,6 +520,7 @@ def _find_exact(
 
 
 def _find_in_recorded(search: DecisionSearch, returns: NDArray[np.float64]) -> Mistakes:
+    """Return the decisions with a better choice in the recorded episodes, which says nothing about others."""
     found = _find_exact(search, returns, lambda *_: [0], alpha=0.05, seed=0)
     listed = tuple(replace(one, low=None, high=None, future=one.seed) for one in found.listed)
     return Mistakes(

@@ -49,59 +49,57 @@ class Measure(Protocol):
 
 @dataclass(frozen=True)
 class DecisionRace:
-    """Result of a race of decisions.
+    """Result of a race of decisions."""
 
-    Parameters
-    ----------
-    returns
-        Returns of the first rung, ``[decisions, choices, rollouts]``; NaN where a decision failed.
-    numbers
-        The decisions of the last rung.
-    better
-        The choice that looked best in each of them.
-    differences
-        Additional returns of that choice in the last rung, ``[decisions, rollouts]``.
-    """
-
+    # Returns of the first rung, ``[decisions, choices, rollouts]``; NaN where a decision failed.
     returns: NDArray[np.float64]
-    numbers: NDArray[np.intp]
-    better: NDArray[np.int64]
-    differences: NDArray[np.float64]
+    numbers: NDArray[np.intp]  # the decisions of the last rung
+    better: NDArray[np.int64]  # the choice that looked best in each of them
+    differences: NDArray[np.float64]  # additional returns of that choice in the last rung, ``[decisions, rollouts]``
 
 
 def race_decisions(measure: Measure, choices: NDArray[np.int64], settings: MistakeSettings) -> DecisionRace:
-    """Examine decisions in three rungs; `choices` are ``int64[decisions, choices]``, the choice taken first."""
-    every = np.arange(len(choices))
-    first = measure(every, choices, 0, settings.rollouts)
+    """Return the decisions in which another choice looks better, by rollouts: few for all, more for promising ones.
+
+    A rollout returns to a decision, makes a choice there, and follows the policy to the end of the episode. `measure`
+    plays them, `choices` are ``int64[decisions, choices]``, the choice taken first.
+    """
+    # First rung: all choices of all decisions. Gains are [decisions, other choices, rollouts].
+    n_decisions = len(choices)
+    first = measure(np.arange(n_decisions), choices, 0, settings.rollouts)
     gains = first[:, 1:] - first[:, :1]
-    promising = _best(_standing(gains), SECOND_RUNG_Z, SECOND_SHARE)
-    best = np.argsort(-np.nan_to_num(gains[promising].mean(axis=2), nan=-np.inf), axis=1, kind="stable")
-    chosen = 1 + best[:, :OTHERS_IN_SECOND]
-    some = np.hstack([choices[promising, :1], np.take_along_axis(choices[promising], chosen, axis=1)])
-    second = measure(promising, some, SECOND_FUTURES, settings.second_rollouts)
-    before = np.take_along_axis(gains[promising], chosen[:, :, None] - 1, axis=1)
-    together = np.concatenate([before, second[:, 1:] - second[:, :1]], axis=2)
-    kept = _best(_standing(together), LAST_RUNG_Z, FINAL_SHARE, of=len(choices))
-    column = np.nan_to_num(together[kept].mean(axis=2), nan=-np.inf).argmax(axis=1)
-    better = some[kept, 1 + column]
-    numbers = promising[kept]
-    last = measure(numbers, np.stack([some[kept, 0], better], axis=1), FINAL_FUTURES, settings.final_rollouts)
+
+    # Second rung: promising decisions, the choice taken and the best other choices. Their gains in both rungs count.
+    promising = _best(gains, SECOND_RUNG_Z, max(FEWEST_IN_RUNG, round(SECOND_SHARE * n_decisions)))
+    best_first = np.argsort(-_means(gains[promising]), axis=1, kind="stable")[:, :OTHERS_IN_SECOND]
+    best_choices = np.take_along_axis(choices[promising], 1 + best_first, axis=1)
+    raced_choices = np.hstack([choices[promising, :1], best_choices])
+    second = measure(promising, raced_choices, SECOND_FUTURES, settings.second_rollouts)
+    first_gains = np.take_along_axis(gains[promising], best_first[:, :, None], axis=1)
+    gains = np.concatenate([first_gains, second[:, 1:] - second[:, :1]], axis=2)
+
+    # Last rung: the most promising ones, the choice taken and the best other choice. Only these rollouts are quoted.
+    last_rows = _best(gains, LAST_RUNG_Z, max(FEWEST_IN_RUNG, round(FINAL_SHARE * n_decisions)))
+    numbers = promising[last_rows]
+    better = raced_choices[last_rows, 1 + _means(gains[last_rows]).argmax(axis=1)]
+    taken_and_better = np.stack([raced_choices[last_rows, 0], better], axis=1)
+    last = measure(numbers, taken_and_better, FINAL_FUTURES, settings.final_rollouts)
     differences = last[:, 1] - last[:, 0]
     is_complete = ~np.isnan(differences).any(axis=1)
     return DecisionRace(first, numbers[is_complete], better[is_complete], differences[is_complete])
 
 
-def _standing(gains: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the z of the best other choice of each decision; −∞ where a decision failed."""
+def _means(gains: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the mean gain of each other choice at each decision; −∞ where a decision failed."""
+    return np.nan_to_num(gains.mean(axis=2), nan=-np.inf)
+
+
+def _best(gains: NDArray[np.float64], least: float, most: int) -> NDArray[np.intp]:
+    """Return the decisions whose best other choice has a z above a limit, in their order; at most the `most` best."""
     mean = gains.mean(axis=2)
     error = gains.std(axis=2, ddof=1) / np.sqrt(gains.shape[2])
     with np.errstate(divide="ignore", invalid="ignore"):
-        above = np.where(error > 0, mean / error, np.where(mean > 0, np.inf, np.where(mean < 0, -np.inf, 0.0)))
-    return np.asarray(np.where(np.isnan(mean), -np.inf, above).max(axis=1, initial=-np.inf), np.float64)
-
-
-def _best(standing: NDArray[np.float64], least: float, share: float, of: int | None = None) -> NDArray[np.intp]:
-    """Return the decisions with a z above a limit, in their order; at most a share of all, the best ones."""
-    most = max(FEWEST_IN_RUNG, round(share * (len(standing) if of is None else of)))
-    order = np.argsort(-standing, kind="stable")[:most]
-    return np.sort(order[standing[order] > least])
+        z = np.where(error > 0, mean / error, np.where(mean > 0, np.inf, np.where(mean < 0, -np.inf, 0.0)))
+    best_z = np.where(np.isnan(mean), -np.inf, z).max(axis=1, initial=-np.inf)  # −∞ where a decision failed
+    order = np.argsort(-best_z, kind="stable")[:most]
+    return np.sort(order[best_z[order] > least])

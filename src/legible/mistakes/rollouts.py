@@ -41,42 +41,24 @@ from legible.settings import PlaySettings
 
 @dataclass(frozen=True)
 class RolloutSetup:
-    """Everything that all rollouts share.
+    """Everything that all rollouts share."""
 
-    Parameters
-    ----------
-    policy, environment, play
-        Policy, environment and settings of play.
-    way
-        How decisions are reached again (`legible.play.find_branching_method`).
-    future
-        "new": random numbers from the seeds of the futures; "same": the random numbers of the recorded episode.
-    """
-
+    # Policy, environment and settings of play.
     policy: Policy
     environment: EnvironmentSpec
-    way: Way
+    way: Way  # how decisions are reached again (`legible.play.find_branching_method`)
+    # "new": random numbers from the seeds of the futures; "same": the random numbers of the recorded episode.
     future: Future = "new"
     play: PlaySettings = field(default_factory=PlaySettings)
 
 
 @dataclass(frozen=True)
 class RolloutUnit:
-    """Decisions with their choices and futures.
+    """Decisions with their choices and futures."""
 
-    Parameters
-    ----------
-    points
-        The decisions; the last of the actions of each is the one taken.
-    choices
-        ``int64[decisions, choices]``.
-    seeds
-        ``int64[decisions, rollouts]``: the futures, the same for all choices of a decision.
-    """
-
-    points: tuple[Point, ...]
-    choices: NDArray[np.int64]
-    seeds: NDArray[np.int64]
+    points: tuple[Point, ...]  # the decisions; the last of the actions of each is the one taken
+    choices: NDArray[np.int64]  # ``int64[decisions, choices]``
+    seeds: NDArray[np.int64]  # ``int64[decisions, rollouts]``: the futures, the same for all choices of a decision
 
     def __len__(self) -> int:
         return self.choices.size * self.seeds.shape[1]
@@ -113,10 +95,10 @@ class _FirstChoice:
     ) -> tuple[NDArray[Any], Scores]:
         """Choose for every row."""
         actions, scores = self._policy(observations, episodes, steps)
-        here = steps == self._first[episodes]
-        if here.any():
+        is_decision = steps == self._first[episodes]
+        if is_decision.any():
             actions = actions.copy()
-            actions[here] = self._forced[episodes[here]]
+            actions[is_decision] = self._forced[episodes[is_decision]]
         return actions, scores
 
 
@@ -203,12 +185,13 @@ def _play(
     on_step
         Called with a record of every step, unless rollouts are recorded.
     """
+    # For every rollout: the number of its decision, the step of the decision, and the action to take there.
     n_decisions, n_choices = unit.choices.shape
     n_futures = unit.seeds.shape[1]
     decision_of_rollout = np.repeat(np.arange(n_decisions), n_choices * n_futures)
     steps = np.array([point.step for point in unit.points], np.int64)[decision_of_rollout]
     taken_actions = np.array([point.actions[point.step] for point in unit.points])
-    forced = forced_actions(setup.policy, taken_actions, unit.choices)
+    forced = forced_actions(setup.policy, taken_actions, unit.choices).reshape(-1, *taken_actions.shape[1:])
     # A new future has the same seed for all choices of a decision; otherwise the recorded episode's seed continues.
     if setup.future == "new":
         seeds = np.repeat(unit.seeds[:, None, :], n_choices, axis=1).ravel().tolist()
@@ -225,12 +208,15 @@ def _play(
         states = branching.visit(unit.points)
         branches = Branches(branching, states, decision_of_rollout, steps, future=setup.future)
         policy = PolicyChooser(setup.policy, seeds, epsilon=setup.play.epsilon, sample=setup.play.sample)
-        chooser = _FirstChoice(
-            policy, steps, np.repeat(forced.reshape(-1, *taken_actions.shape[1:]), n_futures, axis=0)
+        chooser = _FirstChoice(policy, steps, np.repeat(forced, n_futures, axis=0))
+        played = play_episodes(
+            slots,
+            chooser,
+            seeds,
+            step_limit=setup.play.step_limit,
+            starts=branches,
+            on_step=recorder if keep else on_step,
         )
-        limit = setup.play.step_limit
-        on_step = recorder if keep else on_step
-        played = play_episodes(slots, chooser, seeds, step_limit=limit, starts=branches, on_step=on_step)
     finally:
         slots.close()
     return played, recorder.recordings(seeds) if keep else []

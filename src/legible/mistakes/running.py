@@ -1,7 +1,4 @@
-"""Rollouts in units of work: run on an engine, stored when they finish, with results that do not depend on workers.
-
-- `RolloutRunner`: plays the rollouts of a race; `Store`: where units are stored.
-"""
+"""`RolloutRunner`: rollouts in units of work, stored when they finish, with results that do not depend on workers."""
 
 from __future__ import annotations
 
@@ -143,20 +140,24 @@ class RolloutRunner:
         return all_rollouts
 
     def _by_decision(self, unit: RolloutUnit) -> Pieces[RolloutSetup, RolloutUnit]:
+        """Cut a unit into units of one decision."""
         cuts = [slice(i, i + 1) for i in range(len(unit.points))]
         lone = [RolloutUnit(unit.points[cut], unit.choices[cut], unit.seeds[cut]) for cut in cuts]
         return Pieces(self._setup, lone, [point.seed for point in unit.points])
 
     def _steps(self, unit: RolloutUnit, rollouts: Rollouts) -> int:
-        before = np.array([point.step for point in unit.points])
+        """Return the steps of rollouts, and of the way to their decisions.
+
+        A replay plays them before each rollout; otherwise each episode is played once, up to its last decision.
+        """
         if self._setup.way == "replay":
-            led = int(before.sum()) * rollouts.returns[0].size
+            steps_before = sum(point.step for point in unit.points) * rollouts.returns[0].size
         else:
-            longest: dict[int, int] = {}
+            last_decisions: dict[int, int] = {}
             for point in unit.points:
-                longest[point.seed] = max(point.step, longest.get(point.seed, 0))
-            led = sum(longest.values())
-        return led + int(rollouts.steps.sum())
+                last_decisions[point.seed] = max(point.step, last_decisions.get(point.seed, 0))
+            steps_before = sum(last_decisions.values())
+        return steps_before + int(rollouts.steps.sum())
 
     def _key(self, unit: RolloutUnit) -> str:
         """Return a key of everything that determines the result of a unit."""

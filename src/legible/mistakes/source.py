@@ -105,33 +105,37 @@ def learn_from_decisions(
 
 def _representatives(n: int, relations: Sequence[MetamorphicRelation]) -> list[int]:
     """Return one of all choices that relations map to each other; the rules of the others follow from its rules."""
-    group = list(range(n))
+    representative = list(range(n))  # of each choice; choices that a relation joins get the smaller one
     for relation in relations:
-        one, other = group[relation.action], group[relation.image_action]
-        group = [min(one, other) if entry in (one, other) else entry for entry in group]
-    return sorted(set(group))
+        joined = representative[relation.action], representative[relation.image_action]
+        representative = [min(joined) if choice in joined else choice for choice in representative]
+    return sorted(set(representative))
 
 
 def _examples(decisions: DecisionGains, space: FeatureSpace, choice: int, polarity: str) -> _Examples:
-    """Return states where a rule about a choice should trigger, and others; uninformative decisions are left out."""
+    """Return states where a rule about a choice should trigger, and others; uninformative decisions are left out.
+
+    "Take the choice" should trigger where it is better than the choice taken, "avoid the choice" where it was taken and
+    another one is better. Columns are those of `DecisionGains.choices`, the other choices at a decision.
+    """
     if polarity == "+":
-        column = decisions.choices == choice
-        row = np.flatnonzero(column.any(axis=1))
-        place = column[row].argmax(axis=1)
+        is_choice = decisions.choices == choice
+        rows = np.flatnonzero(is_choice.any(axis=1))
+        columns = is_choice[rows].argmax(axis=1)
     else:
-        row = np.flatnonzero(decisions.taken[:, space.group_of(choice)] == choice)
-        others = decisions.choices[row] != CHOICE_TAKEN  # all but masked choices
-        row = row[others.any(axis=1)]
-        place = np.where(others[others.any(axis=1)], decisions.gains[row], -np.inf).argmax(axis=1)
-    gain = decisions.gains[row, place]
-    better = (gain > 0) & (gain / np.maximum(decisions.errors[row, place], 1e-12) > BETTER_Z)
-    return _Examples(decisions.observations[row], better, np.where(better, gain, np.maximum(-gain, 0.0)))
+        is_allowed = decisions.choices != CHOICE_TAKEN  # not masked
+        was_taken = decisions.taken[:, space.group_of(choice)] == choice
+        rows = np.flatnonzero(was_taken & is_allowed.any(axis=1))
+        columns = np.where(is_allowed[rows], decisions.gains[rows], -np.inf).argmax(axis=1)
+    gain = decisions.gains[rows, columns]
+    is_better = (gain > 0) & (gain / np.maximum(decisions.errors[rows, columns], 1e-12) > BETTER_Z)
+    return _Examples(decisions.observations[rows], is_better, np.where(is_better, gain, np.maximum(-gain, 0.0)))
 
 
 def _with_images(
     decisions: DecisionGains, space: FeatureSpace, relations: Sequence[MetamorphicRelation], choice: int, polarity: str
 ) -> _Examples:
-    """The examples of a choice, and the images of examples of other choices."""
+    """Return the examples of a choice, and the images of examples of choices that relations map to it."""
     parts = [_examples(decisions, space, choice, polarity)]
     for relation in relations:
         if relation.image_action == choice:
@@ -142,6 +146,7 @@ def _with_images(
 
 
 def _rules(examples: _Examples, space: FeatureSpace, choice: int, polarity: Any, seed: int) -> list[Rule]:
+    """Return the rules that RIPPER learns from examples; an example counts up to `MOST_WEIGHT` times, by its stake."""
     if min(examples.positive.sum(), (~examples.positive).sum()) < FEWEST_EXAMPLES:
         return []
     from legible.mining.ripper import RipperClassifier  # noqa: PLC0415 (scikit-learn takes half a second)

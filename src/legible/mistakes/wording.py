@@ -23,22 +23,13 @@ MOST_UNUSUAL = 3
 
 @dataclass(frozen=True)
 class Unusual:
-    """A feature with a rare value.
+    """A feature with a rare value."""
 
-    Parameters
-    ----------
-    feature, value
-        Number of the feature, and its value.
-    share
-        Share of the recorded states with this or a more extreme value.
-    side
-        "low" or "high" for numbers, "" for categories.
-    """
-
+    # Number of the feature, and its value.
     feature: int
     value: float
-    share: float
-    side: str
+    share: float  # share of the recorded states with this or a more extreme value
+    side: str  # "low" or "high" for numbers, "" for categories
 
     def words(self, space: FeatureSpace) -> str:
         """Return a description such as "the gap is 2 (low: 3 % of the states)"."""
@@ -50,18 +41,18 @@ class Unusual:
 
 def unusual_features(experiences: Experiences, row: int) -> tuple[Unusual, ...]:
     """Return the features whose value at a row is rare in the recorded states, the rarest first."""
-    seen, here = experiences.observations, experiences.observations[row]
-    found: list[Unusual] = []
+    unusual: list[Unusual] = []
     for i, feature in enumerate(experiences.space.features):
-        column = seen[:, i]
+        recorded_values = experiences.observations[:, i]
+        value = recorded_values[row]
         if feature.kind == "categorical":
-            candidates = [("", float((column == here[i]).mean()))]
+            shares = {"": float((recorded_values == value).mean())}
         else:
-            candidates = [("low", float((column <= here[i]).mean())), ("high", float((column >= here[i]).mean()))]
-        side, share = min(candidates, key=lambda one: one[1])
-        if share <= RARE_SHARE:
-            found.append(Unusual(i, float(here[i]), share, side))
-    return tuple(sorted(found, key=lambda one: (one.share, one.feature))[:MOST_UNUSUAL])
+            shares = {"low": float((recorded_values <= value).mean()), "high": float((recorded_values >= value).mean())}
+        side = min(shares, key=lambda name: shares[name])
+        if shares[side] <= RARE_SHARE:
+            unusual.append(Unusual(i, float(value), shares[side], side))
+    return tuple(sorted(unusual, key=lambda one: (one.share, one.feature))[:MOST_UNUSUAL])
 
 
 def describe_mistake(mistake: Mistake, experiences: Experiences) -> str:
@@ -111,13 +102,16 @@ def describe_mistakes(mistakes: Mistakes) -> list[str]:
         headroom = mistakes.headroom
         # An interval that reaches 0, or is wider than twice the estimate, says too little to be quoted.
         is_rough = headroom.low <= 0.0 or headroom.high - headroom.low > 2 * headroom.mean
-        lines.append(
-            "The total gain of correcting all mistakes could not be estimated: too few decisions were examined "
-            "(--set mistakes.steps=N examines more)."
-            if is_rough
-            else f"Correcting likely mistakes one at a time would gain about {number(headroom.mean)} per episode (95 % "
-            f"CI {number(headroom.low)} to {number(headroom.high)})."
-        )
+        if is_rough:
+            lines.append(
+                "The total gain of correcting all mistakes could not be estimated: too few decisions were examined "
+                "(--set mistakes.steps=N examines more)."
+            )
+        else:
+            lines.append(
+                f"Correcting likely mistakes one at a time would gain about {number(headroom.mean)} per episode (95 % "
+                f"CI {number(headroom.low)} to {number(headroom.high)})."
+            )
     if not mistakes.listed:
         lines.append("No mistakes were found: no other choice is significantly better.")
     return lines

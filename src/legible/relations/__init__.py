@@ -15,15 +15,8 @@ from legible.imports import lazy_exports
 if TYPE_CHECKING:
     from legible.environments import RelationsFile, shipped_relations
     from legible.relations.actions import map_actions
-    from legible.relations.cuts import MOST_CUTS, link_groups, share_cuts
-    from legible.relations.generalisation import (
-        MOST_RULES,
-        Dropped,
-        Generalisation,
-        describe,
-        generalise,
-        generalise_all,
-    )
+    from legible.relations.cuts import link_groups, share_cuts
+    from legible.relations.generalisation import generalise, generalise_all
     from legible.relations.places import RelationFileError
     from legible.relations.reader import HOLDS, load_relations, parse_relations
     from legible.relations.relation import FeatureRelation, MetamorphicRelation, by_name, map_states

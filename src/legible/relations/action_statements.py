@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from legible.errors import did_you_mean, suggest_names
 from legible.features import FeatureSpace
 from legible.features.patterns import match_pattern
-from legible.relations.places import Place
+from legible.relations.places import Place, UnknownNameError
 from legible.relations.statements import lists, matching_rows, tables, texts
 
 _Choices: TypeAlias = tuple[int, ...]
@@ -20,7 +20,10 @@ _KEYS = ("cycle", "swap", "same", "negate", "map", "pair")
 
 
 def read_actions(statement: Any, space: FeatureSpace, place: Place) -> list[tuple[int, int]]:
-    """Return the pairs (action, image) of an ``actions`` statement; errors name its `place` in the file."""
+    """Return the pairs (action, image) of an ``actions`` statement, such as ``{ swap = ["Left", "Right"] }``.
+
+    Actions are numbered; `place` is the statement's place in the file, for errors.
+    """
     if statement == "same":
         return [(i, i) for i in range(len(space.actions))]
     if not isinstance(statement, dict) or not statement:
@@ -68,14 +71,16 @@ class _Reader:
     def pairs(self, statement: Mapping[str, Any]) -> Iterator[tuple[str, _Choices, _Choices]]:
         """Yield (name in the file, choices, their images), one or several for each key of an ``actions`` table.
 
-        A name stands for one choice, or for all choices of a group; `_units` returns these, name by name.
+        ``{ swap = ["Left", "Right"] }`` yields ("Left", (0,), (1,)) and ("Right", (1,), (0,)). A name stands for one
+        choice, or for all choices of a group; `_units` returns these, name by name.
         """
         place = self._place
         for key, value in statement.items():
             match key:
                 case "cycle" | "swap":
-                    for names in lists(value, key, place):
-                        yield from self._cycle(names)
+                    cycles = ((names, units) for names in lists(value, key, place) for units in self._units(names))
+                    for names, units in cycles:
+                        yield from zip(names, units, [*units[1:], units[0]], strict=True)
                 case "same":
                     for name in texts(value, key, place):
                         yield from ((name, units[0], units[0]) for units in self._units([name]))
@@ -93,10 +98,6 @@ class _Reader:
                     hint = did_you_mean(key, _KEYS) or f" The keys are {', '.join(_KEYS)}."
                     raise place.error(f"unknown key {key!r} in 'actions'.{hint}", key)
 
-    def _cycle(self, names: Sequence[str]) -> Iterator[tuple[str, _Choices, _Choices]]:
-        for units in self._units(names):
-            yield from zip(names, units, [*units[1:], units[0]], strict=True)
-
     def _pair(self, value: Any) -> Iterator[tuple[str, _Choices, _Choices]]:
         for table in tables(value, self._place, ("from", "to"), ("negate",), key="pair"):
             names = table["from"], table["to"]
@@ -105,13 +106,13 @@ class _Reader:
                     '\'pair\' of actions must be a table such as { from = "hip1", to = "hip2", negate = true }.'
                 )
             negate = "negate" in table
-            for one, other in self._whole(names) if negate else self._units(names):
-                yield names[0], one, other[::-1] if negate else other
+            for choices, images in self._whole(names) if negate else self._units(names):
+                yield names[0], choices, images[::-1] if negate else images
 
     def _units(self, names: Sequence[str]) -> list[tuple[_Choices, ...]]:
         """Return the groups, or else choices, that names stand for; one row for every text that ``*`` can stand for."""
-        groups = any(match_pattern(name, group) is not None for name in names for group in self._groups)
-        return self._whole(names) if groups else self._rows(names, self._choices)
+        names_group = any(match_pattern(name, group) is not None for name in names for group in self._groups)
+        return self._whole(names) if names_group else self._rows(names, self._choices)
 
     def _whole(self, names: Sequence[str]) -> list[tuple[_Choices, ...]]:
         """Return the choices of groups."""
@@ -125,6 +126,6 @@ class _Reader:
                 listed = [*self._groups, *self._choices]
                 what = "group or choice" if self._groups else "action"
                 hint = suggest_names(name, listed, f"{what.replace(' or ', 's and ')}s")
-                raise self._place.unknown(f"there is no {what} called {name!r}.{hint}", name)
+                raise self._place.error(f"there is no {what} called {name!r}.{hint}", name, UnknownNameError)
         rows = matching_rows(names, list(known), "group" if known is self._groups else "action", self._place)
         return [tuple(known[name] for name in row) for row in rows]

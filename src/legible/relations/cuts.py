@@ -16,12 +16,10 @@ from legible.features import FeatureSpace, GroupLink, Intervals, below
 from legible.relations.relation import MetamorphicRelation
 from legible.relations.values import Affine, Anything, Equal, RelationError, ValueTable
 
-MOST_CUTS = 1024
+MOST_CUTS = 1024  # of a feature; maps may add new cuts without end
 
 
-def share_cuts(
-    intervals: Intervals, space: FeatureSpace, relations: Iterable[MetamorphicRelation], *, most_cuts: int = MOST_CUTS
-) -> Intervals:
+def share_cuts(intervals: Intervals, space: FeatureSpace, relations: Iterable[MetamorphicRelation]) -> Intervals:
     """Return intervals whose cuts agree between related features, so that relations map intervals to intervals exactly.
 
     The cuts are closed under the maps: a negated feature gets the mirror image of every cut. The mirror image of
@@ -36,8 +34,6 @@ def share_cuts(
         The features; related features must be of the same kind.
     relations
         The relations; ignored features share nothing.
-    most_cuts
-        Maximum number of cuts of a feature; maps may add new cuts without end.
     """
     links = list(
         dict.fromkeys(
@@ -47,21 +43,22 @@ def share_cuts(
             if not isinstance(pair.relation, Anything)
         )
     )
-    linked = sorted({i for link in links for i in (link.feature, link.image_feature)})
+    linked_features = sorted({i for link in links for i in (link.feature, link.image_feature)})
     # The ends of intervals by feature: cuts of numeric features, values of categorical ones.
-    ends = {i: _Ends(space, i, links) for i in linked}
-    without_images: list[tuple[int, float]] = []  # ends whose images are still to be added
+    ends = {i: _Ends(space, i, links) for i in linked_features}
+    without_images: list[tuple[int, float]] = []  # (feature, end): ends whose images are still to be added
 
     def add(feature: int, end: float) -> None:
         added = ends[feature].add(end)
         if added is not None:
             without_images.append((feature, added))
-            if len(ends[feature].values) > most_cuts:
+            if len(ends[feature].values) > MOST_CUTS:
                 raise RelationError(
-                    f"feature {space.names[feature]!r} needs more than {most_cuts} cuts: the relations map its cuts to "
+                    f"feature {space.names[feature]!r} needs more than {MOST_CUTS} cuts: the relations map its cuts to "
                     "new ones without end."
                 )
 
+    # Begin with the ends of the given intervals and the values of tables; then add images until there are no new ones.
     for i, feature_ends in ends.items():
         # The high end of the interval of a category is its value.
         bounds = [intervals.lows[i], intervals.highs[i]] if feature_ends.numeric else [intervals.highs[i]]
@@ -72,8 +69,9 @@ def share_cuts(
             add(feature, end)
     while without_images:
         feature, end = without_images.pop()
-        for other, image in ends[feature].images(end):
-            add(other, image)
+        for image_feature, image in ends[feature].images(end):
+            add(image_feature, image)
+
     lows, highs = list(intervals.lows), list(intervals.highs)
     for i, feature_ends in ends.items():
         values = np.array(sorted(feature_ends.values), np.float32)
@@ -85,17 +83,17 @@ def share_cuts(
 def link_groups(relations: Iterable[MetamorphicRelation], space: FeatureSpace) -> tuple[GroupLink, ...]:
     """Return the groups of choices that relations map to each other, in the same order or reversed.
 
-    A choice that is mapped to the same place of a group implies the same order, and one that is mapped to the mirrored
-    place the reversed order. The middle choice implies neither.
+    A choice that is mapped to the same position in a group implies the same order, and one that is mapped to the
+    mirrored position the reversed order. The middle choice implies neither.
     """
     links: dict[GroupLink, None] = {}
     for relation in relations:
-        numbers = [space.group_of(action) for action in (relation.action, relation.image_action)]
-        one, other = (space.groups[number] for number in numbers)
-        place, image = relation.action - one.first, relation.image_action - other.first
-        mirrored = one.count - 1 - place
-        if one.count == other.count and image in {place, mirrored} and place != mirrored:
-            links[GroupLink(numbers[0], numbers[1], image != place)] = None
+        group_number, image_number = space.group_of(relation.action), space.group_of(relation.image_action)
+        group, image_group = space.groups[group_number], space.groups[image_number]
+        position, image_position = relation.action - group.first, relation.image_action - image_group.first
+        mirrored = group.count - 1 - position
+        if group.count == image_group.count and position != mirrored and image_position in {position, mirrored}:
+            links[GroupLink(group_number, image_number, negated=image_position == mirrored)] = None
     return tuple(links)
 
 
@@ -126,11 +124,11 @@ class _Ends:
         self._forth = [link for link in links if link.feature == feature]
         self._back = [link for link in links if link.image_feature == feature]
         for link in self._forth:
-            if space[link.image_feature].kind != space[feature].kind:
-                one, other = space[feature], space[link.image_feature]
+            source, image = space[feature], space[link.image_feature]
+            if image.kind != source.kind:
                 raise RelationError(
-                    f"a relation pairs {one.name!r} with {other.name!r}, but the first is {one.kind} and the second "
-                    f"{other.kind}."
+                    f"a relation pairs {source.name!r} with {image.name!r}, but the first is {source.kind} and the "
+                    f"second {image.kind}."
                 )
 
     def add(self, end: float) -> float | None:
@@ -151,11 +149,11 @@ class _Ends:
         """Yield images and sources of a cut or value, with their features."""
         for links, forth in ((self._forth, True), (self._back, False)):
             for link in links:
-                other, relation = link.image_feature if forth else link.feature, link.relation
+                target, relation = link.image_feature if forth else link.feature, link.relation
                 if isinstance(relation, Equal):
-                    yield other, end
+                    yield target, end
                 elif isinstance(relation, Affine) and self.numeric:
-                    yield other, relation.image_cut(end) if forth else relation.source_cut(end)
+                    yield target, relation.image_cut(end) if forth else relation.source_cut(end)
                 elif isinstance(relation, Affine):
-                    yield other, float(relation.apply(end) if forth else relation.undo(end))
+                    yield target, float(relation.apply(end) if forth else relation.undo(end))
                 # All values of a table are added in the beginning, see `own_ends`.

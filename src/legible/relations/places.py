@@ -1,9 +1,4 @@
-"""Lines of the statements of a relations file, for error messages.
-
-- `Source`: the text of a file. `Place`: a statement in it.
-- `RelationFileError`: an error with its line. `UnknownNameError`: an unknown name. `KindError`: features of different
-  kinds.
-"""
+"""Lines of the statements of a relations file, for error messages."""
 
 from __future__ import annotations
 
@@ -18,7 +13,6 @@ class RelationFileError(RelationError):
 
     def __init__(self, where: str, line: int, message: str) -> None:
         super().__init__(f"{where}:{line}: {message}")
-        self.where = where
         self.line = line
         self.reason = message
 
@@ -51,18 +45,14 @@ class Source:
         heads = [i for i, line in enumerate(self.lines) if re.match(r"\s*\[\[\s*relation\s*\]\]", line)]
         self.ranges = list(zip(heads, [*heads[1:], len(self.lines)], strict=False))
 
-    def at(self, relation: int | None, key: str) -> Place:
-        """Return the place of a key in the relation with this index, or in the whole file."""
-        return Place(self, relation, key)
-
-    def find(self, pattern: str, first: int, last: int) -> int | None:
-        """Return the index of the first line that matches a regular expression, or None."""
-        return next((i for i in range(first, last) if re.search(pattern, self.lines[i])), None)
+    def find(self, pattern: str, first: int, last: int, default: int) -> int:
+        """Return the index of the first of some lines that matches a regular expression, or the default."""
+        return next((i for i in range(first, last) if re.search(pattern, self.lines[i])), default)
 
 
 @dataclass(frozen=True)
 class Place:
-    """A statement of a file: a key of the relation with this index."""
+    """A statement of a file: a key of the relation with this index, or of the whole file."""
 
     source: Source
     relation: int | None
@@ -70,29 +60,23 @@ class Place:
 
     def line(self, token: str = "") -> int:
         """Return the line of the statement, or of a text in it; without a key, the first line of the relation."""
+        # Indices of lines, from 0: the range of the relation, and the line found so far.
         first, last = 0, len(self.source.lines)
         if self.relation is not None and self.relation < len(self.source.ranges):
             first, last = self.source.ranges[self.relation]
-        start = first
+        line = first
         if self.key:
+            # The key at the beginning of a line, as a key or a [[relation.key]] heading; or else within a line.
             key = re.escape(self.key)
-            found = self.source.find(rf"""^\s*(\[+\s*(relation\s*\.\s*)?)?["']?{key}["']?\s*[=.\]]""", first, last)
-            if found is None:
-                found = self.source.find(rf"""[{{,\s]["']?{key}["']?\s*=""", first, last)
-            start = first if found is None else found
+            at_start = rf"""^\s*(\[+\s*(relation\s*\.\s*)?)?["']?{key}["']?\s*[=.\]]"""
+            line = self.source.find(rf"""[{{,\s]["']?{key}["']?\s*=""", first, last, first)
+            line = self.source.find(at_start, first, last, line)
         if token:
-            there = self.source.find(rf"""(?<![\w.*-]){re.escape(token)}(?![\w.*-])""", start, last)
-            start = start if there is None else there
-        return start + 1
+            line = self.source.find(rf"""(?<![\w.*-]){re.escape(token)}(?![\w.*-])""", line, last, line)
+        return line + 1
 
-    def error(self, message: str, token: str = "") -> RelationFileError:
+    def error(
+        self, message: str, token: str = "", kind: type[RelationFileError] = RelationFileError
+    ) -> RelationFileError:
         """Return an error about the statement, or a text in it."""
-        return RelationFileError(self.source.where, self.line(token), message)
-
-    def unknown(self, message: str, token: str) -> UnknownNameError:
-        """Return an error about an unknown name."""
-        return UnknownNameError(self.source.where, self.line(token), message)
-
-    def unfit(self, message: str, token: str) -> KindError:
-        """Return an error about features of different kinds."""
-        return KindError(self.source.where, self.line(token), message)
+        return kind(self.source.where, self.line(token), message)

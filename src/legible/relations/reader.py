@@ -80,7 +80,7 @@ from legible.features import FeatureSpace
 from legible.features.patterns import match_pattern
 from legible.files import parse_toml, read_text
 from legible.relations.action_statements import read_actions
-from legible.relations.places import Place, RelationFileError, Source
+from legible.relations.places import KindError, Place, RelationFileError, Source, UnknownNameError
 from legible.relations.relation import FeatureRelation, MetamorphicRelation
 from legible.relations.statements import lists, matching_rows, read_number, tables, texts
 from legible.relations.values import (
@@ -123,10 +123,12 @@ def parse_relations(text: str, space: FeatureSpace, where: str = "relations") ->
     source = Source(where, text)
     for key in data:
         if key != "relation":
-            raise source.at(None, key).error(f"unknown key {key!r}; a relations file consists of [[relation]] tables.")
+            raise Place(source, None, key).error(
+                f"unknown key {key!r}; a relations file consists of [[relation]] tables."
+            )
     relations = data.get("relation")
     if not isinstance(relations, list) or not relations or not all(isinstance(item, dict) for item in relations):
-        raise source.at(None, "relation").error("there is no [[relation]] in this file.")
+        raise Place(source, None, "relation").error("there is no [[relation]] in this file.")
     return tuple(
         relation for i, item in enumerate(relations) for relation in _RelationReader(source, i, item, space).read()
     )
@@ -158,10 +160,10 @@ class _RelationReader:
 
     def read(self) -> tuple[MetamorphicRelation, ...]:
         """Return the relations of a table, one for each pair (action, image) of its ``actions`` statement."""
-        known = (*_GENERAL_KEYS, *self.statements)
+        keys = (*_GENERAL_KEYS, *self.statements)
         for key in self.data:
-            if key not in known:
-                hint = did_you_mean(key, known) or f" The keys are {', '.join(known)}."
+            if key not in keys:
+                hint = did_you_mean(key, keys) or f" The keys are {', '.join(keys)}."
                 raise self._place(key).error(f"unknown key {key!r}.{hint}")
         name, words, note = (self._text(key) for key in ("name", "words", "note"))
         holds, place = self.data.get("holds", {}), self._place("holds")
@@ -173,9 +175,11 @@ class _RelationReader:
         if "actions" not in self.data:
             raise self._place("").error(f"relation {name!r} has no 'actions'; write for example actions = \"same\".")
         actions = read_actions(self.data["actions"], self.space, self._place("actions"))
+
+        # The features: every statement adds pairs to `self.pairing`.
         for key, value in self.data.items():
             if key in self.statements:
-                self.statements[key](value, self._place(key))  # adds to `self.pairing`
+                self.statements[key](value, self._place(key))
         unmapped, derived = list(self.pairing.unmapped), self.space.derived
         if derived is not None:
             # Derived features that the relation does not name, but whose inputs it changes, have no known image.
@@ -194,7 +198,7 @@ class _RelationReader:
         )
 
     def _place(self, key: str) -> Place:
-        return self.source.at(self.number, key)
+        return Place(self.source, self.number, key)
 
     def _text(self, key: str) -> str:
         if key == "name" and key not in self.data:
@@ -227,7 +231,7 @@ class _RelationReader:
                     )
                 rows = [(name, found) for name in self.space.own.names if (found := _row_number(pattern, name))]
                 if not rows:
-                    raise place.unknown(f"{pattern!r} matches no feature.", pattern)
+                    raise place.error(f"{pattern!r} matches no feature.", pattern, UnknownNameError)
                 for name, (first, last) in rows:
                     i = self.space.feature_index(name)
                     image = f"{name[:first]}{int(name[first:last]) + by}{name[last:]}"
@@ -236,16 +240,20 @@ class _RelationReader:
 
     def _map_single(self, value: Any, place: Place) -> None:
         """Read a statement that maps features to themselves, or drops them."""
+        # Names of features, which may be patterns, and the relation of their values.
         items: list[tuple[list[str], ValueRelation]] = []
-        if place.key in {"reflect", "map"}:
-            how = "about" if place.key == "reflect" else "values"
-            for table in tables(value, place, ("features", how)):
-                number = table[how]
-                single = reflect(read_number(number, how, place)) if how == "about" else _table_of_values(number, place)
-                items.append((texts(table["features"], "features", place), single))
-        else:
-            unchanged = NEGATE if place.key == "negate" else ANY if place.key == "ignore" else EQUAL
-            items.append((texts(value, place.key, place), unchanged))
+        match place.key:
+            case "reflect":
+                for table in tables(value, place, ("features", "about")):
+                    middle = read_number(table["about"], "about", place)
+                    items.append((texts(table["features"], "features", place), reflect(middle)))
+            case "map":
+                for table in tables(value, place, ("features", "values")):
+                    pairs = _table_of_values(table["values"], place)
+                    items.append((texts(table["features"], "features", place), pairs))
+            case key:
+                relation_of_key: dict[str, ValueRelation] = {"negate": NEGATE, "ignore": ANY, "drop": EQUAL}
+                items.append((texts(value, key, place), relation_of_key[key]))
         for patterns, relation in items:
             for pattern in patterns:
                 for i in self._named(pattern, place):
@@ -308,17 +316,18 @@ class _Pairing:
         if image is None:
             return
         if image in self._images:
-            names, other = self._space.names, self._images[image]
-            _, _, other_place, other_token = self._sources[other]
+            names, earlier = self._space.names, self._images[image]
+            _, _, earlier_place, earlier_token = self._sources[earlier]
             raise place.error(
-                f"{names[feature]!r} and {names[other]!r} (line {other_place.line(other_token)}) would both become "
-                f"{names[image]!r}; the pairing of features must be one-to-one.",
+                f"{names[feature]!r} and {names[earlier]!r} (line {earlier_place.line(earlier_token)}) would both "
+                f"become {names[image]!r}; the pairing of features must be one-to-one.",
                 token,
             )
-        one, two = self._space[feature], self._space[image]
-        if one.kind != two.kind and not isinstance(relation, Anything):
-            raise place.unfit(f"{one.name!r} is {one.kind} but {two.name!r} is {two.kind}.", token)
-        with_sentinels = next((f for f in (one, two) if f.sentinels), None)
+        mapped_features = source_feature, image_feature = self._space[feature], self._space[image]
+        if source_feature.kind != image_feature.kind and not isinstance(relation, Anything):
+            kinds = " but ".join(f"{f.name!r} is {f.kind}" for f in mapped_features)
+            raise place.error(f"{kinds}.", token, KindError)
+        with_sentinels = next((f for f in mapped_features if f.sentinels), None)
         if isinstance(relation, Affine) and with_sentinels is not None:
             values = ", ".join(f"{value:g}" for value in with_sentinels.sentinels)
             raise place.error(

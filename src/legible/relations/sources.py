@@ -50,17 +50,10 @@ class RelationsText:
 
 @dataclass(frozen=True)
 class ChosenRelations:
-    """The chosen relations.
+    """The chosen relations."""
 
-    Parameters
-    ----------
-    texts
-        The relations, file by file.
-    left_out
-        Files of the domain that do not fit the names of features and actions, with the reason.
-    """
-
-    texts: tuple[RelationsText, ...] = ()
+    texts: tuple[RelationsText, ...] = ()  # the relations, file by file
+    # Files of the domain that do not fit the names of features and actions, with the reason.
     left_out: tuple[str, ...] = ()
 
 

@@ -1,8 +1,4 @@
-"""Values of statements in a relations file.
-
-- `texts`, `lists`, `tables`, `read_number`: checked values; errors name the line.
-- `matching_rows`: the names that patterns stand for together.
-"""
+"""Values of statements in a relations file."""
 
 from __future__ import annotations
 
@@ -11,7 +7,7 @@ from typing import Any
 
 from legible.errors import did_you_mean, suggest_names
 from legible.features.patterns import fill_pattern, match_pattern
-from legible.relations.places import Place
+from legible.relations.places import Place, UnknownNameError
 
 
 def texts(value: Any, key: str, place: Place) -> list[str]:
@@ -77,7 +73,9 @@ def matching_rows(patterns: Sequence[str], known: Sequence[str], what: str, plac
         matches = {name: texts for name, texts in star_texts.items() if texts is not None}
         if not matches:
             missing = f"there is no {what} called {pattern!r}.{suggest_names(pattern, known, f'{what}s')}"
-            raise place.unknown(f"{pattern!r} matches no {what}." if "*" in pattern else missing, pattern)
+            raise place.error(
+                f"{pattern!r} matches no {what}." if "*" in pattern else missing, pattern, UnknownNameError
+            )
         for name, texts in matches.items():
             first_matches.setdefault(texts, (pattern, name))
     # With these texts, the other patterns must be known names, too.
@@ -86,10 +84,11 @@ def matching_rows(patterns: Sequence[str], known: Sequence[str], what: str, plac
         row = tuple(fill_pattern(pattern, texts) for pattern in patterns)
         for name, pattern in zip(row, patterns, strict=True):
             if name not in known:
-                raise place.unknown(
+                raise place.error(
                     f"{matching_pattern!r} matches {matched_name!r}, but there is no corresponding {name!r}."
                     + did_you_mean(name, known),
                     pattern,
+                    UnknownNameError,
                 )
         rows.append(row)
     return rows

@@ -118,16 +118,20 @@ class Affine:
         return _pull_cut(self, cut, through_undo=False)
 
     def settle(self, cut: float, *, on_image: bool = False) -> float:
-        """Return the nearest cut, not below this one if possible, that maps back to itself."""
+        """Return the nearest cut, not below this one if possible, that maps back to itself.
+
+        It is a cut of the first feature, or of the second with `on_image`.
+        """
         if self.exact:
             return cut
-        forth, back = (self.source_cut, self.image_cut) if on_image else (self.image_cut, self.source_cut)
-        image = forth(cut)
+        map_there, map_back = (self.source_cut, self.image_cut) if on_image else (self.image_cut, self.source_cut)
+        image = map_there(cut)
         if not math.isfinite(image):
             return cut
-        settled = back(image)
+        settled = map_back(image)
         if settled < cut:
-            higher = back(float(above(image) if self.scale > 0 else below(image)))
+            # Rounding has moved it down: try the image of the next higher cut.
+            higher = map_back(float(above(image) if self.scale > 0 else below(image)))
             settled = higher if cut <= higher < np.inf else settled
         return settled if math.isfinite(settled) else cut
 
@@ -190,9 +194,9 @@ class ValueTable:
         if len(self.forth) < len(self.pairs):
             raise RelationError(f"observations cannot be mapped: a value has several images in {self.text}.")
         xs, ys = np.array(self.pairs, np.float32).T
-        place = np.minimum(np.searchsorted(xs, values), len(xs) - 1)
-        known = xs[place] == values
-        return np.where(known, ys[place], np.float32(np.nan)), known
+        nearest = np.minimum(np.searchsorted(xs, values), len(xs) - 1)
+        has_image = xs[nearest] == values
+        return np.where(has_image, ys[nearest], np.float32(np.nan)), has_image
 
 
 ValueRelation: TypeAlias = Equal | Anything | Affine | ValueTable

@@ -71,40 +71,43 @@ def _dump_map(pairs: Iterable[tuple[int, int]], names: Sequence[str]) -> str:
 def _dump_choices(pairs: Sequence[tuple[int, int]], space: FeatureSpace) -> str:
     """Return the text for groups by name, which does not depend on their regions, and for other choices."""
     statements: dict[str, list[str]] = {}
-    alone = dict(pairs)
-    for link in whole_groups(alone, space):
+    other_choices = dict(pairs)
+    for link in whole_groups(other_choices, space):
         group, image = space.groups[link.group], space.groups[link.image]
         if group == image:
             key, item = "negate" if link.negated else "same", _quote(group.name)
         else:
-            how = ", negate = true" if link.negated else ""
-            key, item = "pair", f"{{ from = {_quote(group.name)}, to = {_quote(image.name)}{how} }}"
+            negated = ", negate = true" if link.negated else ""
+            key, item = "pair", f"{{ from = {_quote(group.name)}, to = {_quote(image.name)}{negated} }}"
         statements.setdefault(key, []).append(item)
         for choice in range(group.first, group.first + group.count):
-            del alone[choice]
+            del other_choices[choice]
     written = [f"{key} = [{', '.join(items)}]" for key, items in statements.items()]
-    if alone:
-        written.append(_dump_map(alone.items(), space.action_names))
+    if other_choices:
+        written.append(_dump_map(other_choices.items(), space.action_names))
     return f"{{ {', '.join(written)} }}"
 
 
 def _dump_features(relation: MetamorphicRelation, names: Sequence[str]) -> dict[str, list[str]]:
+    """Return the statements on features: for each key, such as "swap", the items of its list."""
     statements: dict[str, list[str]] = {}
-    equal = {fr.feature: fr.image_feature for fr in relation.features if isinstance(fr.relation, Equal)}
-    for start in sorted(equal):
+    # Features whose values become those of others, in circles: "swap" for two, "cycle" for more. The features that are
+    # in no circle are left in `image_of`.
+    image_of = {fr.feature: fr.image_feature for fr in relation.features if isinstance(fr.relation, Equal)}
+    for start in sorted(image_of):
         cycle = [start]
-        while cycle[-1] in equal and equal[cycle[-1]] != start and len(cycle) <= len(equal):
-            cycle.append(equal[cycle[-1]])
-        if len(cycle) > 1 and equal.get(cycle[-1]) == start:
+        while cycle[-1] in image_of and image_of[cycle[-1]] != start and len(cycle) <= len(image_of):
+            cycle.append(image_of[cycle[-1]])
+        if len(cycle) > 1 and image_of.get(cycle[-1]) == start:
             key = "swap" if len(cycle) == 2 else "cycle"
             statements.setdefault(key, []).append(f"[{', '.join(_quote(names[i]) for i in cycle)}]")
             for feature in cycle:
-                del equal[feature]
+                del image_of[feature]
+    # All other relations of features, one by one.
     for fr in relation.features:
-        if isinstance(fr.relation, Equal) and fr.feature not in equal:
-            continue
-        key, item = _dump_pair(fr, names)
-        statements.setdefault(key, []).append(item)
+        if not isinstance(fr.relation, Equal) or fr.feature in image_of:
+            key, item = _dump_pair(fr, names)
+            statements.setdefault(key, []).append(item)
     for feature in relation.unmapped:
         statements.setdefault("drop", []).append(_quote(names[feature]))
     return statements

@@ -109,8 +109,8 @@ def rule_rows(study: Study, cards: Sequence[WeaknessCard] = ()) -> Iterator[Rule
             words, text = describe_rule_set(verdict.rule_set, space), verdict.rule_set.short_text(space)
             tested = replace(tested, words=capitalise(words), text=text)
         yield tested
-    for generalisation in study.generalisations:
-        untested = generalisation.rule_set.source
+    for related_forms in study.generalisations:
+        untested = related_forms.source
         if untested is not None and untested not in shown:
             yield row(untested, None, ["untested"])
 

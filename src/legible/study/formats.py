@@ -25,8 +25,7 @@ from legible.failures import Avoidable, Cause, Diagnosis, FailureMode, Failures,
 from legible.features import FeatureSpace
 from legible.improvement import CompositionCheck, CompositionStep, FrontPoint, Improvement
 from legible.records import RecordFormat
-from legible.relations import FeatureRelation, Generalisation, MetamorphicRelation
-from legible.relations.generalisation import Dropped
+from legible.relations import FeatureRelation, MetamorphicRelation
 from legible.relations.values import Affine, Anything, Equal, ValueTable
 from legible.rules import Condition, Rule, RuleSet
 from legible.settings import EvaluationSettings, ImprovementSettings
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
 RESULTS = RecordFormat(
     (
         *(Condition, Rule, RuleSet),
-        *(Equal, Anything, Affine, ValueTable, FeatureRelation, MetamorphicRelation, Generalisation, Dropped),
+        *(Equal, Anything, Affine, ValueTable, FeatureRelation, MetamorphicRelation),
         *(Effect, Sample, RareLosses, ConstraintCheck, Confirmation, Verdict, Continuation, Evaluation),
         *(UnitResult, PlayedBlocks, Repetition),
         *(ReferenceResult, QuotedReference, References),
@@ -67,7 +66,7 @@ RESULTS = RecordFormat(
 
 
 KINDS: Mapping[str, Any] = {
-    "generalisations.npz": tuple[Generalisation, ...],
+    "generalisations.npz": tuple[RuleSet, ...],
     "evaluation.npz": Evaluation,
     "improvement.npz": Improvement,
     "references.npz": References,

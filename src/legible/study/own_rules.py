@@ -90,7 +90,7 @@ class OwnRules(Displayed):
 
 def forms_of(rule: Rule, relations: Sequence[MetamorphicRelation]) -> list[tuple[RuleSet, Form]]:
     """Return a rule alone, and together with its related forms if relations (symmetries of the task) make some."""
-    related = generalise(rule, relations).rule_set
+    related = generalise(rule, relations)
     forms: list[tuple[RuleSet, Form]] = [(RuleSet((rule,), rule), "alone")]
     if len(related) and set(related.rules) != {rule}:
         forms.append((related, "with related forms"))

@@ -57,7 +57,6 @@ from legible.policies import Policy
 from legible.relations import (
     DISCOVER,
     DISCOVERED,
-    Generalisation,
     MetamorphicRelation,
     RelationsArgument,
     RelationsText,
@@ -423,7 +422,7 @@ class Study(Displayed):
         return tuple(
             name
             for name, group in by_name(discovered).items()
-            if any((set(generalise(rule, group).rule_set.rules) - {rule}) & rules for rule in rules)
+            if any((set(generalise(rule, group).rules) - {rule}) & rules for rule in rules)
         )
 
     @cached_property
@@ -664,19 +663,19 @@ class Study(Displayed):
         """Step 1: the mined rules."""
         return self.read("mining")
 
-    def generalise(self) -> tuple[Generalisation, ...]:
+    def generalise(self) -> tuple[RuleSet, ...]:
         """Step 2: generalise every mined rule and every rule of the user's; mines rules first."""
         return self.do("generalisations")
 
     @property
-    def generalisations(self) -> tuple[Generalisation, ...]:
-        """Step 2: every mined rule and every rule of the user's, with all that it generalises to."""
+    def generalisations(self) -> tuple[RuleSet, ...]:
+        """Step 2: every mined rule and every rule of the user's with its related forms; some without any rule."""
         return self.read("generalisations")
 
     @property
     def rule_sets(self) -> tuple[RuleSet, ...]:
         """The generalised rule sets; rules that no condition is left of are not among them."""
-        return tuple(each.rule_set for each in self.generalisations if not each.is_empty)
+        return tuple(rule_set for rule_set in self.generalisations if rule_set.rules)
 
     def evaluate(self) -> Evaluation:
         """Step 3: guide the policy with every rule set and compare returns; generalises first."""

@@ -1,8 +1,5 @@
 """Collisions, compiled: find vehicles that touch, or will within a frame, and push them apart.
 
-- `collide`: all collisions of a frame.
-- `rectangles_meet`: two rectangles, of which one moves.
-
 Partners are looked up in the order along x instead of among all, with the same outcome as in highway-env.
 """
 
@@ -27,6 +24,8 @@ from legible_envs.highway.state import (
     SPEED,
     WIDTH,
     Driving,
+    Marks,
+    Motion,
     X,
     Y,
 )
@@ -37,13 +36,7 @@ _OBSTACLE_DIAGONAL = np.sqrt(OBSTACLE_LENGTH**2 + OBSTACLE_WIDTH**2)
 
 @compiled
 def collide(
-    roads: Roads,
-    driving: Driving,
-    motion: NDArray[np.float64],
-    marks: NDArray[np.int32],
-    count: int,
-    ego: int,
-    scratch: Scratch,
+    roads: Roads, driving: Driving, motion: Motion, marks: Marks, count: int, ego: int, scratch: Scratch
 ) -> None:
     """Mark all vehicles that collide in this frame as crashed, and write down the shoves that push them apart.
 
@@ -116,15 +109,7 @@ def _insert_sorted(values: NDArray[np.int64], n: int, value: int) -> int:
 
 
 @compiled
-def _collide_pair(
-    roads: Roads,
-    dt: float,
-    motion: NDArray[np.float64],
-    marks: NDArray[np.int32],
-    count: int,
-    i: int,
-    j: int,
-) -> None:
+def _collide_pair(roads: Roads, dt: float, motion: Motion, marks: Marks, count: int, i: int, j: int) -> None:
     """Mark vehicle i and its partner j as crashed if they touch, and shove them apart if they would within a frame.
 
     Parameters

@@ -4,9 +4,6 @@ A frame is as in highway-env: vehicles decide in turn (each sees the decisions m
 of the road are enforced, then all move, then collisions are found. No vehicle moves while others decide, so one order
 along x serves for the neighbours of all and for the collisions before.
 
-- `simulate_frames`: some frames of an episode.
-- `command_ego`: what a policy's action changes; `nearest_speed`: its target speed.
-
 Outcomes are those of highway-env up to rounding (some 1e-15): see `steering` and `neighbours` for what is computed
 otherwise.
 """
@@ -47,7 +44,10 @@ from legible_envs.highway.state import (
     TARGET_LANE,
     TARGET_SPEED,
     TIMER,
+    Counters,
     Driving,
+    Marks,
+    Motion,
     X,
     Y,
 )
@@ -58,13 +58,7 @@ _KP_SPEED = 1 / 0.6  # gain of ego's controller of speed
 
 @compiled
 def simulate_frames(
-    roads: Roads,
-    driving: Driving,
-    motion: NDArray[np.float64],
-    marks: NDArray[np.int32],
-    episode: NDArray[np.int64],
-    n_frames: int,
-    scratch: Scratch,
+    roads: Roads, driving: Driving, motion: Motion, marks: Marks, episode: Counters, n_frames: int, scratch: Scratch
 ) -> None:
     """Simulate some frames of one episode in place: every vehicle decides, moves, and perhaps collides.
 
@@ -105,7 +99,7 @@ def simulate_frames(
 
 
 @compiled
-def _sort_by_x(motion: NDArray[np.float64], count: int, scratch: Scratch) -> None:
+def _sort_by_x(motion: Motion, count: int, scratch: Scratch) -> None:
     """Update the order of the vehicles along x: `scratch.order` (vehicles by place) and `scratch.rank` (the reverse).
 
     Insertion sort, because the order before is nearly right already.
@@ -132,14 +126,7 @@ def nearest_speed(target_speeds: NDArray[np.float64], speed: float) -> int:
 
 
 @compiled
-def command_ego(
-    roads: Roads,
-    driving: Driving,
-    motion: NDArray[np.float64],
-    marks: NDArray[np.int32],
-    episode: NDArray[np.int64],
-    command: int,
-) -> None:
+def command_ego(roads: Roads, driving: Driving, motion: Motion, marks: Marks, episode: Counters, command: int) -> None:
     """Carry out a command of the policy: change the target speed or the target lane of ego, the vehicle that it drives.
 
     Parameters
@@ -173,14 +160,14 @@ def command_ego(
 
 
 @inlined
-def _steer_ego(roads: Roads, motion: NDArray[np.float64], marks: NDArray[np.int32], ego: int) -> None:
+def _steer_ego(roads: Roads, motion: Motion, marks: Marks, ego: int) -> None:
     follow_road(roads, motion, marks, ego)
     motion[SLIP, ego] = steer(roads, motion, ego, marks[TARGET_LANE, ego])
     motion[ACCELERATION, ego] = _KP_SPEED * (motion[TARGET_SPEED, ego] - motion[SPEED, ego])
 
 
 @inlined
-def _move(roads: Roads, dt: float, motion: NDArray[np.float64], marks: NDArray[np.int32], i: int) -> None:
+def _move(roads: Roads, dt: float, motion: Motion, marks: Marks, i: int) -> None:
     """Move vehicle i by a frame of dt seconds, by the bicycle model with the slip angle at its centre.
 
     `motion` ``[N_MOTION, vehicles]`` and `marks` ``[N_MARKS, vehicles]`` have a row per quantity and a column per

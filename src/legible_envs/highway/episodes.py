@@ -65,17 +65,7 @@ class HighwayState:
 
 
 class Episodes:
-    """A batch of n episodes of one scenario.
-
-    Parameters
-    ----------
-    n
-        How many.
-    settings
-        The scenario and its settings.
-    threads
-        How many threads step the batch; the results are the same.
-    """
+    """A batch of n episodes of one scenario; results do not depend on the number of threads that step it."""
 
     def __init__(self, n: int, settings: HighwaySettings, threads: int = 1) -> None:
         """Make room for n episodes, which begin at the first call of `start`; `threads` step them together."""
@@ -94,7 +84,15 @@ class Episodes:
             settings.rewarding(),
             1 / settings.policy_frequency,
         )
-        self.feature_space = self._features()
+        observation = settings.observation
+        self.feature_space: FeatureSpace = highway_features(
+            observation.vehicles_count,
+            observation.features,
+            tuple(Action(name, WORDS_OF_ACTIONS[name]) for name in settings.action_names),
+            absolute=observation.absolute,
+            straight=is_straight(self.road_map.tables),
+            ranges=settings.ranges,
+        )
         # Everything that changes: the vehicles of n episodes. Without a seed, every episode gets a random one.
         self.world = new_world(n, settings.capacity)
         self.world.keys[:] = np.random.SeedSequence().generate_state(n, np.uint64)
@@ -102,17 +100,6 @@ class Episodes:
         self.world.episode[:, STATUS] = TERMINATED
         self.observations = np.zeros((n, len(self.feature_space)), np.float32)
         self.rewards = np.zeros(n, np.float64)
-
-    def _features(self) -> FeatureSpace:
-        observation = self.settings.observation
-        return highway_features(
-            observation.vehicles_count,
-            observation.features,
-            tuple(Action(name, WORDS_OF_ACTIONS[name]) for name in self.settings.action_names),
-            absolute=observation.absolute,
-            straight=is_straight(self.road_map.tables),
-            ranges=self.settings.ranges,
-        )
 
     def start(self, mask: NDArray[np.bool_], seeds: Sequence[int | None]) -> None:
         """Begin new episodes where `mask` is set; without a seed the episode's own stream moves on."""

@@ -27,9 +27,6 @@ WORDS_OF_ACTIONS = {
 ACTIONS = tuple(Action(name, words) for name, words in WORDS_OF_ACTIONS.items())
 """The five actions of all scenarios but the intersection."""
 
-INTERSECTION_ACTIONS = tuple(Action(name, WORDS_OF_ACTIONS[name]) for name in ("SLOWER", "IDLE", "FASTER"))
-"""The three actions of the intersection, where no vehicle changes lanes."""
-
 # Columns that lie between -1 and 1 whatever the settings.
 _ALWAYS_NORMALISED = {"presence", "cos_h", "sin_h", "cos_d", "sin_d"}
 _UNITS = {

@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from legible_envs.compiled import compiled, inlined
 from legible_envs.highway.neighbours import NO_VEHICLE, neighbours
@@ -29,6 +28,8 @@ from legible_envs.highway.state import (
     TARGET_SPEED,
     TIMER,
     Driving,
+    Marks,
+    Motion,
     X,
     Y,
 )
@@ -43,15 +44,7 @@ _MIN_GAIN = 0.2  # of acceleration, for a lane change
 
 
 @inlined
-def decide(
-    roads: Roads,
-    driving: Driving,
-    motion: NDArray[np.float64],
-    marks: NDArray[np.int32],
-    count: int,
-    i: int,
-    scratch: Scratch,
-) -> None:
+def decide(roads: Roads, driving: Driving, motion: Motion, marks: Marks, count: int, i: int, scratch: Scratch) -> None:
     """Set target lane, steering and acceleration of vehicle i, which is driven by the simulation and not by the policy.
 
     Lanes are chosen by MOBIL, speeds by IDM (intelligent driver model).
@@ -87,14 +80,7 @@ def decide(
 
 
 @inlined
-def free_acceleration(
-    roads: Roads,
-    driving: Driving,
-    motion: NDArray[np.float64],
-    marks: NDArray[np.int32],
-    i: int,
-    exponent: float,
-) -> float:
+def free_acceleration(roads: Roads, driving: Driving, motion: Motion, marks: Marks, i: int, exponent: float) -> float:
     """Return IDM's acceleration of vehicle i on an empty road; `exponent` is IDM's δ."""
     limit = roads.lanes[marks[LANE, i], SPEED_LIMIT]
     target = min(max(motion[TARGET_SPEED, i], 0.0), limit)
@@ -103,7 +89,7 @@ def free_acceleration(
 
 
 @inlined
-def desired_gap(driving: Driving, motion: NDArray[np.float64], i: int, front_vx: float, front_vy: float) -> float:
+def desired_gap(driving: Driving, motion: Motion, i: int, front_vx: float, front_vy: float) -> float:
     """IDM's distance wanted between vehicle i and one in front that has this velocity."""
     speed, cos, sin = motion[SPEED, i], motion[COS, i], motion[SIN, i]
     closing = (speed * cos - front_vx) * cos + (speed * sin - front_vy) * sin
@@ -112,21 +98,13 @@ def desired_gap(driving: Driving, motion: NDArray[np.float64], i: int, front_vx:
 
 
 @inlined
-def _how_far_ahead(roads: Roads, motion: NDArray[np.float64], i: int, lane: int, x: float, y: float) -> float:
+def _how_far_ahead(roads: Roads, motion: Motion, i: int, lane: int, x: float, y: float) -> float:
     """From vehicle i to a place, along a lane."""
     return longitudinal_of(roads, lane, x, y) - longitudinal_of(roads, lane, motion[X, i], motion[Y, i])
 
 
 @inlined
-def interaction(
-    roads: Roads,
-    driving: Driving,
-    motion: NDArray[np.float64],
-    marks: NDArray[np.int32],
-    count: int,
-    i: int,
-    front: int,
-) -> float:
+def interaction(roads: Roads, driving: Driving, motion: Motion, marks: Marks, count: int, i: int, front: int) -> float:
     """Return how hard IDM (intelligent driver model) brakes vehicle i for what is in front of it, in m/s².
 
     Parameters
@@ -158,13 +136,7 @@ def interaction(
 
 @inlined
 def _choose_lane(
-    roads: Roads,
-    driving: Driving,
-    motion: NDArray[np.float64],
-    marks: NDArray[np.int32],
-    count: int,
-    i: int,
-    scratch: Scratch,
+    roads: Roads, driving: Driving, motion: Motion, marks: Marks, count: int, i: int, scratch: Scratch
 ) -> None:
     """Set the target lane of vehicle i: give up a contested lane change, and once a second consider a new one.
 
@@ -208,9 +180,7 @@ def _choose_lane(
 
 
 @compiled
-def _is_contested(
-    roads: Roads, driving: Driving, motion: NDArray[np.float64], marks: NDArray[np.int32], count: int, i: int
-) -> bool:
+def _is_contested(roads: Roads, driving: Driving, motion: Motion, marks: Marks, count: int, i: int) -> bool:
     """Return whether another vehicle, close in front, is changing to the same lane as vehicle i."""
     lane, target = marks[LANE, i], marks[TARGET_LANE, i]
     for j in range(count):
@@ -226,14 +196,7 @@ def _is_contested(
 
 @compiled
 def should_change(
-    roads: Roads,
-    driving: Driving,
-    motion: NDArray[np.float64],
-    marks: NDArray[np.int32],
-    count: int,
-    i: int,
-    lane: int,
-    scratch: Scratch,
+    roads: Roads, driving: Driving, motion: Motion, marks: Marks, count: int, i: int, lane: int, scratch: Scratch
 ) -> bool:
     """Return whether vehicle i should change to a lane, by MOBIL: it must be safe for others and better for itself.
 

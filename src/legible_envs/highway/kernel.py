@@ -39,13 +39,7 @@ class Rules(NamedTuple):
 
 @compiled
 def step_row(
-    rules: Rules,
-    world: World,
-    e: int,
-    action: int,
-    order: int,
-    observation: NDArray[np.float32],
-    scratch: Scratch,
+    rules: Rules, world: World, e: int, action: int, order: int, observation: NDArray[np.float32], scratch: Scratch
 ) -> float:
     """Step or start one episode in place, and return the reward of the step.
 

@@ -6,7 +6,6 @@ On parallel lanes they are looked up in the order along x instead of among all, 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from legible_envs.compiled import compiled, inlined
 from legible_envs.highway.roads import (
@@ -26,7 +25,7 @@ from legible_envs.highway.roads import (
     longitudinal_of,
 )
 from legible_envs.highway.scratch import Scratch
-from legible_envs.highway.state import LENGTH, X, Y
+from legible_envs.highway.state import LENGTH, Motion, X, Y
 
 NO_VEHICLE = -1
 
@@ -36,9 +35,7 @@ _SLACK = 1e-9
 
 
 @inlined
-def neighbours(
-    roads: Roads, motion: NDArray[np.float64], count: int, i: int, lane: int, scratch: Scratch
-) -> tuple[int, int]:
+def neighbours(roads: Roads, motion: Motion, count: int, i: int, lane: int, scratch: Scratch) -> tuple[int, int]:
     """Return the vehicles in front of and behind vehicle i on a lane: -1 for none; from `count` on, obstacles."""
     if roads.parallel:
         return _neighbours_in_order(roads, motion, count, i, lane, scratch)
@@ -47,7 +44,7 @@ def neighbours(
 
 @inlined
 def _neighbours_in_order(
-    roads: Roads, motion: NDArray[np.float64], count: int, i: int, lane: int, scratch: Scratch
+    roads: Roads, motion: Motion, count: int, i: int, lane: int, scratch: Scratch
 ) -> tuple[int, int]:
     """Return the vehicles in front of and behind vehicle i, for parallel lanes along x; NO_VEHICLE (-1) for none.
 
@@ -95,7 +92,7 @@ def _neighbours_in_order(
 
 
 @compiled
-def _neighbours_among_all(roads: Roads, motion: NDArray[np.float64], count: int, i: int, lane: int) -> tuple[int, int]:
+def _neighbours_among_all(roads: Roads, motion: Motion, count: int, i: int, lane: int) -> tuple[int, int]:
     """Return the vehicles or obstacles in front of and behind vehicle i on a lane of any shape; NO_VEHICLE for none.
 
     `motion` ``[N_MOTION, vehicles]`` has a row per quantity and a column per vehicle, of which `count` are used.

@@ -37,6 +37,9 @@ from legible_envs.highway.state import (
     ROUTE_LENGTH,
     SIN,
     SPEED,
+    Counters,
+    Marks,
+    Motion,
     X,
     Y,
 )
@@ -89,9 +92,9 @@ def takes_time(column: str) -> bool:
 def observe(
     roads: Roads,
     viewing: Viewing,
-    motion: NDArray[np.float64],
-    marks: NDArray[np.int32],
-    episode: NDArray[np.int64],
+    motion: Motion,
+    marks: Marks,
+    episode: Counters,
     out: NDArray[np.float32],
     scratch: Scratch,
 ) -> None:
@@ -131,14 +134,7 @@ def observe(
 
 
 @compiled
-def _nearest(
-    roads: Roads,
-    viewing: Viewing,
-    motion: NDArray[np.float64],
-    marks: NDArray[np.int32],
-    episode: NDArray[np.int64],
-    scratch: Scratch,
-) -> int:
+def _nearest(roads: Roads, viewing: Viewing, motion: Motion, marks: Marks, episode: Counters, scratch: Scratch) -> int:
     """Write the vehicles that get a row of the observation into `scratch.seen`, and return how many they are.
 
     These are the nearest along ego's lane, within sight. A vehicle is given by its column, obstacle k by -1 - k.
@@ -216,13 +212,7 @@ def _write_row(viewing: Viewing, record: NDArray[np.float64], out: NDArray[np.fl
 
 @inlined
 def _describe(
-    roads: Roads,
-    viewing: Viewing,
-    motion: NDArray[np.float64],
-    marks: NDArray[np.int32],
-    i: int,
-    intentions: bool,
-    record: NDArray[np.float64],
+    roads: Roads, viewing: Viewing, motion: Motion, marks: Marks, i: int, intentions: bool, record: NDArray[np.float64]
 ) -> None:
     """Write all values that an observation can show of vehicle i into `record`, in the coordinates of the road.
 
@@ -261,9 +251,7 @@ def _describe(
 
 
 @compiled
-def _towards_destination(
-    roads: Roads, motion: NDArray[np.float64], marks: NDArray[np.int32], i: int
-) -> tuple[float, float]:
+def _towards_destination(roads: Roads, motion: Motion, marks: Marks, i: int) -> tuple[float, float]:
     """Return the direction to the end of the last road of vehicle i's route, zero without a route."""
     length = marks[ROUTE_LENGTH, i]
     if length <= 0:

@@ -1,8 +1,4 @@
-"""Default settings of each scenario, under highway-env's own names.
-
-- `HIGHWAY_ENV_DEFAULTS`: highway-env's own; `AUTHORS_CONFIGURATION`: what the paper's authors changed.
-- `PRESETS`: what the two are called.
-"""
+"""Default settings of each scenario, under highway-env's own names."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 - `Traffic`: the positions of all vehicles, copied out of a batch.
 - `Picture`: pixels. The camera follows ego along straight roads and looks at the middle of the others.
 - `to_text`: the same for a terminal.
-- `describe_roads`, `describe_traffic`: plain numbers for JSON, from which a page can draw a replay.
+- `describe_roads`: plain numbers for JSON, from which a page can draw a replay.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class Picture:
         left = top = -AROUND
         right = bottom = AROUND
         if self.straight:
-            (top, bottom), x = _height(self.road_map.tables), _camera(traffic)
+            (top, bottom), x = _height(self.road_map.tables), float(traffic.x[traffic.ego])
             left, right, top, bottom = x - BEHIND, x + AHEAD, top - _MARGIN, bottom + _MARGIN
         pixel = 1.0 / self.scale
         xs, ys = np.arange(left + pixel / 2, right, pixel), np.arange(top + pixel / 2, bottom, pixel)
@@ -227,10 +227,6 @@ class Picture:
         self._paint(frame[rows, columns], outside.astype(np.float32), colour)
 
 
-def _camera(traffic: Traffic) -> float:
-    return float(traffic.x[traffic.ego])
-
-
 def _height(roads: Roads) -> tuple[float, float]:
     """Return y of the left edge of the leftmost lane and of the right edge of the rightmost one, on straight roads."""
     plain = roads.marks[:, KIND] == STRAIGHT
@@ -250,7 +246,7 @@ def to_text(road_map: RoadMap, traffic: Traffic) -> str:
 
 def _lanes_as_text(roads: Roads, traffic: Traffic) -> str:
     """Return straight roads and their traffic as text: a line per lane, with ego always in the same column."""
-    left = _camera(traffic) - _TEXT_BEHIND
+    left = float(traffic.x[traffic.ego]) - _TEXT_BEHIND
     n_columns = int((_TEXT_BEHIND + _TEXT_AHEAD) / _TEXT_METRES)
     top, bottom = _height(roads)
     lane_width = float(roads.lanes[0, LANE_WIDTH])
@@ -324,20 +320,4 @@ def describe_roads(road_map: RoadMap) -> dict[str, Any]:
         "vehicle": [state.LENGTH, state.WIDTH],
         "obstacle": [state.OBSTACLE_LENGTH, state.OBSTACLE_WIDTH],
         "view": view_along_road if straight else {"around": AROUND},
-    }
-
-
-def describe_traffic(traffic: Traffic) -> dict[str, Any]:
-    """Return a moment as plain data: ``vehicles`` holds x, y, heading, speed and whether crashed, in that order."""
-    columns = (
-        np.round(traffic.x, 2).tolist(),
-        np.round(traffic.y, 2).tolist(),
-        np.round(traffic.heading, 3).tolist(),
-        np.round(traffic.speed, 1).tolist(),
-        traffic.crashed.astype(int).tolist(),
-    )
-    return {
-        "seconds": round(traffic.seconds, 3),
-        "ego": traffic.ego,
-        "vehicles": [list(row) for row in zip(*columns, strict=True)],
     }

@@ -28,6 +28,9 @@ from legible_envs.highway.state import (
     TARGET_SPEED,
     TERMINATED,
     TRUNCATED,
+    Counters,
+    Marks,
+    Motion,
     X,
     Y,
 )
@@ -60,13 +63,7 @@ class Rewarding(NamedTuple):
 
 @compiled
 def judge(
-    roads: Roads,
-    rewarding: Rewarding,
-    motion: NDArray[np.float64],
-    marks: NDArray[np.int32],
-    episode: NDArray[np.int64],
-    clock: float,
-    action: int,
+    roads: Roads, rewarding: Rewarding, motion: Motion, marks: Marks, episode: Counters, clock: float, action: int
 ) -> tuple[float, int]:
     """Return the reward of a step and the status of the episode after it, as highway-env does.
 
@@ -132,14 +129,7 @@ def _clipped_share(value: float, low: float, high: float) -> float:
 
 
 @inlined
-def _highway_reward(
-    roads: Roads,
-    rewarding: Rewarding,
-    motion: NDArray[np.float64],
-    marks: NDArray[np.int32],
-    ego: int,
-    crashed: bool,
-) -> float:
+def _highway_reward(roads: Roads, rewarding: Rewarding, motion: Motion, marks: Marks, ego: int, crashed: bool) -> float:
     """Return the reward on the highway: for speed and the rightmost lane, less for a crash."""
     lanes = roads.roads[roads.marks[marks[LANE, ego], ROAD], LANES]
     right = roads.marks[marks[TARGET_LANE, ego], NUMBER] / max(lanes - 1, 1)
@@ -155,12 +145,7 @@ def _highway_reward(
 
 @inlined
 def _merge_reward(
-    roads: Roads,
-    rewarding: Rewarding,
-    motion: NDArray[np.float64],
-    marks: NDArray[np.int32],
-    episode: NDArray[np.int64],
-    action: int,
+    roads: Roads, rewarding: Rewarding, motion: Motion, marks: Marks, episode: Counters, action: int
 ) -> float:
     """Return the reward in merge: for speed and the right lane, less for crashes, lane changes and slow merging cars.
 
@@ -196,7 +181,7 @@ def _merge_reward(
 
 
 @inlined
-def _roundabout_reward(rewarding: Rewarding, episode: NDArray[np.int64], crashed: bool, action: int) -> float:
+def _roundabout_reward(rewarding: Rewarding, episode: Counters, crashed: bool, action: int) -> float:
     """Return the reward in the roundabout: for speed, less for crashes and lane changes (actions 0 and 2)."""
     reward = rewarding.high_speed_reward * (episode[SPEED_INDEX] / _HIGHEST_SPEED_INDEX)
     if crashed:

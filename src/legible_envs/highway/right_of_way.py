@@ -1,13 +1,8 @@
-"""The rules of the road at an intersection, compiled: which vehicles will be in conflict, and which of them yields.
-
-- `enforce_rules`: what highway-env's regulated road does twice a second.
-- `yielding_vehicle`: of two vehicles in conflict.
-"""
+"""The rules of the road at an intersection, compiled: which vehicles will be in conflict, and which of them yields."""
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from legible_envs.compiled import compiled
 from legible_envs.highway.roads import (
@@ -35,6 +30,8 @@ from legible_envs.highway.state import (
     TARGET_SPEED,
     WIDTH,
     YIELDING,
+    Marks,
+    Motion,
     X,
     Y,
 )
@@ -45,9 +42,7 @@ _CONFLICT_HALF_LENGTH, _CONFLICT_HALF_WIDTH = 0.75 * LENGTH, 0.45 * WIDTH
 
 
 @compiled
-def enforce_rules(
-    roads: Roads, motion: NDArray[np.float64], marks: NDArray[np.int32], count: int, ego: int, scratch: Scratch
-) -> None:
+def enforce_rules(roads: Roads, motion: Motion, marks: Marks, count: int, ego: int, scratch: Scratch) -> None:
     """Let yielding vehicles go on, predict all positions, and make one of each pair in conflict yield."""
     for i in range(count):
         if marks[YIELDING, i]:
@@ -64,7 +59,7 @@ def enforce_rules(
 
 
 @compiled
-def _foresee(roads: Roads, motion: NDArray[np.float64], marks: NDArray[np.int32], i: int, scratch: Scratch) -> None:
+def _foresee(roads: Roads, motion: Motion, marks: Marks, i: int, scratch: Scratch) -> None:
     """Predict where vehicle i will be along its route at constant speed, for `HORIZON` moments a quarter second apart.
 
     The positions begin on the first road of the route with the longitudinal coordinate of the present lane, even where
@@ -105,7 +100,7 @@ def _foresee(roads: Roads, motion: NDArray[np.float64], marks: NDArray[np.int32]
 
 
 @compiled
-def _lane_on_route(roads: Roads, marks: NDArray[np.int32], i: int, at: int) -> int:
+def _lane_on_route(roads: Roads, marks: Marks, i: int, at: int) -> int:
     """Return the lane of a road on vehicle i's route: the one it wants there, else the one with its present number."""
     number = (
         marks[ROUTE_LANE, i] if at == 0 and marks[ROUTE_LANE, i] != ANY_LANE else roads.marks[marks[LANE, i], NUMBER]
@@ -154,7 +149,7 @@ def _has_point_inside(dx: float, dy: float, heading: float, other_heading: float
 
 
 @compiled
-def yielding_vehicle(roads: Roads, motion: NDArray[np.float64], marks: NDArray[np.int32], i: int, j: int) -> int:
+def yielding_vehicle(roads: Roads, motion: Motion, marks: Marks, i: int, j: int) -> int:
     """Return which of two vehicles in conflict yields: the one without right of way, else the one behind."""
     one, other = roads.marks[marks[LANE, i], PRIORITY], roads.marks[marks[LANE, j], PRIORITY]
     if one != other:

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from legible.errors import LegibleError
 from legible.imports import optional_package
 from legible_envs.compiled import compiled, inlined
-from legible_envs.highway.state import ANY_LANE, LENGTH, MAX_ROUTE, ROUTE, ROUTE_LANE, ROUTE_LENGTH
+from legible_envs.highway.state import ANY_LANE, LENGTH, MAX_ROUTE, ROUTE, ROUTE_LANE, ROUTE_LENGTH, Marks
 
 # Columns of `Roads.lanes` (float64). Straight and sine lanes have a start, circular lanes a centre in the same place.
 START_X, START_Y, DIRECTION_X, DIRECTION_Y, LANE_HEADING = 0, 1, 2, 3, 4
@@ -101,10 +101,6 @@ class RoadMap:
     def lane_number(self, name: Sequence[Any]) -> int:
         """Return the number of the lane that highway-env calls (from, to, id)."""
         return self.lane_names.index((name[0], name[1], int(name[2])))
-
-    def road_number(self, name: Sequence[Any]) -> int:
-        """Return the number of the road that highway-env calls (from, to)."""
-        return self.road_names.index((name[0], name[1]))
 
     def node_number(self, name: str) -> int:
         """Return the number of a node."""
@@ -197,26 +193,18 @@ def _road_map(lanes: Sequence[Lane], obstacles: Sequence[Any] = ()) -> RoadMap:
     nodes = list(dict.fromkeys(nodes))
     road_numbers = {road: i for i, road in enumerate(road_names)}
 
-    # The tables of lanes: numbers such as their length, and marks (KIND, ROAD, NUMBER, FORBIDDEN, PRIORITY).
-    ordered_lanes = [lane for origin, destination in road_names for lane in lanes_by_ends[origin][destination]]
-    lane_names = tuple(
-        (origin, destination, i)
-        for origin, destination in road_names
-        for i in range(len(lanes_by_ends[origin][destination]))
-    )
-    lane_numbers = np.array([lane.numbers for lane in ordered_lanes])
-    lane_marks = [
-        (lane.kind, road_numbers[name[:2]], name[2], lane.forbidden, lane.priority)
-        for lane, name in zip(ordered_lanes, lane_names, strict=True)
-    ]
-
-    # The table of roads: FIRST_LANE, LANES, FROM, TO.
-    lane_counts = [len(lanes_by_ends[origin][destination]) for origin, destination in road_names]
-    first_lanes = np.cumsum([0, *lane_counts[:-1]])
-    road_rows = [
-        (first, count, nodes.index(origin), nodes.index(destination))
-        for first, count, (origin, destination) in zip(first_lanes, lane_counts, road_names, strict=True)
-    ]
+    # The tables of lanes, numbers such as their length and marks (KIND, ROAD, NUMBER, FORBIDDEN, PRIORITY), and the
+    # table of roads (FIRST_LANE, LANES, FROM, TO).
+    lane_names: list[LaneName] = []
+    numbers_of_lanes, lane_marks, road_rows = [], [], []
+    for road, (origin, destination) in enumerate(road_names):
+        lanes_of_road = lanes_by_ends[origin][destination]
+        road_rows.append((len(lane_names), len(lanes_of_road), nodes.index(origin), nodes.index(destination)))
+        for i, lane in enumerate(lanes_of_road):
+            lane_names.append((origin, destination, i))
+            numbers_of_lanes.append(lane.numbers)
+            lane_marks.append((lane.kind, road, i, lane.forbidden, lane.priority))
+    lane_numbers = np.array(numbers_of_lanes)
 
     # The roads that leave each node, filled up with -1; and the shortest paths between nodes.
     most_leaving = max(len(destinations) for destinations in lanes_by_ends.values())
@@ -228,7 +216,7 @@ def _road_map(lanes: Sequence[Lane], obstacles: Sequence[Any] = ()) -> RoadMap:
 
     # One road of straight lanes along x: the neighbours of a vehicle can be looked up in the order of x.
     is_parallel = len(road_names) == 1 and bool(
-        all(lane.kind == STRAIGHT for lane in ordered_lanes)
+        all(lane.kind == STRAIGHT for lane in lanes)
         and (lane_numbers[:, [DIRECTION_X, DIRECTION_Y]] == (1.0, 0.0)).all()
         and not len(obstacles)
     )
@@ -242,7 +230,7 @@ def _road_map(lanes: Sequence[Lane], obstacles: Sequence[Any] = ()) -> RoadMap:
         np.array(obstacles, np.float64).reshape(-1, 2),
         is_parallel,
     )
-    return RoadMap(tuple(nodes), tuple(road_names), lane_names, tables)
+    return RoadMap(tuple(nodes), tuple(road_names), tuple(lane_names), tables)
 
 
 def _all_paths(
@@ -440,7 +428,7 @@ def _lane_of_next_road(roads: Roads, lane: int, road: int, x: float, y: float) -
 
 
 @compiled
-def next_lane(roads: Roads, marks: NDArray[np.int32], i: int, lane: int, x: float, y: float) -> int:
+def next_lane(roads: Roads, marks: Marks, i: int, lane: int, x: float, y: float) -> int:
     """Return the lane on which vehicle i goes on at the end of a lane: by its route, or else the closest one.
 
     Parameters
@@ -484,7 +472,7 @@ def next_lane(roads: Roads, marks: NDArray[np.int32], i: int, lane: int, x: floa
 
 
 @compiled
-def drop_first_road(marks: NDArray[np.int32], i: int) -> None:
+def drop_first_road(marks: Marks, i: int) -> None:
     """Take the first road off the route of vehicle i."""
     length = marks[ROUTE_LENGTH, i]
     for k in range(length - 1):
@@ -494,7 +482,7 @@ def drop_first_road(marks: NDArray[np.int32], i: int) -> None:
 
 
 @compiled
-def plan_route(roads: Roads, marks: NDArray[np.int32], i: int, lane: int, goal: int) -> None:
+def plan_route(roads: Roads, marks: Marks, i: int, lane: int, goal: int) -> None:
     """Give vehicle i, on `lane`, the shortest route to a node: its own road and lane first, then any lane."""
     road = roads.marks[lane, ROAD]
     start = roads.roads[road, TO]

@@ -129,11 +129,6 @@ class HighwaySettings:
         return tuple(ACTION_NAMES[code] for code in self.actions)
 
     @property
-    def frames(self) -> int:
-        """Frames simulated in a step; the clock advances by 1 / policy_frequency in any case."""
-        return self.simulation_frequency // self.policy_frequency
-
-    @property
     def capacity(self) -> int:
         """Largest number of vehicles on the road at once, ego included."""
         if self.is_highway:
@@ -143,11 +138,6 @@ class HighwaySettings:
             # roads of 100 m hold 57. In gridlocked episodes of 600 s, 58 were seen at most.
             return 96
         return 5
-
-    @property
-    def observation_shape(self) -> tuple[int, int]:
-        """Rows and columns of the observation."""
-        return self.observation.vehicles_count, len(self.observation.features)
 
     @property
     def ranges(self) -> dict[str, tuple[float, float]]:
@@ -176,7 +166,8 @@ class HighwaySettings:
         crossing = self.kind == INTERSECTION
         return Driving(
             dt=frame,
-            frames=self.frames,
+            # Frames of a step; the clock advances by 1 / policy_frequency in any case.
+            frames=self.simulation_frequency // self.policy_frequency,
             comfort_acceleration=6.0 if crossing else 3.0,
             comfort_braking=-3.0 if crossing else -5.0,
             distance_wanted=7.0 if crossing else 10.0,

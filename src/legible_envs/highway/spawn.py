@@ -47,7 +47,10 @@ from legible_envs.highway.state import (
     STATUS,
     STEPS,
     TARGET_SPEED,
+    Counters,
     Driving,
+    Marks,
+    Motion,
     X,
     Y,
     move_column,
@@ -117,9 +120,9 @@ def start_episode(
     roads: Roads,
     driving: Driving,
     spawning: Spawning,
-    motion: NDArray[np.float64],
-    marks: NDArray[np.int32],
-    episode: NDArray[np.int64],
+    motion: Motion,
+    marks: Marks,
+    episode: Counters,
     key: np.uint64,
     scratch: Scratch,
 ) -> None:
@@ -157,37 +160,20 @@ def start_episode(
 
 @compiled
 def renew_traffic(
-    roads: Roads,
-    spawning: Spawning,
-    motion: NDArray[np.float64],
-    marks: NDArray[np.int32],
-    episode: NDArray[np.int64],
-    key: np.uint64,
+    roads: Roads, spawning: Spawning, motion: Motion, marks: Marks, episode: Counters, key: np.uint64
 ) -> None:
     """Remove vehicles that leave the intersection after a step, and let one enter at random. Does nothing elsewhere."""
     if spawning.scenario != INTERSECTION:
         return
     _clear_leaving(roads, spawning, motion, marks, episode)
-    _try_to_enter(
-        roads,
-        spawning,
-        motion,
-        marks,
-        episode,
-        key,
-        longitudinal=0.0,
-        position_deviation=1.0,
-        speed_deviation=1.0,
-        probability=spawning.spawn_probability,
-        straight=False,
-    )
+    _try_to_enter(roads, spawning, motion, marks, episode, key, 0.0, spawning.spawn_probability, crosses=False)
 
 
 # Random numbers -------------------------------------------------------------------------------------------------------
 
 
 @compiled
-def _draw(episode: NDArray[np.int64], key: np.uint64) -> float:
+def _draw(episode: Counters, key: np.uint64) -> float:
     """Return the next number in [0, 1)."""
     number = uniform(key, np.uint64(episode[DRAWS]))
     episode[DRAWS] += 1
@@ -195,18 +181,18 @@ def _draw(episode: NDArray[np.int64], key: np.uint64) -> float:
 
 
 @inlined
-def _draw_between(episode: NDArray[np.int64], key: np.uint64, low: float, high: float) -> float:
+def _draw_between(episode: Counters, key: np.uint64, low: float, high: float) -> float:
     return low + (high - low) * _draw(episode, key)
 
 
 @inlined
-def _draw_below(episode: NDArray[np.int64], key: np.uint64, n: int) -> int:
+def _draw_below(episode: Counters, key: np.uint64, n: int) -> int:
     """Return a whole number from 0 to n - 1."""
     return int(_draw(episode, key) * n)
 
 
 @compiled
-def _draw_normal(episode: NDArray[np.int64], key: np.uint64) -> float:
+def _draw_normal(episode: Counters, key: np.uint64) -> float:
     """Return a number from the standard normal distribution (Box and Muller)."""
     radius = np.sqrt(-2.0 * np.log(1.0 - _draw(episode, key)))
     return radius * np.cos(2.0 * np.pi * _draw(episode, key))
@@ -217,13 +203,7 @@ def _draw_normal(episode: NDArray[np.int64], key: np.uint64) -> float:
 
 @compiled
 def _add(
-    roads: Roads,
-    motion: NDArray[np.float64],
-    marks: NDArray[np.int32],
-    episode: NDArray[np.int64],
-    lane: int,
-    longitudinal: float,
-    speed: float,
+    roads: Roads, motion: Motion, marks: Marks, episode: Counters, lane: int, longitudinal: float, speed: float
 ) -> int:
     """Put a vehicle onto the middle of a lane, and return its column. Beyond a lane's end it is on another."""
     i = episode[COUNT]
@@ -238,9 +218,9 @@ def _add(
 def _add_ego(
     roads: Roads,
     driving: Driving,
-    motion: NDArray[np.float64],
-    marks: NDArray[np.int32],
-    episode: NDArray[np.int64],
+    motion: Motion,
+    marks: Marks,
+    episode: Counters,
     lane: int,
     longitudinal: float,
     speed: float,
@@ -254,20 +234,13 @@ def _add_ego(
 
 
 @inlined
-def _draw_exponent(motion: NDArray[np.float64], episode: NDArray[np.int64], key: np.uint64, i: int) -> None:
+def _draw_exponent(motion: Motion, episode: Counters, key: np.uint64, i: int) -> None:
     motion[EXPONENT, i] = _draw_between(episode, key, _EXPONENT_LOW, _EXPONENT_HIGH)
 
 
 @inlined
 def _send(
-    roads: Roads,
-    spawning: Spawning,
-    motion: NDArray[np.float64],
-    marks: NDArray[np.int32],
-    episode: NDArray[np.int64],
-    key: np.uint64,
-    i: int,
-    goal: int,
+    roads: Roads, spawning: Spawning, motion: Motion, marks: Marks, episode: Counters, key: np.uint64, i: int, goal: int
 ) -> None:
     """Give vehicle i a route to one of the goals, and a driver."""
     plan_route(roads, marks, i, marks[LANE, i], spawning.goals[goal])
@@ -279,13 +252,7 @@ def _send(
 
 @compiled
 def _start_highway(
-    roads: Roads,
-    driving: Driving,
-    spawning: Spawning,
-    motion: NDArray[np.float64],
-    marks: NDArray[np.int32],
-    episode: NDArray[np.int64],
-    key: np.uint64,
+    roads: Roads, driving: Driving, spawning: Spawning, motion: Motion, marks: Marks, episode: Counters, key: np.uint64
 ) -> None:
     """Put ego (the vehicle of the policy) onto the highway, and the others ahead of it, each in front of the last.
 
@@ -312,13 +279,7 @@ def _start_highway(
 
 @compiled
 def _start_merge(
-    roads: Roads,
-    driving: Driving,
-    spawning: Spawning,
-    motion: NDArray[np.float64],
-    marks: NDArray[np.int32],
-    episode: NDArray[np.int64],
-    key: np.uint64,
+    roads: Roads, driving: Driving, spawning: Spawning, motion: Motion, marks: Marks, episode: Counters, key: np.uint64
 ) -> None:
     """Put ego onto the main road, three vehicles ahead of and behind it, and one onto the ramp that merges.
 
@@ -338,13 +299,7 @@ def _start_merge(
 
 @compiled
 def _start_roundabout(
-    roads: Roads,
-    driving: Driving,
-    spawning: Spawning,
-    motion: NDArray[np.float64],
-    marks: NDArray[np.int32],
-    episode: NDArray[np.int64],
-    key: np.uint64,
+    roads: Roads, driving: Driving, spawning: Spawning, motion: Motion, marks: Marks, episode: Counters, key: np.uint64
 ) -> None:
     """Put ego (the vehicle of the policy) before the roundabout, three vehicles onto it, and one before another entry.
 
@@ -372,9 +327,9 @@ def _start_intersection(
     roads: Roads,
     driving: Driving,
     spawning: Spawning,
-    motion: NDArray[np.float64],
-    marks: NDArray[np.int32],
-    episode: NDArray[np.int64],
+    motion: Motion,
+    marks: Marks,
+    episode: Counters,
     key: np.uint64,
     scratch: Scratch,
 ) -> None:
@@ -385,36 +340,12 @@ def _start_intersection(
     (metres along a lane) are highway-env's.
     """
     attempts = spawning.initial_vehicles - 1
-    for t in range(attempts):
-        longitudinal = 80.0 * t / attempts
-        _try_to_enter(
-            roads,
-            spawning,
-            motion,
-            marks,
-            episode,
-            key,
-            longitudinal=longitudinal,
-            position_deviation=1.0,
-            speed_deviation=1.0,
-            probability=_FIRST_PROBABILITY,
-            straight=False,
-        )
+    for attempt in range(attempts):
+        place = 80.0 * attempt / attempts
+        _try_to_enter(roads, spawning, motion, marks, episode, key, place, _FIRST_PROBABILITY, crosses=False)
     simulate_frames(roads, driving, motion, marks, episode, spawning.warm_up_frames, scratch)
     # A vehicle that crosses in front of ego.
-    _try_to_enter(
-        roads,
-        spawning,
-        motion,
-        marks,
-        episode,
-        key,
-        longitudinal=60.0,
-        position_deviation=0.1,
-        speed_deviation=0.0,
-        probability=1.0,
-        straight=True,
-    )
+    _try_to_enter(roads, spawning, motion, marks, episode, key, 60.0, 1.0, crosses=True)
     goal = spawning.destination
     if goal < 0:  # one of the three other corners, at random
         goal = 1 + _draw_below(episode, key, 3)
@@ -429,15 +360,13 @@ def _start_intersection(
 def _try_to_enter(
     roads: Roads,
     spawning: Spawning,
-    motion: NDArray[np.float64],
-    marks: NDArray[np.int32],
-    episode: NDArray[np.int64],
+    motion: Motion,
+    marks: Marks,
+    episode: Counters,
     key: np.uint64,
     longitudinal: float,
-    position_deviation: float,
-    speed_deviation: float,
     probability: float,
-    straight: bool,
+    crosses: bool,
 ) -> None:
     """Let a vehicle enter at one of the four corners of the intersection, with a probability and if there is room.
 
@@ -452,12 +381,11 @@ def _try_to_enter(
         Names the stream of random numbers.
     longitudinal
         Metres along its lane, to which highway-env adds 5.
-    position_deviation, speed_deviation
-        Standard deviations of place (metres) and speed (m/s).
     probability
         Probability that it enters.
-    straight
-        Whether it crosses; by default it goes to any of the other corners.
+    crosses
+        Whether it goes to the opposite corner, with hardly any variation of place and speed; otherwise it goes to any
+        of the other corners.
     """
     if _draw(episode, key) > probability:
         return
@@ -465,8 +393,10 @@ def _try_to_enter(
     goal = _draw_below(episode, key, 3)
     if goal >= origin:  # any corner but its own
         goal += 1
-    if straight:
+    position_deviation, speed_deviation = 1.0, 1.0  # metres, m/s
+    if crosses:
         goal = (origin + 2) % 4
+        position_deviation, speed_deviation = 0.1, 0.0
     place = longitudinal + 5.0 + _draw_normal(episode, key) * position_deviation
     speed = 8.0 + _draw_normal(episode, key) * speed_deviation
     lane = spawning.lanes[origin]
@@ -479,14 +409,14 @@ def _try_to_enter(
 
 
 @inlined
-def _distance(motion: NDArray[np.float64], i: int, x: float, y: float) -> float:
+def _distance(motion: Motion, i: int, x: float, y: float) -> float:
     """Return the distance of vehicle i from a place."""
     dx, dy = motion[X, i] - x, motion[Y, i] - y
     return np.sqrt(dx * dx + dy * dy)
 
 
 @compiled
-def _is_taken(motion: NDArray[np.float64], episode: NDArray[np.int64], x: float, y: float) -> bool:
+def _is_taken(motion: Motion, episode: Counters, x: float, y: float) -> bool:
     """Return whether some vehicle is too close to a place for another to enter there."""
     for i in range(episode[COUNT]):  # noqa: SIM110 (a generator cannot be compiled)
         if _distance(motion, i, x, y) < _ROOM:
@@ -495,7 +425,7 @@ def _is_taken(motion: NDArray[np.float64], episode: NDArray[np.int64], x: float,
 
 
 @compiled
-def _clear_around_ego(motion: NDArray[np.float64], marks: NDArray[np.int32], episode: NDArray[np.int64]) -> None:
+def _clear_around_ego(motion: Motion, marks: Marks, episode: Counters) -> None:
     """Remove vehicles that are too close to ego."""
     ego = episode[EGO]
     x, y = motion[X, ego], motion[Y, ego]
@@ -508,13 +438,7 @@ def _clear_around_ego(motion: NDArray[np.float64], marks: NDArray[np.int32], epi
 
 
 @compiled
-def _clear_leaving(
-    roads: Roads,
-    spawning: Spawning,
-    motion: NDArray[np.float64],
-    marks: NDArray[np.int32],
-    episode: NDArray[np.int64],
-) -> None:
+def _clear_leaving(roads: Roads, spawning: Spawning, motion: Motion, marks: Marks, episode: Counters) -> None:
     """Remove vehicles that are near the end of a way out of the intersection, or have no route; ego always stays.
 
     `motion` ``[N_MOTION, vehicles]`` and `marks` ``[N_MARKS, vehicles]`` have a column per vehicle; those that stay
@@ -535,9 +459,7 @@ def _clear_leaving(
 
 
 @inlined
-def _keep(
-    motion: NDArray[np.float64], marks: NDArray[np.int32], episode: NDArray[np.int64], i: int, place: int
-) -> None:
+def _keep(motion: Motion, marks: Marks, episode: Counters, i: int, place: int) -> None:
     """Move vehicle i, which stays on the road, into column `place`, where removed vehicles have left a gap."""
     if i == place:
         return

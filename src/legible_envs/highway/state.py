@@ -10,7 +10,7 @@ Everything that the course of an episode depends on is in these arrays: copying 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,6 +58,13 @@ N_EPISODE = 7
 # Values of STATUS.
 RUNNING, TERMINATED, TRUNCATED = 0, 1, 2
 
+Motion: TypeAlias = NDArray[np.float64]
+"""The motion of the vehicles of one episode, ``[N_MOTION, vehicles]``: a row per quantity, a column per vehicle."""
+Marks: TypeAlias = NDArray[np.int32]
+"""Their lanes, routes and flags, ``[N_MARKS, vehicles]``: a row per quantity, a column per vehicle."""
+Counters: TypeAlias = NDArray[np.int64]
+"""The counters of one episode, ``[N_EPISODE]``."""
+
 # Size of a vehicle and of an obstacle (metres), and the bounds of a vehicle's speed.
 LENGTH, WIDTH = 5.0, 2.0
 OBSTACLE_LENGTH, OBSTACLE_WIDTH = 2.0, 2.0
@@ -101,14 +108,7 @@ def new_world(n: int, capacity: int) -> World:
 
 @compiled
 def place_vehicle(
-    motion: NDArray[np.float64],
-    marks: NDArray[np.int32],
-    i: int,
-    x: float,
-    y: float,
-    heading: float,
-    speed: float,
-    lane: int,
+    motion: Motion, marks: Marks, i: int, x: float, y: float, heading: float, speed: float, lane: int
 ) -> None:
     """Write a new vehicle into column i of the arrays of an episode. It keeps its speed and lane, and has no route.
 
@@ -149,7 +149,7 @@ def place_vehicle(
 
 
 @compiled
-def move_column(motion: NDArray[np.float64], marks: NDArray[np.int32], source: int, target: int) -> None:
+def move_column(motion: Motion, marks: Marks, source: int, target: int) -> None:
     """Copy a vehicle from one column to another."""
     for row in range(N_MOTION):
         motion[row, target] = motion[row, source]

@@ -1,19 +1,15 @@
 """Steering towards the middle of a lane, compiled; ego and all others steer alike.
 
-- `steer`: the sine of the slip angle; `follow_road`: what lane to steer to at the end of one.
-- `not_zero`: a divisor that is far enough from zero.
-
 The sine of the slip angle β stands for the steering angle δ, of which only β = atan(tan δ / 2) is ever used.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from legible_envs.compiled import inlined
 from legible_envs.highway.roads import Roads, heading_at, is_after_end, local_coordinates, next_lane, wrap_to_pi
-from legible_envs.highway.state import HEADING, LENGTH, SPEED, TARGET_LANE, X, Y
+from legible_envs.highway.state import HEADING, LENGTH, SPEED, TARGET_LANE, Marks, Motion, X, Y
 
 # Gains of the controllers: heading, lateral position; how far ahead the lane's heading is looked up (seconds).
 _KP_HEADING, _KP_LATERAL = 1 / 0.2, 1 / 0.6
@@ -24,7 +20,7 @@ _SIN_45 = np.sin(np.pi / 4)
 
 
 @inlined
-def follow_road(roads: Roads, motion: NDArray[np.float64], marks: NDArray[np.int32], i: int) -> None:
+def follow_road(roads: Roads, motion: Motion, marks: Marks, i: int) -> None:
     """At the end of the target lane, go for the next one."""
     lane, x, y = marks[TARGET_LANE, i], motion[X, i], motion[Y, i]
     if is_after_end(roads, lane, x, y):
@@ -40,7 +36,7 @@ def not_zero(value: float) -> float:
 
 
 @inlined
-def steer(roads: Roads, motion: NDArray[np.float64], i: int, lane: int) -> float:
+def steer(roads: Roads, motion: Motion, i: int, lane: int) -> float:
     """Return the sine of the slip angle with which vehicle i steers towards the middle of a lane."""
     speed = motion[SPEED, i]
     s, r = local_coordinates(roads, lane, motion[X, i], motion[Y, i])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -37,7 +37,6 @@ from legible_envs.pacman.symmetry import (
     every_symmetry,
     fork,
     ghost_columns,
-    image_settings,
     path_columns,
     play_matched,
     sample_games,
@@ -96,24 +95,22 @@ class PacmanChecker:
 
     def _image(self, symmetry: Symmetry) -> Games:
         if symmetry not in self._images:
-            target = Games(len(self.games.agents), image_settings(self.settings, self.games, symmetry))
+            target = Games(len(self.games.agents), replace(self.settings, maze=symmetry.maze(self.games.maze)))
             carry(self.games, symmetry, target)
             self._images[symmetry] = target
         return self._images[symmetry]
 
     def _read(self, relation: MetamorphicRelation, group: Sequence[MetamorphicRelation]) -> Symmetry:
-        """Return the symmetry that a relation means: of those that its actions allow, the one that fits features best.
+        """Return the symmetry of the game (a turn, a mirroring, an exchange of ghosts) that a relation means.
 
-        A relation that holds under any symmetry thus holds, and one that does not gets the benefit of the doubt.
-        `group` are the relations of the same symmetry, one per action.
+        That is, of those that map its actions as it says, the one that fits its features best: if the relation holds
+        under any symmetry, it holds. `group` are the relations of the same symmetry, one per action.
         """
         # Symmetries that map all actions of the group as it says, or at least the action of this relation.
         symmetries = list(every_symmetry(self.n_ghosts))
         action_pairs = {(other.action, other.image_action) for other in group}
-        fits_group = [symmetry for symmetry in symmetries if all(symmetry.direction(a) == b for a, b in action_pairs)]
-        fits_alone = [
-            symmetry for symmetry in symmetries if symmetry.direction(relation.action) == relation.image_action
-        ]
+        fits_group = [s for s in symmetries if all(s.direction(action) == image for action, image in action_pairs)]
+        fits_alone = [s for s in symmetries if s.direction(relation.action) == relation.image_action]
 
         # States come in the order of play; the first ones alone look much alike.
         n = len(self.games.agents)
@@ -127,7 +124,7 @@ class PacmanChecker:
             turn = symmetry.turns, symmetry.mirrored
             if turn not in images:
                 # Where ghosts return to does not show in an observation, so their order does not matter here.
-                settings = image_settings(self.settings, sample, symmetry)
+                settings = replace(self.settings, maze=symmetry.maze(sample.maze))
                 images[turn] = Games(len(sample.agents), settings)
             carry(sample, symmetry, images[turn])
             return float((images[turn].observations == expected)[:, known].mean())
@@ -167,12 +164,9 @@ def _compare_pacman(
     after = _compare_observations(relation, played.after, played.image_after, known)
 
     # Further columns of the step, [states, 3]: reward, outcome, and whether ghosts had other choices in the image.
-    expected_outcome = np.column_stack([played.after.rewards, played.after.status, np.zeros(len(games.agents))]).astype(
-        np.float64
-    )
-    found_outcome = np.column_stack(
-        [played.image_after.rewards, played.image_after.status, played.chances.any(axis=1)]
-    ).astype(np.float64)
+    no_chances, chances = np.zeros(len(games.agents)), played.chances.any(axis=1)
+    expected_outcome = np.column_stack([played.after.rewards, played.after.status, no_chances])
+    found_outcome = np.column_stack([played.image_after.rewards, played.image_after.status, chances])
     step_differs = np.hstack([after.differs, expected_outcome != found_outcome])
     states = StateComparison(
         observations=games.observations,
@@ -223,6 +217,7 @@ def _explained_by_ties(relation: MetamorphicRelation, games: Games, found: Obser
     explained = np.zeros(found.shape, np.bool_)
     tied = tied_steps(games)
     image_of = {mapped.feature: mapped.image_feature for mapped in relation.features}
+    # A target is food, a capsule or a ghost; its columns are the one-hot first step of the shortest path to it.
     for target, columns in enumerate(path_columns(len(games.maze.ghosts))):
         image_columns = [image_of.get(int(column), int(column)) for column in columns]
         concerned = [column for column in image_columns if known[column]]
@@ -230,10 +225,11 @@ def _explained_by_ties(relation: MetamorphicRelation, games: Games, found: Obser
             rows = np.flatnonzero(tied[:, target, direction])
             if not rows.size or not concerned:
                 continue
-            otherwise = games.observations[rows].copy()
-            otherwise[:, columns] = 0.0
-            otherwise[:, columns[direction]] = 1.0
-            image, _ = map_states(relation, otherwise)
+            # The observations with this first step instead: do their images agree?
+            changed = games.observations[rows].copy()
+            changed[:, columns] = 0.0
+            changed[:, columns[direction]] = 1.0
+            image, _ = map_states(relation, changed)
             agrees = (np.abs(image - found[rows])[:, concerned] <= _ROUNDING).all(axis=1)
             explained[np.ix_(rows[agrees], concerned)] = True
     return explained
@@ -284,9 +280,9 @@ def _what_ghosts_touch(played: Round, ghosts: Flags, symmetry: Symmetry, n_colum
     touched = np.zeros((len(ghosts), n_columns), np.bool_)
     for g, flags in enumerate(symmetry.columns(ghosts.shape[1], ghosts).T):
         touched[np.ix_(flags, ghost_columns(g))] = True
-    some = np.asarray(ghosts.any(axis=1))
-    touched[:, :2] |= some[:, None]  # how many ghosts are near
-    touched[:, -3:] |= some[:, None]  # reward, outcome, choices of ghosts
+    any_ghost = np.asarray(ghosts.any(axis=1))
+    touched[:, :2] |= any_ghost[:, None]  # how many ghosts are near
+    touched[:, -3:] |= any_ghost[:, None]  # reward, outcome, choices of ghosts
     # When only one of the two games is over, everything else stands still in it.
-    touched |= (some & (played.after.status != played.image_after.status))[:, None]
+    touched |= (any_ghost & (played.after.status != played.image_after.status))[:, None]
     return touched

@@ -170,7 +170,7 @@ def read_terms(last: LastStep, total: float, steps: int) -> dict[str, float]:
     """Return the parts of the score of a game: food, steps, winning, being caught, and the rest."""
     games: Games = last.env.games
     agents = games.agents[last.row].tolist()
-    eaten = games.food_at_start - agents[kernel.FOOD_LEFT]
+    eaten = len(games.maze.food) - agents[kernel.FOOD_LEFT]
     status = agents[kernel.STATUS]
     terms = {
         "food": kernel.FOOD_SCORE * eaten,

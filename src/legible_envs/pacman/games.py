@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -84,7 +84,7 @@ class PacmanSettings:
     def load_maze(self) -> Maze:
         """Read the maze, with or without its capsules."""
         maze = load_maze(self.maze)
-        return maze if self.capsules else maze.without_capsules()
+        return maze if self.capsules else replace(maze, capsules=frozenset())
 
     def rules(self) -> kernel.Rules:
         """Return the numbers that the kernel needs."""
@@ -227,11 +227,6 @@ class Games:
     def arrays(self) -> tuple[NDArray[Any], ...]:
         """All that the course of the games depends on, and what they show."""
         return self.agents, self.pellets, self.keys, self.observations
-
-    @property
-    def food_at_start(self) -> int:
-        """The number of food pellets at the start of a game."""
-        return int(self._start_agents[kernel.FOOD_LEFT])
 
     @property
     def status(self) -> NDArray[np.int32]:

@@ -13,7 +13,7 @@ a function of its seed and its actions, whatever happens in the rest of the batc
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +55,14 @@ GHOST_FEATURES = 24
 OPEN, CAN_STOP, PACMAN_X, PACMAN_Y = 0, 4, 5, 6
 
 
+Agents: TypeAlias = NDArray[np.int32]
+"""The row of numbers of one game: Pac-Man's cell, food left, status, and columns of every ghost."""
+Pellets: TypeAlias = NDArray[np.uint8]
+"""The pellets of one game, a number per cell."""
+Observation: TypeAlias = NDArray[np.float32]
+"""The features that one game shows."""
+
+
 class Rules(NamedTuple):
     """Settings of a game that the kernel needs."""
 
@@ -71,7 +79,7 @@ def ghost_draw(key: np.uint64, step: int, ghost: int) -> float:
 
 
 @inlined
-def _touch(tables: Tables, agents: NDArray[np.int32], g: int) -> float:
+def _touch(tables: Tables, agents: Agents, g: int) -> float:
     """Let Pac-Man meet ghost g if they are in contact, and return the reward of that; `agents` is changed in place."""
     first = GHOSTS + g * GHOST_COLUMNS
     pac = agents[PACMAN]
@@ -92,9 +100,7 @@ def _touch(tables: Tables, agents: NDArray[np.int32], g: int) -> float:
 
 
 @inlined
-def _move_pacman(
-    tables: Tables, rules: Rules, agents: NDArray[np.int32], pellets: NDArray[np.uint8], n_ghosts: int, action: int
-) -> float:
+def _move_pacman(tables: Tables, rules: Rules, agents: Agents, pellets: Pellets, n_ghosts: int, action: int) -> float:
     """Move Pac-Man, let him eat what he finds, and return the reward of his half of a round.
 
     Parameters
@@ -213,7 +219,7 @@ def _choose(legal: int, x: int, y: int, speed: int, pac_x: int, pac_y: int, scar
 
 
 @inlined
-def _move_ghost(tables: Tables, rules: Rules, agents: NDArray[np.int32], g: int, draw: float) -> float:
+def _move_ghost(tables: Tables, rules: Rules, agents: Agents, g: int, draw: float) -> float:
     """Move ghost g, and return the reward if it meets Pac-Man.
 
     `agents` is the game's row of numbers and is changed in place; positions of ghosts are in half cells. `draw` is a
@@ -246,12 +252,7 @@ def _move_ghost(tables: Tables, rules: Rules, agents: NDArray[np.int32], g: int,
 
 @inlined
 def play_round(
-    tables: Tables,
-    rules: Rules,
-    agents: NDArray[np.int32],
-    pellets: NDArray[np.uint8],
-    draws: NDArray[np.float64],
-    action: int,
+    tables: Tables, rules: Rules, agents: Agents, pellets: Pellets, draws: NDArray[np.float64], action: int
 ) -> float:
     """Play one step of one game, with a random number for every ghost, and return the reward."""
     n_ghosts = draws.size
@@ -290,7 +291,7 @@ def _nearest_cell(tables: Tables, pac: int, x: int, y: int) -> int:
 
 
 @inlined
-def _observe_ghost(tables: Tables, agents: NDArray[np.int32], g: int, out: NDArray[np.float32]) -> None:
+def _observe_ghost(tables: Tables, agents: Agents, g: int, out: Observation) -> None:
     """Write the features of ghost g into an observation, and count it if it is near Pac-Man.
 
     `tables` are look-up tables of the maze, `agents` the game's row of numbers, and `out` is the observation
@@ -325,7 +326,7 @@ def _observe_ghost(tables: Tables, agents: NDArray[np.int32], g: int, out: NDArr
 
 
 @inlined
-def _nearest_food(tables: Tables, pellets: NDArray[np.uint8], pac: int) -> int:
+def _nearest_food(tables: Tables, pellets: Pellets, pac: int) -> int:
     """Return the closest cell that holds food; there must be some."""
     order = tables.order[pac]
     i = 0
@@ -335,7 +336,7 @@ def _nearest_food(tables: Tables, pellets: NDArray[np.uint8], pac: int) -> int:
 
 
 @inlined
-def _nearest_capsule(tables: Tables, pellets: NDArray[np.uint8], capsules: NDArray[np.int16], pac: int) -> int:
+def _nearest_capsule(tables: Tables, pellets: Pellets, capsules: NDArray[np.int16], pac: int) -> int:
     """Return the closest cell that holds a capsule, or −1."""
     nearest = -1
     for i in range(capsules.size):
@@ -347,12 +348,7 @@ def _nearest_capsule(tables: Tables, pellets: NDArray[np.uint8], capsules: NDArr
 
 @inlined
 def _observe(
-    tables: Tables,
-    agents: NDArray[np.int32],
-    pellets: NDArray[np.uint8],
-    n_ghosts: int,
-    capsules: NDArray[np.int16],
-    out: NDArray[np.float32],
+    tables: Tables, agents: Agents, pellets: Pellets, n_ghosts: int, capsules: NDArray[np.int16], out: Observation
 ) -> None:
     """Write the observation of one game into `out`; the capital names are places in it.
 

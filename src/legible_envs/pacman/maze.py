@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib.resources
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -48,10 +48,6 @@ class Maze:
     pacman: Cell
     ghosts: tuple[Cell, ...]
 
-    def without_capsules(self) -> Maze:
-        """Return the same maze with the capsules taken away."""
-        return replace(self, capsules=frozenset())
-
 
 def load_maze(source: str | Path | Maze) -> Maze:
     """Return a maze from the name of a level, the path of a ``.lay`` or ``.board`` file, or the text of one.
@@ -81,8 +77,8 @@ def load_maze(source: str | Path | Maze) -> Maze:
     return parse_maze(text, name=path.name)
 
 
-def _shortened(text: str, most: int = 80) -> str:
-    return text if len(text) <= most else f"{text[:most]}…"
+def _shortened(text: str) -> str:
+    return text if len(text) <= 80 else f"{text[:80]}…"
 
 
 def parse_maze(text: str, name: str = "maze") -> Maze:

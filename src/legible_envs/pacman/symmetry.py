@@ -12,17 +12,17 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import permutations
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 from legible_envs.pacman import kernel
-from legible_envs.pacman.games import Games, GhostState, PacmanSettings, PacmanState
+from legible_envs.pacman.games import Games, PacmanSettings
 from legible_envs.pacman.kernel import GHOST_COLUMNS, GHOSTS, HEADING, PACMAN, PLAYING, STATUS, STOP, TIMER, X, Y
 from legible_envs.pacman.maze import STEPS, Maze, Tables
 
@@ -116,23 +116,6 @@ class Symmetry:
             ghosts=tuple(self.point(*cell, maze) for cell in maze.ghosts),
         )
 
-    def state(self, state: PacmanState, maze: Maze) -> PacmanState:
-        """Return the image of a state of a game in `maze`; it is a state of a game in ``self.maze(maze)``."""
-        places = [self.point(ghost.x, ghost.y, maze) for ghost in state.ghosts]
-        moved = [
-            GhostState(x, y, self.direction(ghost.heading), ghost.timer)
-            for (x, y), ghost in zip(places, state.ghosts, strict=True)
-        ]
-        order = np.argsort(self.renumber(len(moved)))
-        return replace(
-            state,
-            pacman=self.point(*state.pacman, maze),
-            ghosts=tuple(moved[i] for i in order),
-            food=frozenset(self.point(*cell, maze) for cell in state.food),
-            capsules=frozenset(self.point(*cell, maze) for cell in state.capsules),
-            facing=self.direction(state.facing),
-        )
-
     def columns(self, n_ghosts: int, flags: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Put flags of the ghosts, ``bool[n, ghosts]``, into the order of the images."""
         renumbered = np.zeros_like(flags)
@@ -160,11 +143,6 @@ def fork(games: Games, rows: NDArray[np.intp] | None = None) -> Games:
     return other
 
 
-def image_settings(settings: PacmanSettings, games: Games, symmetry: Symmetry) -> PacmanSettings:
-    """Return the settings of the games' images."""
-    return replace(settings, maze=symmetry.maze(games.maze))
-
-
 def carry(games: Games, symmetry: Symmetry, target: Games) -> None:
     """Put the image of every game into `target`, a batch of the same size in the image of the maze, and observe it."""
     tables, maze = games.tables, games.maze
@@ -187,27 +165,17 @@ def carry(games: Games, symmetry: Symmetry, target: Games) -> None:
 
 @dataclass(frozen=True)
 class Round:
-    """One round of games and of their images; flags of ghosts are in the order of the originals.
+    """One round of games and of their images; flags of ghosts are in the order of the originals."""
 
-    Parameters
-    ----------
-    after, image_after
-        The games and the images after the round; rewards and observations are in them.
-    chances
-        ``bool[n, ghosts]``: whether the ghost could go other ways than its image, or with another probability.
-    snaps
-        ``bool[n, ghosts]``: whether the ghost stopped being scared between two cells and was put on one of them.
-    eaten
-        ``bool[n, ghosts]``: whether the ghost was eaten and returned to where it starts.
-    interrupted
-        ``bool[n]``: whether a ghost caught Pac-Man, in the game or the image, so that later ghosts did not move.
-    """
-
+    # The games and the images after the round; rewards and observations are in them.
     after: Games
     image_after: Games
+    # ``bool[n, ghosts]``: whether the ghost could go other ways than its image, or with another probability.
     chances: NDArray[np.bool_]
+    # ``bool[n, ghosts]``: whether the ghost stopped being scared between two cells and was put on one of them.
     snaps: NDArray[np.bool_]
-    eaten: NDArray[np.bool_]
+    eaten: NDArray[np.bool_]  # ``bool[n, ghosts]``: whether the ghost was eaten and returned to where it starts
+    # ``bool[n]``: whether a ghost caught Pac-Man, in the game or the image, so that later ghosts did not move.
     interrupted: NDArray[np.bool_]
 
 
@@ -273,27 +241,14 @@ def _middle(ends: NDArray[np.float64], directions: NDArray[np.int64]) -> NDArray
     return np.asarray((np.where(directions > 0, low, 0.0) + high) / 2)
 
 
-@dataclass(frozen=True)
-class _GhostChoices:
-    """The choices of ghosts after Pac-Man's move.
+class _GhostChoices(NamedTuple):
+    """The choices of ghosts after Pac-Man's move."""
 
-    Parameters
-    ----------
-    ends
-        ``[n, ghosts, 4]``: direction d is taken for random numbers from ``ends[d - 1]`` up to ``ends[d]``.
-    timers
-        ``[n, ghosts]``: how long a ghost will be scared.
-    snaps, eaten
-        ``[n, ghosts]``: whether a ghost stops being scared between two cells; whether Pac-Man has eaten it.
-    playing
-        ``[n]``: whether the game goes on after Pac-Man's move.
-    """
-
-    ends: NDArray[np.float64]
-    timers: NDArray[np.int32]
-    snaps: NDArray[np.bool_]
-    eaten: NDArray[np.bool_]
-    playing: NDArray[np.bool_]
+    ends: NDArray[np.float64]  # [n, ghosts, 4]: direction d is taken for random numbers from ends[d - 1] up to ends[d]
+    timers: NDArray[np.int32]  # [n, ghosts]: how long a ghost will be scared
+    snaps: NDArray[np.bool_]  # [n, ghosts]: whether it stops being scared between two cells
+    eaten: NDArray[np.bool_]  # [n, ghosts]: whether Pac-Man has eaten it
+    playing: NDArray[np.bool_]  # [n]: whether the game goes on after Pac-Man's move
 
 
 def _ghost_choices(games: Games, action: int) -> _GhostChoices:
@@ -306,18 +261,7 @@ def _ghost_choices(games: Games, action: int) -> _GhostChoices:
         eaten=np.zeros((n, n_ghosts), np.bool_),
         playing=np.zeros(n, np.bool_),
     )
-    _fill_ghost_choices(
-        games.tables,
-        games.rules,
-        games.agents,
-        games.pellets,
-        action,
-        choices.ends,
-        choices.timers,
-        choices.snaps,
-        choices.eaten,
-        choices.playing,
-    )
+    _fill_ghost_choices(games.tables, games.rules, games.agents, games.pellets, action, choices)
     return choices
 
 
@@ -328,11 +272,7 @@ def _fill_ghost_choices(
     agents: NDArray[np.int32],
     pellets: NDArray[np.uint8],
     action: int,
-    ends: NDArray[np.float64],
-    timers: NDArray[np.int32],
-    snaps: NDArray[np.bool_],
-    eaten: NDArray[np.bool_],
-    playing: NDArray[np.bool_],
+    choices: _GhostChoices,
 ) -> None:
     """Find what ghosts could do after Pac-Man's action, by moving him in a copy of every game.
 
@@ -345,34 +285,27 @@ def _fill_ghost_choices(
         game, and place, heading and timer of each ghost.
     action
         Pac-Man's action in all of them.
-    ends
-        Written, ``[n, ghosts, 4]``: a ghost takes direction d for random numbers from ``ends[d - 1]`` up to
-        ``ends[d]``.
-    timers
-        Written, ``[n, ghosts]``: how long a ghost will be scared.
-    snaps, eaten
-        Written, ``[n, ghosts]``: whether a ghost stops being scared between two cells; whether Pac-Man has eaten it.
-    playing
-        Written, ``[n]``: whether the game goes on after Pac-Man's move.
+    choices
+        Arrays for the results, written in place.
     """
     n_ghosts = tables.ghost_start.size
     for i in range(agents.shape[0]):
         row, cells = agents[i].copy(), pellets[i].copy()
         kernel._move_pacman(tables, rules, row, cells, n_ghosts, action)
-        playing[i] = row[STATUS] == PLAYING
+        choices.playing[i] = row[STATUS] == PLAYING
         ate_capsule = pellets[i, row[PACMAN]] == kernel.CAPSULE
         for g in range(n_ghosts):
             first = GHOSTS + g * GHOST_COLUMNS  # the ghost's columns
             x, y, timer = row[first + X], row[first + Y], row[first + TIMER]
-            timers[i, g] = timer
+            choices.timers[i, g] = timer
             # It was scared, or would be by the capsule, and is not: eating it has set its timer to 0.
-            eaten[i, g] = timer == 0 and (ate_capsule or agents[i, first + TIMER] > 0)
-            if not playing[i]:
+            choices.eaten[i, g] = timer == 0 and (ate_capsule or agents[i, first + TIMER] > 0)
+            if not choices.playing[i]:
                 continue
             legal = kernel._legal_directions(tables, x, y, row[first + HEADING])
             # From a whole cell, a scared ghost moves half a cell, where its fright ends.
-            snaps[i, g] = timer == 1 and legal != 0 and not ((x & 1) or (y & 1))
-            _find_ends(tables, rules, row, g, legal, ends[i, g])
+            choices.snaps[i, g] = timer == 1 and legal != 0 and not ((x & 1) or (y & 1))
+            _find_ends(tables, rules, row, g, legal, choices.ends[i, g])
 
 
 @njit(cache=True)

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from legible.features import FeatureError, FeatureSpace, deciles
+from legible.features import Action, FeatureError, FeatureSpace, deciles
 from legible.relations import generalise, load_relations, share_cuts, shipped_relations
 from legible.rules import parse_rule
 from legible_envs.highway.features import (
     ACTIONS,
     COLUMNS,
-    INTERSECTION_ACTIONS,
     PAPER_CUTS,
+    WORDS_OF_ACTIONS,
     highway_features,
     row_names,
 )
@@ -25,7 +25,6 @@ def test_rows_and_columns_in_the_order_of_the_vector():
     assert PAPER.names[21:28] == tuple(f"vehicle3.{column}" for column in COLUMNS)
     assert row_names(3) == ("ego", "vehicle1", "vehicle2")
     assert PAPER.action_names == ("LANE_LEFT", "IDLE", "LANE_RIGHT", "FASTER", "SLOWER")
-    assert [action.name for action in INTERSECTION_ACTIONS] == ["SLOWER", "IDLE", "FASTER"]
 
 
 def words(space: FeatureSpace, *names: str) -> str:
@@ -92,14 +91,15 @@ def test_equal_settings_give_the_same_space():
 @pytest.mark.parametrize("namespace", ["legible", "farama"])
 @pytest.mark.parametrize("scenario", ["Highway", "HighwayFast", "Merge", "Intersection", "Roundabout"])
 def test_shipped_relations_fit(namespace, scenario):
-    actions = INTERSECTION_ACTIONS if scenario == "Intersection" else ACTIONS
+    names = ("SLOWER", "IDLE", "FASTER") if scenario == "Intersection" else WORDS_OF_ACTIONS
+    actions = tuple(Action(name, WORDS_OF_ACTIONS[name]) for name in names)
     space = highway_features(actions=actions, ranges=RANGES)
     shipped = shipped_relations(f"{namespace}/{scenario}-v0")
     defaults = [relation for file in shipped if file.default for relation in load_relations(file.path, space)]
     mirror = scenario != "Intersection"
     assert {r.name for r in defaults} == {"next vehicle", "previous vehicle", *(["mirror"] if mirror else [])}
     rule = parse_rule("-FASTER <- vehicle1.presence & 0 < vehicle1.x <= 0.2 & 0 < vehicle1.y <= 0.2", space)
-    made = generalise(rule, defaults).rule_set.rules
+    made = generalise(rule, defaults).rules
     assert len(made) == (18 if mirror else 9)
     rows = np.random.default_rng(1).uniform(-1, 1, (50, 70)).astype(np.float32)
     rows[:, ::7] = 1.0

@@ -30,7 +30,7 @@ VIEWS: dict[str, dict[str, Any]] = {
 
 
 def view(settings: HighwaySettings, world: World) -> NDArray[np.float32]:
-    rows, columns = settings.observation_shape
+    rows, columns = settings.observation.vehicles_count, len(settings.observation.features)
     out = np.full(rows * columns, 7.0, np.float32)
     state = (world.motion[0], world.marks[0], world.episode[0])
     observe(settings.roads().tables, settings.viewing(), *state, out, new_scratch(settings.capacity))

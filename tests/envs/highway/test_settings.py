@@ -41,12 +41,12 @@ def test_a_whole_configuration_of_highway_env_is_accepted_and_is_the_preset(scen
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_the_authors_configuration_is_the_default(scenario: str) -> None:
     settings = settings_of(scenario)
-    assert settings.observation_shape == (10, 7)
+    assert (settings.observation.vehicles_count, len(settings.observation.features)) == (10, 7)
     assert settings.policy_frequency == 2
     assert settings.duration == (float("inf") if scenario == "merge" else 600)
     assert not settings.observation.absolute
     assert settings.observation.features_range is None
-    assert settings.frames == (2 if scenario == "highway-fast" else 7)
+    assert settings.driving().frames == (2 if scenario == "highway-fast" else 7)
 
 
 def test_actions_and_speeds_stay_those_of_the_scenario() -> None:

@@ -1,8 +1,4 @@
-"""Tabular LIME for policies, many states at once.
-
-- `lime_importance`: importance of every feature for every action around some states.
-- `LimeError`: data, settings or scores that LIME cannot explain.
-"""
+"""Tabular LIME for policies, many states at once: `lime_importance`."""
 
 from __future__ import annotations
 
@@ -11,7 +7,6 @@ from typing import TYPE_CHECKING
 from legible.imports import lazy_exports
 
 if TYPE_CHECKING:
-    from legible.mining.lime.errors import LimeError
     from legible.mining.lime.lime import lime_importance
 
 __all__, __getattr__, __dir__ = lazy_exports(__name__)

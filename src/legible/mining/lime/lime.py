@@ -16,30 +16,24 @@ facts make this fast without changing the estimate:
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from legible.errors import LegibleError
 from legible.features import FeatureSpace, Intervals, Observations
-from legible.mining.importance import Importance
-from legible.mining.lime.errors import LimeError
+from legible.mining.importance import Importance, ImportanceError
 from legible.mining.lime.regression import kernel_weights, normal_equations, solve
 from legible.mining.lime.sampling import DRAWS, DrawnValues
 
-
-class _Scorer(Protocol):
-    """Anything that scores actions."""
-
-    def scores(self, observations: Observations, /) -> Any: ...
-
-
-_ScoreFunction = Callable[[Observations], Any]
+RIDGE = 1.0  # penalty on the squared weights of the linear models, as in the lime package
+Score = Callable[[Observations], Any]
+"""Returns the scores of all actions, ``[n, actions]``, higher is better, for observations ``float32[n, features]``."""
 
 
 def lime_importance(
-    policy: _Scorer | _ScoreFunction,
+    score: Score,
     background: ArrayLike,
     states: ArrayLike,
     intervals: Intervals,
@@ -48,7 +42,6 @@ def lime_importance(
     samples: int = 5000,
     pools: int = 100,
     kernel_width: float | None = None,
-    ridge: float = 1.0,
     seed: int | np.random.Generator,
 ) -> Importance:
     """Return the importance of every feature for every action around the given states, as tabular LIME does.
@@ -62,9 +55,8 @@ def lime_importance(
 
     Parameters
     ----------
-    policy
-        An object with ``scores(observations)``, or such a function: ``float32[n, features]`` in, ``[n, actions]`` out,
-        higher is better.
+    score
+        The scores of the policy.
     background
         Recorded observations, ``[n, features]``, from which new ones are drawn, feature by feature: first an interval
         with its frequency here, then a value from a normal distribution fitted to the values in the interval and
@@ -85,8 +77,6 @@ def lime_importance(
     kernel_width
         Width w of the kernel ``sqrt(exp(−changed / w²))``, the weight of an observation in which the intervals of
         `changed` features differ from those of the state; by default ``0.75 · sqrt(features)``.
-    ridge
-        Penalty on the squared weights; the intercept is not penalised.
     seed
         A number or a generator.
 
@@ -96,40 +86,34 @@ def lime_importance(
         All zero for a constant policy.
     """
     if samples < 2:
-        raise LimeError(f"samples must be at least 2 (the state and one more), got {samples}.")
+        raise ImportanceError(f"samples must be at least 2 (the state and one more), got {samples}.")
     if pools < 1:
-        raise LimeError(f"pools must be at least 1, got {pools}.")
-    if not (ridge > 0 and np.isfinite(ridge)):
-        raise LimeError(f"ridge must be a positive number, got {ridge}; the default is 1.")
+        raise ImportanceError(f"pools must be at least 1, got {pools}.")
     kernel = kernel_weights(len(space), kernel_width)
     background_rows, state_rows = _check_data(background, states, intervals, space)
     rng = np.random.default_rng(seed)
     drawn_values = DrawnValues.draw(background_rows, intervals, space, rng)
 
-    # "Codes" are interval numbers, "targets" the policy's preferences.
+    # "Codes" are interval numbers, [row, feature]; "targets" are the policy's preferences, [row, action].
     state_codes = intervals.encode(state_rows)
-    state_targets = _preferences(policy, state_rows, space, len(space.actions) or None, lambda row: f"state {row}")
+    state_targets = _preferences(score, state_rows, space, "the state")
     weights, intercepts = np.empty((*state_targets.shape, len(space))), np.empty(state_targets.shape)
-    pools = min(pools, len(state_rows))  # more would not be used
     rows_per_pool = samples - 1  # the state itself is a sample, too
-    n_actions = state_targets.shape[1]
-    pool_codes, targets = np.empty((rows_per_pool, len(space)), np.uint16), np.empty((rows_per_pool, n_actions))
+    pool_codes = np.empty((rows_per_pool, len(space)), np.uint16)
+    pool_targets = np.empty((rows_per_pool, len(space.actions)))
 
     # One pool at a time, to save memory: draw its observations in batches, let the policy score them, and fit a model
     # for every state that uses this pool.
+    pools = min(pools, len(state_rows))  # more would not be used
     for pool_number in range(pools):
         for start in range(0, rows_per_pool, DRAWS):
             batch = slice(start, min(start + DRAWS, rows_per_pool))
-            values, pool_codes[batch] = drawn_values.combine(batch.stop - start, rng)
-
-            def name(row: int, observations: Observations = values) -> str:
-                return f"the drawn observation {observations[row].tolist()}"
-
-            targets[batch] = _preferences(policy, values, space, n_actions, name)
+            observations, pool_codes[batch] = drawn_values.combine(batch.stop - start, rng)
+            pool_targets[batch] = _preferences(score, observations, space, "the drawn observation")
         for state in range(pool_number, len(state_rows), pools):
             # Weighted ridge regression on "same interval as in the state".
-            gram, moments = normal_equations(pool_codes, targets, state_codes[state], state_targets[state], kernel)
-            weights[state], shift = solve(gram, moments, ridge)
+            gram, moments = normal_equations(pool_codes, pool_targets, state_codes[state], state_targets[state], kernel)
+            weights[state], shift = solve(gram, moments, RIDGE)
             intercepts[state] = state_targets[state] + shift
     return Importance(weights, intercepts)
 
@@ -139,26 +123,21 @@ def _check_data(
 ) -> tuple[Observations, Observations]:
     """Return `background` and `states` as ``float32[n, features]``, or raise an error that names the wrong value.
 
-    Parameters
-    ----------
-    background
-        Recorded observations, from which LIME draws new ones.
-    intervals, space
-        The intervals of the features, and the features.
+    For the parameters see `lime_importance`.
     """
     if len(intervals) != len(space):
-        raise LimeError(f"there are intervals for {len(intervals)} features, but the space has {len(space)}.")
+        raise ImportanceError(f"there are intervals for {len(intervals)} features, but the space has {len(space)}.")
     checked = []
     for argument, observations in (("background", background), ("states", states)):
         try:
             array = space.check(observations)
         except LegibleError as error:
-            raise LimeError(f"{argument}: {error}") from error
+            raise ImportanceError(f"{argument}: {error}") from error
         if len(array) == 0:
-            raise LimeError(f"{argument}: there are no observations.")
+            raise ImportanceError(f"{argument}: there are no observations.")
         if not np.isfinite(array).all():
             row, column = np.argwhere(~np.isfinite(array))[0]
-            raise LimeError(
+            raise ImportanceError(
                 f"{argument}: row {row} has {array[row, column]} for feature {space[column].name!r}; every value must "
                 "be a finite number. Leave such rows out, or replace the missing value by a sentinel."
             )
@@ -166,37 +145,33 @@ def _check_data(
     return checked[0], checked[1]
 
 
-def _preferences(
-    policy: _Scorer | _ScoreFunction,
-    observations: Observations,
-    space: FeatureSpace,
-    actions: int | None,
-    name: Callable[[int], str],
-) -> NDArray[np.float64]:
-    """Return the softmax of the scores in float64, per action group; ``name`` names an observation in errors."""
-    score: _ScoreFunction = policy.scores if hasattr(policy, "scores") else policy
+def _preferences(score: Score, observations: Observations, space: FeatureSpace, called: str) -> NDArray[np.float64]:
+    """Return the softmax of the scores over each group of choices, ``float64[n, actions]``.
+
+    `called` names an observation in errors, such as "the state".
+    """
     given = score(observations)
     try:
         scores = np.asarray(given, np.float64)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise LimeError(f"the policy's scores cannot be read as numbers: {error}") from error
-    expected = f"({len(observations)}, {'actions' if actions is None else actions})"
-    if scores.ndim != 2 or len(scores) != len(observations) or scores.shape[1] != (actions or scores.shape[1]):
-        raise LimeError(f"the policy gave scores of shape {scores.shape}, expected {expected}.")
-    if space.is_discrete:
-        return _softmax(scores, name)
-    return np.concatenate([_softmax(scores[:, group.choices], name) for group in space.groups], axis=1)
-
-
-def _softmax(scores: NDArray[np.float64], name: Callable[[int], str]) -> NDArray[np.float64]:
-    by_action = scores.T.copy()
-    # If the rules of a guided policy block every action, all are equally good.
-    by_action[:, np.isneginf(by_action).all(axis=0)] = 0.0
-    best = by_action.max(axis=0, initial=-np.inf)
-    # −inf is valid for an action that is never taken; NaN and +inf are not.
-    unfit = ~np.isfinite(best)
-    if unfit.any():
-        row = int(np.argmax(unfit))
-        raise LimeError(f"the policy gave the scores {scores[row].tolist()} for {name(row)}; expected finite numbers.")
-    odds = np.exp(by_action - best)
-    return np.ascontiguousarray((odds / odds.sum(axis=0)).T)
+        raise ImportanceError(f"the policy's scores cannot be read as numbers: {error}") from error
+    expected = len(observations), len(space.actions)
+    if scores.shape != expected:
+        raise ImportanceError(f"the policy gave scores of shape {scores.shape}, expected {expected}.")
+    preferences = []
+    for group in space.groups:
+        by_choice = scores[:, group.choices].T.copy()
+        # If the rules of a guided policy block every choice, all are equally good.
+        by_choice[:, np.isneginf(by_choice).all(axis=0)] = 0.0
+        best = by_choice.max(axis=0, initial=-np.inf)
+        # −inf is valid for a choice that is never taken; NaN and +inf are not.
+        is_unfit = ~np.isfinite(best)
+        if is_unfit.any():
+            row = int(np.argmax(is_unfit))
+            raise ImportanceError(
+                f"the policy gave the scores {scores[row, group.choices].tolist()} for {called} "
+                f"{observations[row].tolist()}; expected finite numbers."
+            )
+        odds = np.exp(by_choice - best)
+        preferences.append((odds / odds.sum(axis=0)).T)
+    return np.ascontiguousarray(np.concatenate(preferences, axis=1))

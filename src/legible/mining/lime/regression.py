@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dposv
 
 from legible.imports import njit
-from legible.mining.lime.errors import LimeError
+from legible.mining.importance import ImportanceError
 
 
 def kernel_weights(features: int, width: float | None) -> NDArray[np.float64]:
@@ -20,7 +20,7 @@ def kernel_weights(features: int, width: float | None) -> NDArray[np.float64]:
     if width is None:
         width = 0.75 * np.sqrt(features)
     if not (width > 0 and np.isfinite(width)):
-        raise LimeError(f"kernel_width must be a positive number, got {width}.")
+        raise ImportanceError(f"kernel_width must be a positive number, got {width}.")
     return np.exp(-0.5 * np.arange(features + 1) / width**2)
 
 
@@ -42,7 +42,7 @@ def _sort_by_changes(
     changes = np.empty(rows, np.int64)
     count = np.zeros(features + 1, np.int64)
     for row in range(rows):
-        changed = 0
+        changed = 0  # features in another interval than in the state
         for i in range(features):
             changed += pool[row, i] != state[i]
         changes[row] = changed
@@ -132,19 +132,22 @@ def _gram(words: NDArray[np.uint64], first: NDArray[np.int64], kernel: NDArray[n
 def solve(
     gram: NDArray[np.float64], moments: NDArray[np.float64], ridge: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return weights ``[actions, features]`` and intercepts of ridge regressions with an unpenalised intercept."""
-    total, sums = gram[-1, -1], gram[-1, :-1]
-    means, target_means = sums / total, moments[:, -1] / total
+    """Return weights ``[actions, features]`` and intercepts of ridge regressions with an unpenalised intercept.
+
+    For `gram` and `moments` see `normal_equations`. Centred inputs and targets need no intercept.
+    """
+    total_weight, sums = gram[-1, -1], gram[-1, :-1]
+    means, target_means = sums / total_weight, moments[:, -1] / total_weight
     matrix = gram[:-1, :-1] - np.outer(means, sums)
     right = moments[:, :-1] - np.outer(target_means, sums)
     # A constant indicator has no weight; rounding errors in its column must not become one.
-    constant = sums == total
-    matrix[constant] = 0.0
-    matrix[:, constant] = 0.0
-    right[:, constant] = 0.0
+    is_constant = sums == total_weight
+    matrix[is_constant] = 0.0
+    matrix[:, is_constant] = 0.0
+    right[:, is_constant] = 0.0
     matrix[np.diag_indices_from(matrix)] += ridge
     _, solution, failed = dposv(matrix, right.T, lower=1)
     if failed:
-        raise LimeError(f"the linear model has no stable solution; increase ridge = {ridge}, for instance to 1.")
+        raise ImportanceError(f"the linear model has no stable solution with the penalty {ridge}.")
     weights = solution.T
     return weights, target_means - weights @ means

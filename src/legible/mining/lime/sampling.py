@@ -10,7 +10,7 @@ from scipy.special import ndtr, ndtri
 
 from legible.features import Feature, FeatureSpace, Intervals, Observations, above, below
 from legible.imports import njit
-from legible.mining.lime.errors import LimeError
+from legible.mining.importance import ImportanceError
 
 DRAWS = 8192
 """Number of values drawn for each feature, and so the maximum batch of observations for the policy."""
@@ -36,7 +36,7 @@ class DrawnValues:
         outside = codes >= intervals.sizes
         if outside.any():
             row, column = np.argwhere(outside)[0]
-            raise LimeError(
+            raise ImportanceError(
                 f"background: {space[column].name} = {background[row, column]:g} in row {row} is in none of "
                 "its intervals; compute the intervals from the same observations."
             )
@@ -106,21 +106,22 @@ def _cells(
 
 def _draw_values(cells: NDArray[np.void], rng: np.random.Generator) -> tuple[NDArray[np.float32], NDArray[np.uint16]]:
     """Draw one value and its code from each of `DRAWS` equally likely slices of a distribution, and shuffle."""
-    number = (np.arange(DRAWS) + rng.random(DRAWS)) / DRAWS
+    # A sorted random number in [0, 1) for each draw; the cells divide [0, 1) by the shares of their values.
+    quantile = (np.arange(DRAWS) + rng.random(DRAWS)) / DRAWS
     order = rng.permutation(DRAWS)
     end = np.cumsum(cells["count"]) / cells["count"].sum()
-    first = np.searchsorted(number, end[:-1])
-    cell = np.repeat(np.arange(len(cells)), np.diff(first, prepend=0, append=DRAWS))
+    first_draw = np.searchsorted(quantile, end[:-1])
+    cell = np.repeat(np.arange(len(cells)), np.diff(first_draw, prepend=0, append=DRAWS))  # of each draw
     codes = cells["code"][cell[order]]
     if not cells["deviation"].any():
         return cells["mean"].astype(np.float32)[cell[order]], codes
-    # The position of a number within its cell is uniform, so it selects the value.
+    # The position of a number within its cell is uniform, so it selects the value of the truncated normal.
     begin = np.concatenate([[0.0], end[:-1]])
-    into = (number - begin[cell]) / (end - begin)[cell]
+    position = (quantile - begin[cell]) / (end - begin)[cell]
     # Avoid a division by zero for cells with a single value.
     scale = np.where(cells["deviation"] > 0, cells["deviation"], 1.0)
     p_low, p_high = (ndtr((cells[side] - cells["mean"]) / scale) for side in ("low", "high"))
-    drawn = cells["mean"][cell] + cells["deviation"][cell] * ndtri(p_low[cell] + into * (p_high - p_low)[cell])
+    drawn = cells["mean"][cell] + cells["deviation"][cell] * ndtri(p_low[cell] + position * (p_high - p_low)[cell])
     return np.clip(drawn, cells["low"][cell], cells["high"][cell]).astype(np.float32)[order], codes
 
 

@@ -2,7 +2,7 @@
 
 - `RipperClassifier`: a scikit-learn classifier.
 - `RipperRule`, `RipperCondition`: the learned rules.
-- `learn_rules`: the two-class learner on integer codes.
+- `learn_rules`: the two-class learner on integer codes; `RipperSettings`: its settings.
 - `RipperError`: invalid data or parameters.
 """
 
@@ -14,7 +14,7 @@ from legible.imports import lazy_exports
 
 if TYPE_CHECKING:
     from legible.mining.ripper.classifier import RipperClassifier
-    from legible.mining.ripper.learner import RipperError, learn_rules
+    from legible.mining.ripper.learner import RipperError, RipperSettings, learn_rules
     from legible.mining.ripper.rules import RipperCondition, RipperRule
 
 __all__, __getattr__, __dir__ = lazy_exports(__name__)

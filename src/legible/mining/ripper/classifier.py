@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from legible.mining.ripper import kernels
 from legible.mining.ripper.encoding import Encoded, encode
-from legible.mining.ripper.learner import Learner, RipperError, check_settings, checked_table, relative_importances
+from legible.mining.ripper.learner import Learner, RipperError, RipperSettings, checked_table, relative_importances
 from legible.mining.ripper.rules import RipperCondition, RipperRule
 
 
@@ -164,7 +164,9 @@ class RipperClassifier(ClassifierMixin, BaseEstimator):
         RipperClassifier
             The classifier itself.
         """
-        check_settings(self.optimizations, self.prune_fraction, self.description_length_allowance)
+        settings = RipperSettings(
+            self.optimizations, self.prune_fraction, self.description_length_allowance, self.max_growing_rows
+        )
         for name, least in (("max_bins", 2), ("restarts", 1), ("max_growing_rows", 1)):
             value = getattr(self, name)
             is_off = name == "max_growing_rows" and value is None
@@ -196,7 +198,7 @@ class RipperClassifier(ClassifierMixin, BaseEstimator):
         # Learn once per restart, and keep the list of rules that agrees best with all lists and with the classes.
         seeds = [seed, *np.random.SeedSequence(seed).generate_state(self.restarts - 1).tolist()]
         rule_lists = [
-            self._learn(encoded, class_numbers, learned_classes, default_class, importances, restart_seed)
+            self._learn(encoded, class_numbers, learned_classes, default_class, importances, settings, restart_seed)
             for restart_seed in seeds
         ]
         best = most_agreed(
@@ -228,6 +230,7 @@ class RipperClassifier(ClassifierMixin, BaseEstimator):
         learned_classes: Sequence[int],
         default_class: int,
         importances: NDArray[np.float64],
+        settings: RipperSettings,
         seed: int,
     ) -> _RuleList:
         """Return the rules of all classes in the order in which they are tried, with their predictions.
@@ -238,8 +241,8 @@ class RipperClassifier(ClassifierMixin, BaseEstimator):
             The classes to learn rules for, in this order. Each is learned on the rows that no rule before decides.
         default_class
             The class that is predicted where no rule holds.
-        importances
-            ``float64[features]``: weights of the features in growing rules.
+        importances, settings
+            ``float64[features]``: weights of the features in growing rules; and settings of the algorithm.
         seed
             Seed of the splits into rows to grow and rows to prune on.
         """
@@ -250,15 +253,9 @@ class RipperClassifier(ClassifierMixin, BaseEstimator):
         remaining_rows = np.arange(len(class_numbers))
         for label in learned_classes:
             codes = encoded.codes if remaining_rows.size == len(class_numbers) else encoded.codes[remaining_rows]
-            learner = Learner(
-                checked_table(codes, class_numbers[remaining_rows] == label, encoded.n_values, encoded.ordinal),
-                importances=importances,
-                optimizations=self.optimizations,
-                prune_fraction=self.prune_fraction,
-                description_length_allowance=self.description_length_allowance,
-                max_growing_rows=self.max_growing_rows,
-                seed=seed,
-            )
+            is_positive = class_numbers[remaining_rows] == label
+            table = checked_table(codes, is_positive, encoded.n_values, encoded.ordinal)
+            learner = Learner(table, importances, settings, seed=seed)
 
             # Put each rule into words, and count the classes of the rows that it is the first to decide.
             is_decided = np.zeros(remaining_rows.size, np.bool_)

@@ -1,8 +1,4 @@
-"""Encoding of a matrix of numbers or strings as integer codes for the kernels.
-
-- `encode`: numbers the values or the intervals of every feature.
-- `Encoded`: the codes and their meanings.
-"""
+"""Encoding of a matrix of numbers or strings as integer codes for the kernels."""
 
 from __future__ import annotations
 
@@ -38,20 +34,22 @@ def encode(X: NDArray[Any], nominal: NDArray[np.bool_], max_bins: int, seed: int
     """Return the codes of the values or intervals of every feature."""
     codes: NDArray[Any] = np.empty(X.shape, np.uint8)
     low, occurs = _encode_small_integers(X, codes)
-    values: list[NDArray[Any]] = []
+    values: list[NDArray[Any]] = []  # of each feature: the distinct values, or the cut points of the intervals
     for j, is_nominal in enumerate(nominal):
-        offsets = np.flatnonzero(occurs[j])
-        if offsets.size > 0 and (is_nominal or offsets.size <= max_bins):
-            if offsets.size <= offsets[-1]:  # there are gaps
+        # A column of few whole numbers is encoded already, as distances from its lowest number.
+        distances = np.flatnonzero(occurs[j])
+        if distances.size > 0 and (is_nominal or distances.size <= max_bins):
+            if distances.size <= distances[-1]:  # close the gaps
                 codes[:, j] = (np.cumsum(occurs[j]) - 1).astype(np.uint8)[codes[:, j]]
-            distinct = (low[j] + offsets).astype(X.dtype)
+            distinct = (low[j] + distances).astype(X.dtype)
             values.append(distinct if is_nominal else _between(distinct))
             continue
-        found, column = _categories(X[:, j]) if is_nominal else _intervals(X[:, j], max_bins, seed)
-        if len(found) > np.iinfo(codes.dtype).max:
-            codes = codes.astype(np.uint16 if len(found) < 2**16 else np.uint32)
-        codes[:, j] = column
-        values.append(found)
+        # Any other column.
+        its_values, its_codes = _categories(X[:, j]) if is_nominal else _intervals(X[:, j], max_bins, seed)
+        if len(its_values) > np.iinfo(codes.dtype).max:
+            codes = codes.astype(np.uint16 if len(its_values) < 2**16 else np.uint32)
+        codes[:, j] = its_codes
+        values.append(its_values)
     return Encoded(codes, values, ~nominal)
 
 

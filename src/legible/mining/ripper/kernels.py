@@ -34,36 +34,17 @@ Conditions = NDArray[np.int64]
 
 
 class BitTable(NamedTuple):
-    """The rows to learn from.
+    """The rows to learn from."""
 
-    Attributes
-    ----------
-    codes : unsigned integer array of shape (rows, features)
-        The value of every feature, 0 … values - 1, in the original order of rows.
-    row_of_slot : int64 array of shape (64 × words,)
-        The row of each bit of a set; -1 for padding.
-    positive_words : int
-        Number of words with positives; the others hold negatives.
-    n_values : int64 array of shape (features,)
-        Number of values of each feature.
-    ordinal : bool array of shape (features,)
-        Whether conditions on the feature are thresholds (x ≤ v, x > v) instead of equalities.
-    first_test : int64 array of shape (features,)
-        The number of the first test of each feature. Tests with bits come before those without.
-    n_tests : int
-        Number of tests.
-    bits : uint64 array of shape (words, tests with bits)
-        The rows that meet each test.
-    """
-
-    codes: NDArray[Any]
-    row_of_slot: NDArray[np.int64]
-    positive_words: int
-    n_values: NDArray[np.int64]
-    ordinal: NDArray[np.bool_]
+    codes: NDArray[Any]  # the value of every feature, 0 … values - 1, in the original order of rows
+    row_of_slot: NDArray[np.int64]  # the row of each bit of a set; -1 for padding
+    positive_words: int  # number of words with positives; the others hold negatives
+    n_values: NDArray[np.int64]  # number of values of each feature
+    ordinal: NDArray[np.bool_]  # whether conditions on the feature are thresholds (x ≤ v, x > v) instead of equalities
+    # The number of the first test of each feature. Tests with bits come before those without.
     first_test: NDArray[np.int64]
-    n_tests: int
-    bits: NDArray[np.uint64]
+    n_tests: int  # number of tests
+    bits: NDArray[np.uint64]  # the rows that meet each test
 
 
 def build_table(

@@ -1,6 +1,7 @@
 """RIPPER for one class against all others, on integer codes.
 
 - `learn_rules`: learns the rules.
+- `RipperSettings`: the settings of the algorithm.
 - `Learner`: Cohen's algorithm, step by step: `cover`, `optimise`, `delete`.
 - `CoveringRule`: a rule during learning, with the rows that it covers.
 - `precision_worth`, `accuracy_worth`: objectives of pruning.
@@ -12,6 +13,7 @@ importance. Equal importances give plain RIPPER to the bit.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,19 +46,33 @@ class CoveringRule(NamedTuple):
     rows: Rows
 
 
+@dataclass(frozen=True)
+class RipperSettings:
+    """Settings of RIPPER."""
+
+    optimizations: int = 2  # how often all rules are revised
+    prune_fraction: float = 1 / 3  # the share of the rows on which a new rule is shortened; it is grown on the others
+    # Bits by which the description of rules and errors may exceed the shortest one so far before no more rules are
+    # added.
+    description_length_allowance: float = 64.0
+    max_growing_rows: int | None = None  # the largest number of rows on which a rule is grown; None for all
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.optimizations, (int, np.integer)) or self.optimizations < 0:
+            raise RipperError(f"optimizations must be a whole number of at least 0, got {self.optimizations!r}.")
+        if not 0 < self.prune_fraction < 1:
+            raise RipperError(f"prune_fraction must lie between 0 and 1, got {self.prune_fraction!r}.")
+        if not self.description_length_allowance >= 0:
+            raise RipperError(
+                f"description_length_allowance must be at least 0 bits, got {self.description_length_allowance!r}."
+            )
+
+
 class Learner:
     """RIPPER on two classes, with rules for the positives."""
 
     def __init__(
-        self,
-        table: kernels.BitTable,
-        *,
-        importances: NDArray[np.float64],
-        optimizations: int,
-        prune_fraction: float,
-        description_length_allowance: float,
-        max_growing_rows: int | None = None,
-        seed: int,
+        self, table: kernels.BitTable, importances: NDArray[np.float64], settings: RipperSettings, *, seed: int
     ) -> None:
         """Prepare learning.
 
@@ -66,24 +82,14 @@ class Learner:
             The rows of both classes, with the values of features as codes.
         importances
             ``float64[features]``: weights of the features in growing rules.
-        optimizations
-            How often all rules are revised.
-        prune_fraction
-            The share of the rows on which a new rule is shortened; it is grown on the others.
-        description_length_allowance
-            Bits by which the description of rules and errors may exceed the shortest one so far before no more rules
-            are added.
-        max_growing_rows
-            The largest number of rows on which a rule is grown; None for all.
+        settings
+            The settings of the algorithm.
         seed
             Seed of the random splits.
         """
         self.table = table
         self.importances = importances
-        self.optimizations = optimizations
-        self.prune_fraction = prune_fraction
-        self.allowance = description_length_allowance
-        self.max_growing_rows = max_growing_rows
+        self.settings = settings
         self.random_state: NDArray[Any] = np.random.SeedSequence(seed).generate_state(1, np.uint64)
         self.all_rows = kernels.all_rows(table)
         self.positives, self.negatives = self.count(self.all_rows)
@@ -94,7 +100,7 @@ class Learner:
         if self.positives == 0 or self.negatives == 0:
             return []
         rules = self.delete(self.cover([]))
-        for _ in range(self.optimizations):
+        for _ in range(self.settings.optimizations):
             rules = self.delete(self.cover(self.optimise(rules)))
         return rules
 
@@ -127,7 +133,7 @@ class Learner:
             rules_length += self.theory_length(rule)
             length = rules_length + self.data_length(covered | rule.rows)
             p, n = self.count(rule.rows & pruning)
-            if length > shortest + self.allowance or n >= p:
+            if length > shortest + self.settings.description_length_allowance or n >= p:
                 break
             rules.append(rule)
             covered |= rule.rows
@@ -136,20 +142,25 @@ class Learner:
 
     def optimise(self, rules: Sequence[CoveringRule]) -> list[CoveringRule]:
         """Keep, revise or replace every rule, by the shortest description."""
-        later = self.unions_after(rules)
-        earlier = np.zeros_like(self.all_rows)
+        # The rows that the rules after each rule cover, and those that the chosen rules before it do.
+        rows_covered_later = self.unions_after(rules)
+        covered_before = np.zeros_like(self.all_rows)
         chosen = []
-        for rule, covered_later in zip(rules, later, strict=True):
-            growing, pruning = self.split(self.all_rows & ~earlier)
+        for rule, covered_later in zip(rules, rows_covered_later, strict=True):
+            # A revision has further conditions, a replacement is grown anew; both are shortened on other rows, for the
+            # accuracy of all rules together.
+            growing, pruning = self.split(self.all_rows & ~covered_before)
             pruning &= ~covered_later
             extension = self.grow(growing & rule.rows)
             revision = self.pruned(np.concatenate([rule.conditions, extension]), pruning, accuracy_worth)
             replacement = self.pruned(self.grow(growing), pruning, accuracy_worth)
-            others = earlier | covered_later
             variants = [variant for variant in (rule, revision, replacement) if variant is not None]
-            lengths = [self.theory_length(v) + self.data_length(others | v.rows) for v in variants]
+            lengths = [
+                self.theory_length(variant) + self.data_length(covered_before | covered_later | variant.rows)
+                for variant in variants
+            ]
             chosen.append(variants[lengths.index(min(lengths))])
-            earlier |= chosen[-1].rows
+            covered_before |= chosen[-1].rows
         return chosen
 
     def delete(self, rules: Sequence[CoveringRule]) -> list[CoveringRule]:
@@ -169,7 +180,7 @@ class Learner:
 
         Of very many rows to grow on, a random part is enough: sweeps over all of them dominate the run time.
         """
-        growing = kernels.split(rows, self.table.positive_words, self.prune_fraction, self.random_state)
+        growing = kernels.split(rows, self.table.positive_words, self.settings.prune_fraction, self.random_state)
         pruning = rows & ~growing
         share = self.share_to_grow_on(growing)
         if share < 1:
@@ -178,12 +189,11 @@ class Learner:
 
     def share_to_grow_on(self, rows: Rows) -> float:
         """Return the share of rows that gives `max_growing_rows`, or more, so that a tenth of it is positive."""
-        if self.max_growing_rows is None:
+        most = self.settings.max_growing_rows
+        if most is None:
             return 1.0
         positives, negatives = self.count(rows)
-        of_all = self.max_growing_rows / max(1, positives + negatives)
-        of_positives = self.max_growing_rows / 10 / max(1, positives)
-        return max(of_all, of_positives)
+        return max(most / max(1, positives + negatives), most / 10 / max(1, positives))
 
     def grow(self, rows: Rows) -> Conditions:
         """Add the best condition until no negative is covered or no condition gains."""
@@ -230,9 +240,7 @@ def learn_rules(
     *,
     n_values: ArrayLike,
     importances: ArrayLike | None = None,
-    optimizations: int = 2,
-    prune_fraction: float = 1 / 3,
-    description_length_allowance: float = 64.0,
+    settings: RipperSettings | None = None,
     seed: int,
 ) -> list[tuple[tuple[int, int], ...]]:
     """Return the conditions of rules that hold in positive rows and in few others, of the form feature = value.
@@ -247,13 +255,8 @@ def learn_rules(
         Number of values of each feature.
     importances : numbers of shape (features,), optional
         Weights of the features in the choice of conditions; by default all are equal.
-    optimizations : int
-        How often all rules are revised.
-    prune_fraction : float
-        The share of the rows on which a new rule is shortened; it is grown on the others.
-    description_length_allowance : float
-        Bits by which rules and their errors may exceed their shortest description so far before no more rules are
-        added.
+    settings : RipperSettings
+        Settings of the algorithm; by default Cohen's.
     seed : int
         Seed of the splits into rows to grow and rows to prune on.
 
@@ -269,7 +272,6 @@ def learn_rules(
     >>> learn_rules(codes, (codes == 1).all(axis=1), n_values=[2, 2], seed=0)
     [((1, 1), (0, 1))]
     """
-    check_settings(optimizations, prune_fraction, description_length_allowance)
     codes, positive = np.asarray(codes), np.asarray(positive)
     value_counts = np.asarray(n_values, np.int64)
     if codes.ndim != 2 or codes.dtype.kind not in "iu":
@@ -288,14 +290,9 @@ def learn_rules(
         return []
 
     # No feature is ordinal here: conditions are equalities, so the operator of a condition is not returned.
-    learner = Learner(
-        checked_table(codes, positive, value_counts, np.zeros(value_counts.shape, np.bool_)),
-        importances=relative_importances(importances, value_counts.size),
-        optimizations=optimizations,
-        prune_fraction=prune_fraction,
-        description_length_allowance=description_length_allowance,
-        seed=seed,
-    )
+    table = checked_table(codes, positive, value_counts, np.zeros(value_counts.shape, np.bool_))
+    weights = relative_importances(importances, value_counts.size)
+    learner = Learner(table, weights, settings or RipperSettings(), seed=seed)
     return [tuple((feature, value) for feature, _, value in rule.conditions.tolist()) for rule in learner.learn()]
 
 
@@ -329,15 +326,3 @@ def relative_importances(importances: ArrayLike | None, n_features: int) -> NDAr
         raise RipperError(f"importances must be finite and not negative, that of feature {worst} is {given[worst]}.")
     largest = given.max(initial=0.0)
     return given / largest if largest > 0 else np.ones(n_features)
-
-
-def check_settings(optimizations: int, prune_fraction: float, description_length_allowance: float) -> None:
-    """Raise an error for invalid parameters."""
-    if not isinstance(optimizations, (int, np.integer)) or optimizations < 0:
-        raise RipperError(f"optimizations must be a whole number of at least 0, got {optimizations!r}.")
-    if not 0 < prune_fraction < 1:
-        raise RipperError(f"prune_fraction must lie between 0 and 1, got {prune_fraction!r}.")
-    if not description_length_allowance >= 0:
-        raise RipperError(
-            f"description_length_allowance must be at least 0 bits, got {description_length_allowance!r}."
-        )

@@ -1,8 +1,4 @@
-"""The rules that RIPPER learns.
-
-- `RipperCondition`: a condition on one feature.
-- `RipperRule`: a conjunction of conditions that predicts a class.
-"""
+"""The rules that RIPPER learns."""
 
 from __future__ import annotations
 
@@ -37,20 +33,11 @@ class RipperCondition:
 
 @dataclass(frozen=True)
 class RipperRule:
-    """A rule: if all conditions hold, the class is ``label``.
+    """A rule: if all conditions hold, the class is ``label``."""
 
-    Attributes
-    ----------
-    conditions : tuple of RipperCondition
-        In the order in which they were added.
-    label : object
-        The predicted class.
-    covered, correct : int
-        Number of training rows that the rule decides (no earlier rule matches), and of those with the right class.
-    """
-
-    conditions: tuple[RipperCondition, ...]
-    label: Any
+    conditions: tuple[RipperCondition, ...]  # in the order in which they were added
+    label: Any  # the predicted class
+    # Number of training rows that the rule decides (no earlier rule matches), and of those with the right class.
     covered: int
     correct: int
 

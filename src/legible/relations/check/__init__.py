@@ -43,21 +43,6 @@ from legible.relations.relation import MetamorphicRelation, by_name
 from legible.relations.values import RelationError
 from legible.streams import check_seed
 
-__all__ = [
-    "STATE_SETTERS",
-    "CheckInputs",
-    "CheckVerdict",
-    "Checker",
-    "Counterexample",
-    "Difference",
-    "RelationCheck",
-    "StateSetter",
-    "check_relations",
-    "choose_checker",
-    "state_in_words",
-    "without_plain_wrappers",
-]
-
 DEFAULT_STATES = 2000
 
 

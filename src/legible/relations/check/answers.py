@@ -56,26 +56,14 @@ class Difference:
 
 @dataclass(frozen=True)
 class Counterexample:
-    """A state in which the environment differs from the relation.
+    """A state in which the environment differs from the relation."""
 
-    Parameters
-    ----------
-    state
-        The observation by feature name.
-    words
-        The relevant part of the state in words.
-    differences
-        The differences, the largest first.
-    cause
-        The cause, if known.
-    """
-
-    state: Mapping[str, float]
-    words: str
+    state: Mapping[str, float]  # the observation by feature name
+    words: str  # the relevant part of the state in words
     action: str
     image_action: str
-    differences: tuple[Difference, ...]
-    cause: str = OTHER
+    differences: tuple[Difference, ...]  # the differences, the largest first
+    cause: str = OTHER  # the cause, if known
 
     @classmethod
     def of(
@@ -112,49 +100,30 @@ class Counterexample:
 
 @dataclass(frozen=True)
 class RelationCheck:
-    """Result of the check of a relation for one pair of actions.
+    """Result of the check of a relation for one pair of actions."""
 
-    Parameters
-    ----------
-    relation, action, image_action
-        The relation's name, and the actions a → a′.
-    method
-        Method of the check; begins with "exact" or "statistical".
-    states
-        Number of compared states.
-    agreement
-        Share of states that agree; for statistical checks, the share of images that are predicted no worse than 99 % of
-        real transitions.
-    causes
-        Shares of states that differ, by cause, for exact checks.
-    deviation, deviation_of
-        The largest deviation and its column: of a value or a probability for exact checks, else the excess error of
-        images over real transitions, as a share of the variance.
-    verdict, note
-        Verdict and further remarks.
-    slight
-        The remark on slight deviations, if the verdict allows for some; part of the note.
-    counterexample
-        The worst state, if there is a difference.
-    disagreements
-        Shares of states that differ without a known cause, by feature, reward or end, for exact checks of states.
-        Slight deviations do not count.
-    """
-
+    # The relation's name, and the actions a → a′.
     relation: str
     action: str
     image_action: str
-    method: str
-    states: int
+    method: str  # method of the check; begins with "exact" or "statistical"
+    states: int  # number of compared states
+    # Share of states that agree; for statistical checks, the share of images that are predicted no worse than 99 % of
+    # real transitions.
     agreement: float
-    causes: Mapping[str, float]
+    causes: Mapping[str, float]  # shares of states that differ, by cause, for exact checks
+    # The largest deviation and its column: of a value or a probability for exact checks, else the excess error of
+    # images over real transitions, as a share of the variance.
     deviation: float
     deviation_of: str
+    # Verdict and further remarks.
     verdict: CheckVerdict
     note: str = ""
-    counterexample: Counterexample | None = None
+    counterexample: Counterexample | None = None  # the worst state, if there is a difference
+    # Shares of states that differ without a known cause, by feature, reward or end, for exact checks of states. Slight
+    # deviations do not count.
     disagreements: Mapping[str, float] = field(default_factory=dict)
-    slight: str = ""
+    slight: str = ""  # the remark on slight deviations, if the verdict allows for some; part of the note
 
     @property
     def is_exact(self) -> bool:
@@ -197,15 +166,7 @@ def inconclusive_check(
 
 @dataclass(frozen=True)
 class CheckInputs:
-    """Inputs of all checkers.
-
-    Parameters
-    ----------
-    first
-        Number of the first episode to play; blocks of episodes that do not overlap share no seeds.
-    tests
-        Number of relations among which those are that hold: the error rate of statistical checks is split over them.
-    """
+    """Inputs of all checkers."""
 
     env: Env
     space: FeatureSpace
@@ -213,7 +174,8 @@ class CheckInputs:
     states: int
     seed: int
     on_progress: OnProgress | None = None
-    first: int = 0
+    first: int = 0  # number of the first episode to play; blocks of episodes that do not overlap share no seeds
+    # Number of relations among which those are that hold: the error rate of statistical checks is split over them.
     tests: int = 1
 
     def report(self, share: float, what: str) -> None:
@@ -236,31 +198,16 @@ class Checker(Protocol):
 
 @dataclass(frozen=True)
 class StateComparison:
-    """Expected and observed values, state by state and column by column.
+    """Expected and observed values, state by state and column by column."""
 
-    Parameters
-    ----------
-    observations
-        The states before they are mapped.
-    columns
-        Name and time of each compared value.
-    expected, found
-        ``[n, columns]``.
-    compared
-        ``bool[columns]``: the columns that the relation determines.
-    differs
-        ``bool[n, columns]``; never set in other columns.
-    causes
-        ``object[n]``: the cause of the differences of a state.
-    """
-
-    observations: Observations
-    columns: Sequence[tuple[str, str]]
+    observations: Observations  # the states before they are mapped
+    columns: Sequence[tuple[str, str]]  # name and time of each compared value
+    # ``[n, columns]``.
     expected: Values
     found: Values
-    compared: Flags
-    differs: Flags
-    causes: NDArray[np.object_]
+    compared: Flags  # ``bool[columns]``: the columns that the relation determines
+    differs: Flags  # ``bool[n, columns]``; never set in other columns
+    causes: NDArray[np.object_]  # ``object[n]``: the cause of the differences of a state
 
     @cached_property
     def agrees(self) -> Flags:
@@ -282,32 +229,33 @@ class StateComparison:
         """Return the shares of states that differ without a known cause, by what differs; only in counted columns."""
         rows = self.differs[self.causes == OTHER]
         shares: dict[str, float] = {}
-        for place in np.flatnonzero(rows.any(axis=0) & (True if counted is None else counted)).tolist():
-            what = self.columns[place][0]
-            shares[what] = max(shares.get(what, 0.0), float(rows[:, place].sum() / len(self.differs)))
+        for column in np.flatnonzero(rows.any(axis=0) & (True if counted is None else counted)).tolist():
+            what = self.columns[column][0]
+            shares[what] = max(shares.get(what, 0.0), float(rows[:, column].sum() / len(self.differs)))
         return shares
 
     def largest(self) -> tuple[float, str]:
         """Return the largest deviation and its column."""
-        place = int(self.deviations.argmax())
-        deviation = float(self.deviations.flat[place])
-        return deviation, self.columns[place % len(self.columns)][0] if deviation else ""
+        row, column = divmod(int(self.deviations.argmax()), len(self.columns))
+        deviation = float(self.deviations[row, column])
+        return deviation, self.columns[column][0] if deviation else ""
 
     def worst(self, relation: MetamorphicRelation, space: FeatureSpace) -> Counterexample | None:
         """Return the worst state without a known cause, or else the simplest one with the commonest cause."""
         if self.agrees.all():
             return None
         unexplained = np.flatnonzero(self.causes == OTHER)
-        if unexplained.size:
-            order = np.lexsort((-self.deviations[unexplained].max(axis=1), -self.differs[unexplained].sum(axis=1)))
+        n_differences = self.differs.sum(axis=1)
+        if unexplained.size:  # most differences first, then the largest
+            order = np.lexsort((-self.deviations[unexplained].max(axis=1), -n_differences[unexplained]))
             row = int(unexplained[order[0]])
-        else:
-            commonest = self.causes == next(iter(self.shares()))
-            row = int(np.where(commonest, self.differs.sum(axis=1), np.iinfo(np.int64).max).argmin())
-        places = np.flatnonzero(self.differs[row])
-        places = places[np.argsort(-self.deviations[row, places], kind="stable")]
+        else:  # fewest differences
+            has_commonest_cause = self.causes == next(iter(self.shares()))
+            row = int(np.where(has_commonest_cause, n_differences, np.iinfo(np.int64).max).argmin())
+        differing_columns = np.flatnonzero(self.differs[row])
+        largest_first = differing_columns[np.argsort(-self.deviations[row, differing_columns], kind="stable")]
         differences = []
-        for i in places.tolist():
+        for i in largest_first.tolist():
             what, when = self.columns[i]
             differences.append(Difference(what, when, float(self.expected[row, i]), float(self.found[row, i])))
         return Counterexample.of(relation, space, self.observations[row], differences, str(self.causes[row]))

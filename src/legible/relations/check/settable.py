@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from gymnasium import spaces
@@ -56,26 +56,17 @@ from legible.relations.relation import MetamorphicRelation, map_states
 
 @dataclass(frozen=True)
 class StateSetter:
-    """Conversion between observations and states of an environment.
+    """Conversion between observations and states of an environment."""
 
-    Parameters
-    ----------
-    to_state, to_observation
-        Functions from one observation to the value of ``env.unwrapped.state``, and back.
-    low, high
-        Bounds of drawn states, in the form of the argument of `to_observation`.
-    fits
-        Returns whether an environment of the class can be used: steps must not be random. By default all can.
-    set_state
-        Sets the state, if ``env.unwrapped.state = …`` does not.
-    """
-
+    # Functions from one observation to the value of ``env.unwrapped.state``, and back.
     to_state: Callable[[Values], Any]
     to_observation: Callable[[Any], Any]
+    # Bounds of drawn states, in the form of the argument of `to_observation`.
     low: tuple[float, ...]
     high: tuple[float, ...]
+    # Returns whether an environment of the class can be used: steps must not be random. By default all can.
     fits: Callable[[Env], bool] | None = None
-    set_state: Callable[[Any, Any], None] | None = None
+    set_state: Callable[[Any, Any], None] | None = None  # sets the state, if ``env.unwrapped.state = …`` does not
 
     def put(self, env: Env, observation: Observations) -> None:
         """Set the state of the environment that an observation shows."""
@@ -241,18 +232,21 @@ class StateChecker:
         `group` holds all relations of this name, which together map whole actions. Results of steps have a column for
         each feature of the next observation, and two more for the reward and the end of the episode.
         """
+        # The image of every state; features that the relation leaves open are taken from another state.
         space = self.inputs.space
         mapped = known_features(relation, len(space))
         images, defined = map_states(relation, self.observations)
-        # Take features that the relation leaves open from another state.
         others = np.random.default_rng([self.inputs.seed, Stream.OPEN_FEATURES]).permutation(len(images))
         images[:, ~mapped] = self.observations[np.ix_(others, ~mapped)]
         takes_action, results, image_actions = self._pairs(relation, group)
         defined &= takes_action & [self.exists(image) for image in images]
-        without = 1 - float(defined.sum() / max(takes_action.sum(), 1))  # share of states without an image
+        share_without_image = 1 - float(defined.sum() / max(takes_action.sum(), 1))
         if defined.sum() < FEWEST_STATES:
-            note = f"{percent(without)} of the states have an image that is no observation of this environment"
+            note = (
+                f"{percent(share_without_image)} of the states have an image that is no observation of this environment"
+            )
             return inconclusive_check(relation, space, self.method, int(defined.sum()), note)
+
         # A step in each state, and one in its image. The relation says what the second should give.
         results = results[defined]
         image_results = self.step(images[defined], image_actions[defined], space.action_names[relation.image_action])
@@ -277,50 +271,53 @@ class StateChecker:
         if not agrees.all() and visited.any() and not visited.all():
             met, anywhere = (percent(float(agrees[rows].mean())) for rows in (visited, ~visited))
             notes.append(f"{met} of the states of random play agree, {anywhere} of uniformly drawn states")
-        if without:
-            notes.append(f"{percent(without)} of the states have no image in this environment")
-        # Mean squared deviations, as shares of the variance of the effect of a step (changes of features, reward, end).
-        # In columns where they are not slight, nearly all states must agree.
+        if share_without_image:
+            notes.append(f"{percent(share_without_image)} of the states have no image in this environment")
+
+        # In columns where deviations are not slight, nearly all states must agree. The effects of a step: changes of
+        # features, reward, end.
         effects = np.column_stack([next_states - self.observations[defined], rewards_and_ends])
-        errors, variance = (comparison.deviations**2).mean(axis=0), effects.var(axis=0)
-        shares = np.where(errors > 0, errors / np.maximum(variance, 1e-12), 0.0)
-        slight = shares <= SLIGHTLY
-        if slight.any() and errors[slight].any():
-            # Where actions change little in a step, a relation that exchanges them must not pass for that.
-            slight &= (self._influence <= _ROUNDING**2) | (errors <= INFLUENCED * self._influence)
-        off = float(shares[slight].max(initial=0.0))
-        share = float(agrees.mean())
-        near = float((~comparison.differs[:, ~slight].any(axis=1)).mean()) >= NEARLY
-        verdict: CheckVerdict = "holds" if share == 1 else "holds approximately" if near else "does not hold"
+        deviation_shares, is_slight = self._slight_deviations(comparison, effects)
+        nearly_agrees = float((~comparison.differs[:, ~is_slight].any(axis=1)).mean()) >= NEARLY
+        verdict: CheckVerdict = "holds approximately" if nearly_agrees else "does not hold"
+        if agrees.all():
+            verdict = "holds"
         slight_remark = ""
-        if share < NEARLY and near:
-            spread = percent(float(np.sqrt(off)))
-            slight_remark = f"deviations are slight: at most {spread} of the spread of the effect of a step"
-            column = int(np.where(slight, shares, -1.0).argmax())
-            signed = (expected - image_results)[:, column]
+        if agrees.mean() < NEARLY and nearly_agrees:
+            largest = percent(float(np.sqrt(deviation_shares[is_slight].max(initial=0.0))))
+            slight_remark = f"deviations are slight: at most {largest} of the spread of the effect of a step"
+            signed = (expected - image_results)[:, int(np.where(is_slight, deviation_shares, -1.0).argmax())]
             if abs(signed.mean()) > ONE_SIDED * np.sqrt((signed**2).mean()):
                 slight_remark += "; they always point to the same side, so that they add up over steps"
             notes.append(slight_remark)
-        return exact_answer(relation, space, self.method, comparison, "; ".join(notes), verdict, ~slight, slight_remark)
+        return exact_answer(
+            relation, space, self.method, comparison, "; ".join(notes), verdict, ~is_slight, slight_remark
+        )
+
+    def _slight_deviations(self, comparison: StateComparison, effects: Values) -> tuple[Values, Flags]:
+        """Return the mean squared deviation of each column as a share of the variance of effects, and if it is slight.
+
+        Where actions change little in a step, a relation that exchanges them must not pass for that: deviations must
+        also be small compared with the influence of actions.
+        """
+        errors, variance = (comparison.deviations**2).mean(axis=0), effects.var(axis=0)
+        shares = np.where(errors > 0, errors / np.maximum(variance, 1e-12), 0.0)
+        is_slight = shares <= SLIGHTLY
+        if is_slight.any() and errors[is_slight].any():
+            is_slight &= (self._influence <= _ROUNDING**2) | (errors <= INFLUENCED * self._influence)
+        return shares, is_slight
 
     @cached_property
     def _influence(self) -> Values:
         """The variance of the results of a step over random actions in the same state: of features, reward, end."""
         space, n = self.inputs.space, len(self.observations)
         rng = np.random.default_rng([self.inputs.seed, Stream.INFLUENCE])
-        one, other = (
-            self.step(
-                self.observations,
-                self.as_taken(
-                    rng.integers(len(space.actions), size=n)
-                    if space.is_discrete
-                    else random_actions(self.inputs, n, rng)
-                ),
-                "random actions",
-            )
-            for _ in range(2)
-        )
-        return np.asarray(((one - other) ** 2).mean(axis=0) / 2)
+        results = []
+        for _ in range(2):
+            is_discrete = space.is_discrete
+            actions = rng.integers(len(space.actions), size=n) if is_discrete else random_actions(self.inputs, n, rng)
+            results.append(self.step(self.observations, self.as_taken(actions), "random actions"))
+        return np.asarray(((results[0] - results[1]) ** 2).mean(axis=0) / 2)
 
     def exists(self, image: Observations) -> bool:
         """Return whether the environment can show an observation."""
@@ -347,8 +344,8 @@ class StateChecker:
         if -1 not in self._steps:
             self._steps[-1] = self.step(self.observations, self.as_taken(self._actions), "actions")
         images, defined = map_actions(group, space, self._actions)
-        about = choices_of(space.groups, self._actions)[:, space.group_of(relation.action)] == relation.action
-        return about & defined, self._steps[-1], self.as_taken(images)
+        takes_action = choices_of(space.groups, self._actions)[:, space.group_of(relation.action)] == relation.action
+        return takes_action & defined, self._steps[-1], self.as_taken(images)
 
     def all_steps(self) -> tuple[Values, NDArray[Any]]:
         """Return the results of steps in all states, and the actions: every discrete one in turn, or those drawn."""
@@ -385,6 +382,10 @@ class StateChecker:
 # --- Environments with a table of transitions ------------------------------------------------------------------------
 
 
+_Outcomes: TypeAlias = dict[tuple[float, float, bool], float]
+"""The probability of every (next state, reward, end of the episode)."""
+
+
 class TableChecker:
     """Checker that compares distributions over next state, reward and end from a table ``P``."""
 
@@ -392,10 +393,13 @@ class TableChecker:
 
     def __init__(self, inputs: CheckInputs, table: Mapping[int, Mapping[int, Sequence[tuple[Any, ...]]]]) -> None:
         self.inputs, self.table = inputs, table
-        self.states = [  # without final states
+        # Without final states, from which every outcome (probability, next state, reward, end) leads back to them.
+        self.states = [
             state
             for state in sorted(table)
-            if not all(outcome[1] == state and outcome[3] for ways in table[state].values() for outcome in ways)
+            if not all(
+                next_state == state and end for outcomes in table[state].values() for _, next_state, _, end in outcomes
+            )
         ]
 
     def check(self, relation: MetamorphicRelation, group: Sequence[MetamorphicRelation]) -> RelationCheck:  # noqa: ARG002
@@ -425,11 +429,9 @@ class TableChecker:
         )
         differs = distances > 1e-9  # more than rounding
         agreement = float(1 - differs.mean())
-        verdict: CheckVerdict = "does not hold"
+        verdict: CheckVerdict = "holds approximately" if agreement >= NEARLY else "does not hold"
         if not differs.any():
             verdict = "holds"
-        elif agreement >= NEARLY:
-            verdict = "holds approximately"
         return RelationCheck(
             relation=relation.name,
             action=space.action_names[relation.action],
@@ -447,11 +449,9 @@ class TableChecker:
             else None,
         )
 
-    def _outcomes(
-        self, state: int, action: int, relation: MetamorphicRelation | None = None
-    ) -> dict[tuple[float, float, bool], float]:
+    def _outcomes(self, state: int, action: int, relation: MetamorphicRelation | None = None) -> _Outcomes:
         """Return the probabilities of (next state, reward, end), with next states mapped by the relation."""
-        chances: dict[tuple[float, float, bool], float] = {}
+        chances: _Outcomes = {}
         for probability, after, reward, ended in self.table[state][action]:
             image = float(after)
             if relation is not None:
@@ -465,17 +465,18 @@ class TableChecker:
         self,
         relation: MetamorphicRelation,
         observations: Observations,
-        pairs: Sequence[tuple[dict[tuple[float, float, bool], float], dict[tuple[float, float, bool], float]]],
-        apart: Values,
+        pairs: Sequence[tuple[_Outcomes, _Outcomes]],
+        distances: Values,
     ) -> Counterexample:
-        space, worst = self.inputs.space, int(apart.argmax())
-        one, two = pairs[worst]
+        """Return the state in which the distributions are farthest apart, with the outcomes that differ."""
+        space, worst = self.inputs.space, int(distances.argmax())
+        expected, found = pairs[worst]
         differences = []
-        for key in sorted(one.keys() | two.keys()):
-            state, reward, ended = key
-            if one.get(key, 0.0) != two.get(key, 0.0):
+        for outcome in sorted(expected.keys() | found.keys()):
+            if expected.get(outcome, 0.0) != found.get(outcome, 0.0):
+                state, reward, ended = outcome
                 where = phrase(space[0], state) or f"{space.names[0]} 0"
                 what = f"the probability of ({where}, reward {reward:g}{', the end' if ended else ''})"
-                differences.append(Difference(what, AFTER_STEP, one.get(key, 0.0), two.get(key, 0.0)))
+                differences.append(Difference(what, AFTER_STEP, expected.get(outcome, 0.0), found.get(outcome, 0.0)))
         differences.sort(key=lambda d: -abs(d.expected - d.found))
         return Counterexample.of(relation, space, observations[worst], differences)

@@ -142,11 +142,11 @@ def taken(env: Env, action: NDArray[Any]) -> NDArray[Any]:
 
 
 USUAL_EPISODES = 200
-NEIGHBOURS = 5
-STRATA = 5
+NEIGHBOURS = 5  # known states whose mean distance says how far a state is from them
+STRATA = 5  # of similar distance, within which images and real transitions are compared
 BOOTSTRAPS = 400
 # Maximum number of training transitions of a model of whole actions.
-MOST_KNOWN = 20_000
+MOST_TRAINED = 20_000
 # Excess error over real transitions, as a share of the variance, from which on a relation does not hold.
 FAR_OFF = 0.1
 # Excess error that must be ruled out for "holds".
@@ -173,6 +173,7 @@ class TransitionChecker:
         this name, which together map whole actions.
         """
         inputs, space, data = self.inputs, self.inputs.space, self.data
+        # The images of held-out transitions: states before and after the step, and actions.
         mapped = known_features(relation, len(space))
         held_out = data.episodes % 2 == 1
         images, defined = map_states(relation, data.observations)
@@ -188,17 +189,19 @@ class TransitionChecker:
         if model is None or len(rows) < FEWEST_STATES:
             note = f"too few transitions; {self._episodes_needed(FEWEST_STATES / max(1, len(rows)))}"
             return inconclusive_check(relation, space, self.method, len(rows), note)
-        # Results of the images; and, to test the power, results that the relation does not map.
-        unchanged_parts = data.rewards[rows], data.ended[rows], mapped
-        results = _results(images[rows], images_after[rows], *unchanged_parts)
-        unmapped_results = _results(data.observations[rows], data.after[rows], *unchanged_parts)
+
+        # Does the model predict the mapped transitions as well as real ones?
+        rewards_and_ends = data.rewards[rows], data.ended[rows]
+        results = _results(images[rows], images_after[rows], *rewards_and_ends, mapped)
         situations = self._situations(images, image_actions, mapped)[rows]
-        episodes, alike = data.episodes[rows], self._takes(relation.image_action)
-        evidence = model.compare(situations, results, episodes, alike, inputs.seed, inputs.tests)
+        episodes, takes_image_action = data.episodes[rows], self._takes(relation.image_action)
+        evidence = model.compare(situations, results, episodes, takes_image_action, inputs.seed, inputs.tests)
+
+        # To test the power: would a relation that does not map the results be rejected?
+        unmapped_results = _results(data.observations[rows], data.after[rows], *rewards_and_ends, mapped)
         is_blind = False
         if evidence.verdict == "holds" and not np.array_equal(results, unmapped_results):
-            # Would a relation that does not map the results be rejected?
-            unmapped_evidence = model.compare(situations, unmapped_results, episodes, alike, inputs.seed)
+            unmapped_evidence = model.compare(situations, unmapped_results, episodes, takes_image_action, inputs.seed)
             is_blind = unmapped_evidence.low.max() <= 0
         return self._answer(relation, mapped, rows, evidence, results, model, is_blind)
 
@@ -222,20 +225,22 @@ class TransitionChecker:
 
     def _model(self, action: int, mapped: Flags) -> _TransitionModel | None:
         """Return a model of one action, or of whole actions, trained on every other episode; None if data is scarce."""
-        whole = not self.inputs.space.is_discrete
-        key = -1 if whole else action, mapped.tobytes()
+        is_of_whole_actions = not self.inputs.space.is_discrete
+        key = -1 if is_of_whole_actions else action, mapped.tobytes()
         if key not in self._models:
             data = self.data
-            taken = np.ones(len(data.actions), np.bool_) if whole else self._takes(action)
-            known, fresh = (np.flatnonzero(taken & (data.episodes % 2 == k)) for k in (0, 1))
-            if whole:
+            is_used = np.ones(len(data.actions), np.bool_) if is_of_whole_actions else self._takes(action)
+            trained, held_out = (np.flatnonzero(is_used & (data.episodes % 2 == half)) for half in (0, 1))
+            if is_of_whole_actions:
                 rng = np.random.default_rng([self.inputs.seed, Stream.MODEL_ROWS])
-                known, fresh = (np.sort(rng.permutation(rows)[:MOST_KNOWN]) for rows in (known, fresh))
-            if min(len(known), len(fresh)) < FEWEST_STATES:
+                trained, held_out = (np.sort(rng.permutation(rows)[:MOST_TRAINED]) for rows in (trained, held_out))
+            if min(len(trained), len(held_out)) < FEWEST_STATES:
                 return None
             results = _results(data.observations, data.after, data.rewards, data.ended, mapped)
             situations = self._situations(data.observations, data.actions, mapped)
-            self._models[key] = _TransitionModel(situations, results, data.episodes, known, fresh, self.inputs.seed)
+            self._models[key] = _TransitionModel(
+                situations, results, data.episodes, trained, held_out, self.inputs.seed
+            )
         return self._models[key]
 
     def _answer(
@@ -262,15 +267,14 @@ class TransitionChecker:
         """
         space = self.inputs.space
         names = [*(space.names[i] for i in np.flatnonzero(mapped)), "reward", "end"]  # of the columns of results
-        covered = percent(float(evidence.covered.mean()))
         compared = int(evidence.covered.sum())
+        similar = f"{percent(float(evidence.covered.mean()))} of the images are similar to states of random play"
         if compared < FEWEST_STATES:
-            note = f"only {covered} of the images are similar to states of random play"
             more = self._episodes_needed(FEWEST_STATES / compared) if compared else "more episodes will not change that"
-            return inconclusive_check(relation, space, self.method, compared, f"{note}; {more}")
+            return inconclusive_check(relation, space, self.method, compared, f"only {similar}; {more}")
         worst = evidence.worst
         verdict: CheckVerdict = "cannot tell" if blind else evidence.verdict
-        notes = [f"{covered} of the images are similar to states of random play"]
+        notes = [similar]
         counterexample = None
         differing = [names[j] for j in np.argsort(-evidence.excess, kind="stable") if evidence.low[j] > 0]
         if differing:
@@ -283,8 +287,8 @@ class TransitionChecker:
             # The transition whose image differs most from transitions in similar states.
             i = int(np.where(evidence.covered, evidence.errors[:, worst], -1.0).argmax())
             when = {"reward": "of the step", "end": "of the episode"}.get(names[worst], "changes in the step")
-            similar = float(model.similar(evidence.images[i])[worst])
-            difference = Difference(names[worst], when, float(results[i, worst]), similar)
+            usual_result = float(model.similar(evidence.images[i])[worst])
+            difference = Difference(names[worst], when, float(results[i, worst]), usual_result)
             counterexample = Counterexample.of(relation, space, self.data.observations[rows[i]], [difference])
         elif blind:
             notes.append("no difference found, but even a relation without mapped results would not be rejected")
@@ -441,15 +445,16 @@ class _TransitionModel:
         distances = self._distances(states)
         covered = distances <= self._farthest
         strata = np.searchsorted(self._stratum_edges, distances)
-        # Held-out episodes have odd numbers: halved, they count 0, 1, ….
+        # Sums of errors and counts by episode and stratum. Held-out episodes have odd numbers; halved, they are 0, 1, …
         n = self._n_held_out
         sums_and_counts = _by_episode(errors[covered], episodes[covered] // 2, strata[covered], n)
-        real = alike[self._held_out]
-        real_errors = self._held_out_errors[real]
+        is_alike = alike[self._held_out]
+        real_errors = self._held_out_errors[is_alike]
         real_sums_and_counts = _by_episode(
-            real_errors, self._held_out_episodes[real] // 2, self._held_out_strata[real], n
+            real_errors, self._held_out_episodes[is_alike] // 2, self._held_out_strata[is_alike], n
         )
         (mapped_mean,), (real_mean,) = _weighted_errors(np.ones((1, n)), *sums_and_counts, *real_sums_and_counts)
+
         # Bootstrap whole episodes, because steps of one episode are dependent.
         weights = np.random.default_rng([seed, Stream.BOOTSTRAP]).multinomial(n, np.full(n, 1 / n), BOOTSTRAPS)
         resampled = _weighted_errors(weights.astype(np.float64), *sums_and_counts, *real_sums_and_counts)
@@ -457,6 +462,7 @@ class _TransitionModel:
         # Bonferroni correction: all bounds of all tests together hold with 99 % confidence.
         reach = float(stdtrit(max(n - 1, 1), 1 - 0.01 / (2 * results.shape[1] * tests))) * spread
         excess = mapped_mean - real_mean
+
         # Agreement: the share of images whose worst error is no larger than that of 99 % of real transitions.
         typical = np.maximum(real_mean, 1e-3)
         usual = np.quantile((real_errors / typical).max(axis=1), 0.99)
@@ -486,14 +492,18 @@ def _by_episode(
 def _weighted_errors(
     weights: Values, sums: Values, counts: Values, real_sums: Values, real_counts: Values
 ) -> tuple[Values, Values]:
-    """Return mean errors of images and of real transitions in the same strata, for every row of weights."""
-    total = np.einsum("be,esj->bsj", weights, sums)
-    n = weights @ counts
-    real_total = np.einsum("be,esj->bsj", weights, real_sums)
-    real_n = weights @ real_counts
-    # A stratum without real transitions cannot be compared.
-    usable = (real_n > 0) * n
+    """Return mean errors of images and of real transitions in the same strata, for every row of weights.
+
+    `weights` are ``[resamples, episodes]``, sums ``[episodes, strata, results]`` and counts ``[episodes, strata]``.
+    """
+    # Weighted sums ([resamples, strata, results]) and numbers ([resamples, strata]) of transitions.
+    total, real_total = (np.einsum("be,esj->bsj", weights, of_episodes) for of_episodes in (sums, real_sums))
+    number, real_number = weights @ counts, weights @ real_counts
+    # A stratum without real transitions cannot be compared. In the others, the real errors are weighted by the number
+    # of images.
+    is_usable = real_number > 0
+    usable = is_usable * number
     size = np.maximum(usable.sum(axis=1), 1e-12)[:, None]
-    mapped = (total * (real_n > 0)[:, :, None]).sum(axis=1) / size
-    real = (usable[:, :, None] * real_total / np.maximum(real_n, 1e-12)[:, :, None]).sum(axis=1) / size
+    mapped = (total * is_usable[:, :, None]).sum(axis=1) / size
+    real = (usable[:, :, None] * real_total / np.maximum(real_number, 1e-12)[:, :, None]).sum(axis=1) / size
     return mapped, real
