@@ -312,7 +312,7 @@ def test_a_policy_that_gives_probabilities_gets_a_note() -> None:
     policy = load_policy(mirror_world.scores, output="logits", n_features=5, n_actions=3)
     setup = Setup(policy, WORLD, (GOOD,), replace(PLAY, sample=True))
     evaluation = evaluate(setup, seed=0, settings=replace(SETTINGS, episodes=20), confirm=False)
-    assert "may not work well" in evaluation.notes[0]
+    assert "may help this policy little" in evaluation.notes[0]
     assert evaluate(replace(SETUP, treatments=()), seed=0, settings=SETTINGS).notes == ()
 
 

@@ -179,7 +179,7 @@ def test_seeds_and_steps_of_a_screening() -> None:
 def test_sources_get_the_effects_of_a_screening() -> None:
     """Every rule set plays other seeds; its mean is compared with that of the unguided policy."""
     run = DrawnPlay({rule(number): always(10.0 * number) for number in range(4)})
-    screening = _Screening(SETUP, 0, 40, "screening", run, None)
+    screening = _Screening(SETUP, 0, 40, "screening", run)
     screening.play([rule_set(1)])
     assert run.episodes == 80
     assert screening.play([]) == []
