@@ -213,11 +213,10 @@ class StudyInputs:
     features: str | None = None
 
     def __post_init__(self) -> None:
-        evaluation = self.settings.evaluation
-        check_objectives(
-            evaluation.objective, evaluation.constraint, self.settings.play
-        )  # hours before they are needed
-        if self.rules_from and OTHERS not in source_names(self.settings.sources):
+        # Refuse unknown objectives and sources of rule sets now, hours before they are needed.
+        evaluation, sources = self.settings.evaluation, source_names(self.settings.sources)
+        check_objectives(evaluation.objective, evaluation.constraint, self.settings.play)
+        if self.rules_from and OTHERS not in sources:
             raise LegibleError(
                 f"--rules-from has no effect, because {OTHERS!r} is not among the sources of rule sets: --set "
                 f"sources={self.settings.sources},{OTHERS} adds it."
