@@ -442,16 +442,26 @@ def _rules_data(study: Study) -> dict[str, Any]:
 
 def _print_composition(study: Study) -> None:
     """Print the composition, the rules to deploy together: how it was selected, its figures, and alternatives."""
+    from legible.explanation.objective_words import ObjectiveWords  # noqa: PLC0415
+
     console, improvement = out(), study.improvement
-    # Rule sets in the order in which they were tried.
-    rows = []
+    # Rule sets in the order in which they were tried, with what each adds to those before it. The paper's method tests
+    # no additions. Mean returns are not compared, because promising rule sets play more seeds than others.
+    words, rows = ObjectiveWords(improvement.evaluation_settings.objective), []
+    is_tested = any(step.effect is not None for step in improvement.steps)
     for step in improvement.steps:
         outcome = "yes" if step.accepted else "no"
         if step.is_removal:
             outcome = "removed"
-        rows.append((_advice(study, step.rule_set), with_error(step.mean, step.error), outcome))
+        figure = "not tested" if is_tested else with_error(step.mean, step.error)
+        if step.effect is not None:
+            figure = f"{words.amount(step.effect.mean)}\n({words.ends(step.effect)})"
+        rows.append((_advice(study, step.rule_set), figure, outcome))
     if rows:
-        console.print(table(("Tried", "Mean return with it", "Kept"), rows, right=("Mean return with it",)))
+        columns = ("Tried", "Adds (95 % CI)" if is_tested else "Mean return with it", "Kept")
+        console.print(table(columns, rows, right=columns[1:2]))
+    if is_tested:
+        tell("In each step, the rule set that adds most on half of the seeds is tested on the other half.")
     # The Pareto front: compositions that no other one beats in both gain and share of changed actions.
     front = [
         (
