@@ -74,7 +74,7 @@ def check(
     as_json: bool,
     **of_policy: str | None,
 ) -> None:
-    """Check whether ENV is fit for a study: same seed, same episode; kinds of features; how long a study takes.
+    """Check whether ENV is fit for a study: reproducible seeds, kinds of features, how long a study takes.
 
     Ends with exit code 1 when it is not. A policy alone is described: what it reads and does, what it was trained on.
     """

@@ -17,13 +17,14 @@ from legible.cli.choice import (
     open_study,
     options_of_policy,
 )
-from legible.cli.completion import complete_env_or_folder, complete_relations
+from legible.cli.completion import complete_env_or_folder
 from legible.cli.drawing import say
 from legible.cli.options import (
     environment_options,
     features_option,
     names_option,
     policy_options,
+    relations_option,
     seed_option,
     trust_option,
     verbose_option,
@@ -50,14 +51,8 @@ _STUDIES = Path("studies")
 @click.option("--port", metavar="N", type=click.IntRange(0, 65535), default=0, help="Port. [default: a free one]")
 @click.option("--no-browser", is_flag=True, help="Print the address, and open no browser.")
 @click.option("--workers", metavar="N", type=click.IntRange(min=1), help="Worker processes. [default: one per core]")
-@click.option(
-    "--relations",
-    metavar="FILE",
-    multiple=True,
-    help="Relations file, or the name of a shipped one, or none; repeatable. [default: those shipped for ENV]",
-    shell_complete=complete_relations,
-)
-@seed_option("Decides the seeds of all episodes.")
+@relations_option
+@seed_option("Random seed of all episodes.")
 @names_option
 @features_option
 @environment_options

@@ -179,7 +179,7 @@ def environment_options(command: Command) -> Command:
         metavar="NAME=VALUE",
         multiple=True,
         callback=_add_seats,
-        help="Argument of the environment, as in TOML; repeatable.",
+        help="Argument of the environment, VALUE as in TOML; repeatable.",
     )
     wrap = click.option(
         "--wrap",
@@ -253,6 +253,15 @@ def preset_option(help_text: str) -> Callable[[Command], Command]:
     return click.option("--preset", type=click.Choice(list(PRESETS)), help=help_text)
 
 
+relations_option = click.option(
+    "--relations",
+    metavar="FILE",
+    multiple=True,
+    help="Relations file, or the name of a shipped one, or none; repeatable. [default: those shipped for ENV]",
+    shell_complete=complete_relations,
+)
+
+
 set_option = click.option(
     "--set",
     "settings_given",
@@ -286,12 +295,12 @@ def _together(kind: type[StudyChoice | PlayChoice], options: Sequence[Decorator]
 def playing_options(stochastic_help: str) -> Decorator:
     """Add the options of playing policies to a command, which receives a `PlayChoice` first."""
     options: list[Decorator] = [
-        seed_option("Decides the seeds of all episodes."),
+        seed_option("Random seed of all episodes."),
         names_option,
         features_option,
         environment_options,
         click.option("--stochastic", is_flag=True, help=stochastic_help),
-        click.option("--no-cache", is_flag=True, help="Play everything again, and keep nothing."),
+        click.option("--no-cache", is_flag=True, help="Play all episodes again, and keep none."),
         policy_options,
         trust_option,
         engine_options,

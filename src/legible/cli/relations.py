@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 @click.group
 def relations() -> None:
-    """Relations: list them, show them, check them, discover them; how far a policy respects them."""
+    """List, show, check and discover relations (symmetries of the task); measure how far a policy respects them."""
 
 
 VERDICT_COLOURS = {

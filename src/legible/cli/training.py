@@ -116,7 +116,7 @@ def train(
     arg: tuple[str, ...],
     wrap: tuple[str, ...],
 ) -> None:
-    """Train one policy with Stable-Baselines3, with the paper's hyperparameters where it has some.
+    """Train one policy with Stable-Baselines3, with the paper's hyperparameters where there are some.
 
     Writes FILE.zip (for Stable-Baselines3) and FILE.safetensors. A training that was stopped goes on from its last
     checkpoint when the same command is given again.

@@ -12,9 +12,9 @@ from rich.markup import escape
 from rich.padding import Padding
 
 from legible.cli.choice import PlayChoice, look_here_for_policy, open_study, options_of_policy
-from legible.cli.completion import complete_env_or_folder, complete_relations
+from legible.cli.completion import complete_env_or_folder
 from legible.cli.drawing import Bars, out, print_json, print_list, say, tell
-from legible.cli.options import PATH, playing_options
+from legible.cli.options import PATH, playing_options, relations_option
 from legible.errors import LegibleError
 from legible.formatting import duration, number, percent
 
@@ -55,7 +55,7 @@ class _RuleCommand(click.RichCommand):
     help="Environment, policy and rules such as '+Brake <- gap < 5'; or the folder of a study and rules.",
     shell_complete=complete_env_or_folder,
 )
-@click.option("--confirm", is_flag=True, help="Test on fresh seeds, for a claim.")
+@click.option("--confirm", is_flag=True, help="Test on fresh seeds: a verdict to rely on.")
 @margin_option("--relevant", "Smallest effect of interest in points. [default: 2 % of the scale of the task]")
 @click.option("--alone", is_flag=True, help="Try rules without their related forms.")
 @click.option("--save", metavar="STUDY", type=PATH, help="Add the rules to this study.")
@@ -67,14 +67,8 @@ class _RuleCommand(click.RichCommand):
     show_default=True,
     help="Maximum number of seeds.",
 )
-@minutes_option("Stop after the look that this time ends in.")
-@click.option(
-    "--relations",
-    metavar="FILE",
-    multiple=True,
-    help="Relations file, or the name of a shipped one, or none; repeatable. [default: those shipped for ENV]",
-    shell_complete=complete_relations,
-)
+@minutes_option("Time limit, checked whenever results are judged.")
+@relations_option
 @playing_options("Sample the policy's actions instead of taking the best one.")
 def try_command(
     choice: PlayChoice,
@@ -87,7 +81,7 @@ def try_command(
     minutes: float | None,
     relations: tuple[str, ...],
 ) -> None:
-    """Say whether your own rules help a policy, harm it, or have no effect.
+    """Test whether your own rules help a policy, harm it, or have no effect.
 
     Only episodes that a rule changes are played, in pairs with the same seeds, until the verdict is clear.
     """

@@ -37,7 +37,7 @@ class _VerifyError(LegibleError):
     show_default=True,
     help="Maximum number of seeds.",
 )
-@minutes_option("Stop after the look that this time ends in.")
+@minutes_option("Time limit, checked whenever results are judged.")
 @click.option("--junit", metavar="FILE", type=PATH, help="Also write the results as JUnit XML.")
 @click.option("--markdown", metavar="FILE", type=PATH, help="Also write a summary for a pull request.")
 @policy_options
