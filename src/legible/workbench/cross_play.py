@@ -250,18 +250,10 @@ def play_games(
     engine: Engine | None = None,
     **options: Any,
 ) -> CrossPlay:
-    """Play every policy in games that differ in the opponents; see `play_against`.
+    """Play every policy in every game, and return the mean returns with intervals that hold together.
 
-    Parameters
-    ----------
-    games
-        The same seat of the same game against each opponent.
-    policies, names_of_policies, names_of_opponents
-        The policies, and the names to use in the result.
-    stage
-        The stage whose seeds are played.
-    further
-        Number of intervals of the caller that share the error probability `alpha`.
+    The `games` are the same seat of the same game against each opponent, whose names are in the result. The `stage`
+    decides the seeds. The error probability `alpha` also covers a number of `further` intervals of the caller.
     """
     engine = engine or InProcess()
     results: list[list[UnitResult]] = [[] for _ in policies]  # by policy, then by opponent
@@ -274,8 +266,9 @@ def play_games(
                 arena = open_arena(game, policy, name=name, space=space, engine=engine, **options)
                 space = space or arena.space
                 arenas.append(arena)
-            for row, record in zip(results, play_policies(arenas, stage, episodes), strict=True):
-                row.append(record.result[:episodes])
+            records = play_policies(arenas, stage, episodes)
+            for results_of_policy, record in zip(results, records, strict=True):
+                results_of_policy.append(record.result[:episodes])
     all_results = [result for row in results for result in row]
     # One interval for every policy and opponent, and one for the difference of every other policy from the first.
     n_intervals = len(policies) * len(games) + (len(policies) - 1) * len(games)

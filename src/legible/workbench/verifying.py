@@ -373,13 +373,12 @@ class _Verifier:
                 )
             return self._test_share(requirement, "success", int(np.nansum(result.success)), len(result))
 
-        # A mean: the value of every episode, and the value of those that failed (NaN: they are left out).
-        values, worst = result.lengths.astype(float), math.nan
-        if requirement.figure == "mean":
-            values, worst = result.returns, float(np.nanmin(result.returns))
-        elif requirement.figure == "cost":
-            values, worst = result.costs, float(np.nanmax(result.costs))
-        values = np.where(result.failed, worst, values)
+        # A mean: failed episodes get the worst value for the claim that was seen; their lengths are left out.
+        values = {"mean": result.returns, "length": result.lengths.astype(float), "cost": result.costs}[
+            requirement.figure
+        ]
+        worst = float(np.nanmin(values) if requirement.is_least else np.nanmax(values))
+        values = np.where(result.failed, math.nan if requirement.figure == "length" else worst, values)
         values = values[np.isfinite(values)]
 
         # The test shows that a mean exceeds a bound; for "at most", the sign is turned.
