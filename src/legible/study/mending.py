@@ -463,7 +463,8 @@ class _Work:
         best = int(np.argmax([float(np.nanmean(result.returns)) for result in choosing]))
         # Copy the best network, complete or not at all; 0 is the policy itself, which needs no copy.
         if best:
-            shutil.copyfile(networks[best - 1], unfinished := self.place / ".mended.part")
+            unfinished = self.place / ".mended.part"
+            shutil.copyfile(networks[best - 1], unfinished)
             unfinished.replace(self.place / "mended.safetensors")
         else:
             (self.place / "mended.safetensors").unlink(missing_ok=True)
