@@ -523,4 +523,4 @@ def _times(spec: EnvironmentSpec, policy: Policy, played: str, time_limit: float
     presets = {"quick": StudySettings.quick(), "default": settings, "paper": StudySettings.paper()}
     seconds = {name: estimate(setup, chosen, engine, rate=rate).seconds for name, chosen in presets.items()}
     times = ", ".join(f"{name} {duration(seconds_of_preset)}" for name, seconds_of_preset in seconds.items())
-    yield Finding("time for a study", "yes", f"{times} (about, with {counted(engine.workers or 1, 'worker')})")
+    yield Finding("time for a study", "yes", f"{times} (about; workers: {engine.workers})")
