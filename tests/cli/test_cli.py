@@ -137,11 +137,10 @@ def test_train_writes_a_policy_and_export_hands_it_to_stable_baselines(tmp_path)
 
 
 @pytest.mark.slow
-def test_train_goes_on_with_a_policy_and_rules(tmp_path, snapshot) -> None:
+def test_train_goes_on_with_a_policy_and_rules(tmp_path) -> None:
     (tmp_path / "rules.txt").write_text("# walls\n-North <- not open.north\n")
     words = ("--steps", "120", "--from", "zoo:PacmanSmall/dqn/0", "--exploration", "0.1", "--margin", "5")
     trained = legible("train", *words, "--rules", "rules.txt", cwd=tmp_path)
     assert trained.returncode == 0, trained.stderr
     assert "over 250 greedy episodes; before, " in " ".join(trained.stdout.split())
-    assert trained.stderr.splitlines()[-1] == snapshot
     assert (tmp_path / "policies" / "PacmanSmall-v0-dqn-0-rules.zip").is_file()

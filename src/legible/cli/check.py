@@ -9,15 +9,13 @@ import rich_click as click
 from click.exceptions import Exit
 from rich.markup import escape
 
-from legible.cli.choice import environment_spec, load_typed_policy, look_here_for_modules, options_of_policy
+from legible.cli.choice import EnvironmentChoice, load_typed_policy, options_of_policy
 from legible.cli.drawing import Bars, out, print_json, say
 from legible.cli.options import (
     PATH,
+    described_environment,
     env_argument,
-    environment_options,
-    features_option,
     json_option,
-    names_option,
     policy_argument,
     policy_options,
     seed_option,
@@ -47,29 +45,24 @@ _POLICY_FILES = {".zip", ".safetensors", ".cleanrl_model", ".pt", ".pth", ".onnx
     show_default=True,
     help="Seconds after which an episode is given up (0: never), for environments that hang.",
 )
-@names_option
-@features_option
+@described_environment
 @click.option(
     "--write-names",
     metavar="FILE",
     type=PATH,
     help="Write a names file to edit: features as they were found, with guessed kinds, and actions.",
 )
-@environment_options
 @policy_options
 @trust_option
 @json_option
 @verbose_option
 def check(
+    choice: EnvironmentChoice,
     env: str,
     policy: str | None,
     seed: int,
     time_limit: float,
-    names: Path | None,
-    features: str | None,
     write_names: Path | None,
-    arg: tuple[str, ...],
-    wrap: tuple[str, ...],
     trust: bool,
     as_json: bool,
     **of_policy: str | None,
@@ -78,14 +71,11 @@ def check(
 
     Ends with exit code 1 when it is not. A policy alone is described: what it reads and does, what it was trained on.
     """
-    # The options: `features` is what rules see, if not the observation; `write_names` is a names file to write; `arg`
-    # and `wrap` are arguments and wrappers of ENV; `of_policy` holds the options for a policy file.
+    # `choice` has the options of ENV, `of_policy` those of a policy file; `write_names` is a names file to write.
     if policy is None and _is_policy(env):
         _describe(env, options_of_policy(of_policy), trust=trust, as_json=as_json)
         return
-    spec = environment_spec(env, arg, wrap)
-    if features is not None and ":" in features:  # the name of a function, module:function
-        look_here_for_modules()
+    spec = choice.spec(env)
     spaces: list[FeatureSpace] = []  # the features and actions, once they are known
     with Bars(quiet=as_json) as bars:
         bars.now("loading the policy and the environment")
@@ -96,8 +86,8 @@ def check(
         findings = check_env(
             spec,
             loaded,
-            names=names,
-            features=features,
+            names=choice.names,
+            features=choice.features,
             seed=seed,
             time_limit=time_limit or None,
             on_features=spaces.append,

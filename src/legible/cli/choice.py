@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -145,14 +145,35 @@ class StudyChoice:
 
 
 @dataclass(frozen=True)
-class PlayChoice:
+class EnvironmentChoice:
+    """The options of an environment: names of features and actions, features for rules, arguments and wrappers."""
+
+    names: Path | None = None
+    features: str | None = None
+    arg: tuple[str, ...] = ()
+    wrap: tuple[str, ...] = ()
+
+    def spec(self, env: str) -> EnvironmentSpec:
+        """Return an environment with the arguments and wrappers given."""
+        if self.features is not None and ":" in self.features:  # the name of a function, module:function
+            look_here_for_modules()
+        return environment_spec(env, self.arg, self.wrap)
+
+    def refuse_for_study(self, folder: Path | str, **others: Any) -> None:
+        """Raise if options were given that a study has already: those of its environment, and `others` by name."""
+        for option, value in {**{name: getattr(self, name) for name in _OF_ENVIRONMENT}, **others}.items():
+            if value:
+                raise LegibleError(f"--{option.replace('_', '-')}: the study in {folder} has its own; leave it out.")
+
+
+_OF_ENVIRONMENT = [field.name for field in fields(EnvironmentChoice)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlayChoice(EnvironmentChoice):
     """The options of a command that plays policies without a study."""
 
     seed: int
-    names: Path | None
-    features: str | None
-    arg: tuple[str, ...]
-    wrap: tuple[str, ...]
     stochastic: bool
     no_cache: bool
     normalisation: str | None
@@ -165,18 +186,9 @@ class PlayChoice:
     address: str | None
     as_json: bool
 
-    def environment(self, env: str) -> EnvironmentSpec:
-        """Return an environment with the arguments and wrappers given."""
-        if self.features is not None and ":" in self.features:
-            look_here_for_modules()
-        return with_player_outputs(environment_spec(env, self.arg, self.wrap), self.policy_output)
-
-    def refuse_environment_options(self, folder: str, **more: Any) -> None:
-        """Raise if options for another environment than that of a study were given, `more` of them by name."""
-        given = {"arg": self.arg, "wrap": self.wrap, "names": self.names, "features": self.features, **more}
-        for option, value in given.items():
-            if value:
-                raise LegibleError(f"--{option}: the study in {folder} has its own; leave it out.")
+    def spec(self, env: str) -> EnvironmentSpec:
+        """Return an environment with the arguments and wrappers given, and the output of players that are code."""
+        return with_player_outputs(super().spec(env), self.policy_output)
 
     def quick_engine(self) -> Engine:
         """Return the engine that the options name, for a short command."""

@@ -67,34 +67,31 @@ for _commands in PANELS.values():
 def main() -> None:
     """Run the command line and exit; an error is one line on standard error and an exit code, never a traceback.
 
-    With ``--verbose``, `_show_where` adds the place in the code where the error was raised.
+    With ``--verbose``, the place in the code where the error was raised follows.
     """
-    words = sys.argv[1:]
     atexit.register(gc.freeze)  # otherwise, the garbage collector looks through everything at exit, for seconds
     try:
         with _stopping_in_time():
-            code = _run()
-        sys.exit(code)
-    except LegibleError as error:  # wrong input, or something that cannot be done: the message is for users
-        complain(str(error))
-        _show_where(words)
-        sys.exit(error.exit_code)
+            sys.exit(_run())
     except BrokenPipeError:
         os._exit(1)  # the reader of our output is gone; flushing would raise again
-    except OSError as error:
-        place = f"{error.filename}: " if error.filename else ""
-        complain(f"{place}{error.strerror or error}.")
-        _show_where(words)
-        sys.exit(1)
     except Exception as error:
-        # An error in an environment or policy of the user's, or a bug of legible.
-        if place_in_user_code(error):
-            complain(f"your code raised {describe_error(error)} when legible called it. Fix it there.")
-            _show_where(words)
-            sys.exit(1)
-        complain(f"unexpected {type(error).__name__}: {error} (a bug: please report it with the output of --verbose).")
-        _show_where(words)
-        sys.exit(1)
+        complain(_describe(error))
+        if {"-v", "--verbose"} & set(sys.argv[1:]):
+            traceback.print_exc()
+        sys.exit(error.exit_code if isinstance(error, LegibleError) else 1)
+
+
+def _describe(error: Exception) -> str:
+    """Return an error in a line for users."""
+    if isinstance(error, LegibleError):  # wrong input, or something that cannot be done: the message is for users
+        return str(error)
+    if isinstance(error, OSError):
+        place = f"{error.filename}: " if error.filename else ""
+        return f"{place}{error.strerror or error}."
+    if place_in_user_code(error):  # an environment or policy of the user's
+        return f"your code raised {describe_error(error)} when legible called it. Fix it there."
+    return f"unexpected {type(error).__name__}: {error} (a bug: please report it with the output of --verbose)."
 
 
 @contextmanager
@@ -146,8 +143,3 @@ def _run() -> int:
         complain(f"{error.format_message()} ('{command} --help' shows how it is used.)")
         return error.exit_code
     return result if isinstance(result, int) else 0
-
-
-def _show_where(words: list[str]) -> None:
-    if "-v" in words or "--verbose" in words:
-        traceback.print_exc()

@@ -81,10 +81,10 @@ def compare(
 
         env, *policies = words
         if Path(env, "study.json").is_file():  # a study stands for its policy, and for its environment if it is first
-            choice.refuse_environment_options(env)
+            choice.refuse_for_study(env)
             where, policies = open_study(Path(env), trust=choice.trust).environment, list(words)
         else:
-            where = choice.environment(env)
+            where = choice.spec(env)
         if len(policies) < (1 if against else 2):
             raise LegibleError("give ENV and at least two policies: legible compare CartPole-v1 old.zip new.zip.")
         # In a game of several agents with --against, every policy plays every opponent; otherwise compare in pairs.

@@ -27,7 +27,7 @@ from legible.formatting import counted, duration, number
 PATIENCE = 1.0
 # Seconds after which a line is printed where none is drawn, at first and at most.
 SILENCE, LONGEST_SILENCE = 10.0, 120.0
-_NOT_EPISODES = {"importance", "rules", "distillation"}
+_NOT_EPISODES = {"importance", "rules", "distillation", "training"}
 STAGE_WORDS = {
     "bench": "confirming",
     "exploit": "playing against the exploiter",

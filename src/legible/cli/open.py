@@ -10,19 +10,11 @@ from typing import TYPE_CHECKING, Any
 import rich_click as click
 from rich.markup import escape
 
-from legible.cli.choice import (
-    environment_spec,
-    look_here_for_modules,
-    look_here_for_policy,
-    open_study,
-    options_of_policy,
-)
+from legible.cli.choice import EnvironmentChoice, look_here_for_policy, open_study, options_of_policy
 from legible.cli.completion import complete_env_or_folder
 from legible.cli.drawing import say
 from legible.cli.options import (
-    environment_options,
-    features_option,
-    names_option,
+    described_environment,
     policy_options,
     relations_option,
     seed_option,
@@ -53,13 +45,12 @@ _STUDIES = Path("studies")
 @click.option("--workers", metavar="N", type=click.IntRange(min=1), help="Worker processes. [default: one per core]")
 @relations_option
 @seed_option("Random seed of all episodes.")
-@names_option
-@features_option
-@environment_options
+@described_environment
 @policy_options
 @trust_option
 @verbose_option
 def open_command(
+    choice: EnvironmentChoice,
     words: tuple[str, ...],
     host: str,
     port: int,
@@ -67,22 +58,15 @@ def open_command(
     workers: int | None,
     relations: tuple[str, ...],
     seed: int,
-    names: Path | None,
-    features: str | None,
-    arg: tuple[str, ...],
-    wrap: tuple[str, ...],
     trust: bool,
     **of_policy: str | None,
 ) -> None:
     """Open the workbench in the browser: try rules, watch episodes, and see the outcome of other actions."""
-    # `words` are folders of studies, or an environment and a policy; the options after `port` are for a policy. `arg`
-    # and `wrap` are arguments and wrappers of the environment; `of_policy` holds the options for a policy file.
+    # `words` are folders of studies, or an environment, whose options are in `choice`, and a policy; `of_policy` holds
+    # the options for a policy file.
     folders = _folders(words)
     if folders:
-        unused = {"--arg": arg, "--wrap": wrap, "--names": names, "--features": features, "--relations": relations}
-        for option, value in unused.items():
-            if value:
-                raise LegibleError(f"{option}: studies have their own; leave it out.")
+        choice.refuse_for_study(folders[0], relations=relations)
     from legible.engines import LocalProcesses  # noqa: PLC0415
     from legible.server.guard import make_token  # noqa: PLC0415
     from legible.server.web import Subject, Workbench, listen, serve  # noqa: PLC0415
@@ -92,16 +76,14 @@ def open_command(
         subjects = [Subject(path.name, partial(_open_study, path, trust), path, trust) for path in folders]
     else:
         look_here_for_policy(words[1])
-        if features is not None and ":" in features:
-            look_here_for_modules()
         options = {
-            "names": names,
-            "features": features,
+            "names": choice.names,
+            "features": choice.features,
             "relations": relations or None,
             "seed": seed,
             "policy_options": options_of_policy(of_policy),
         }
-        spec = environment_spec(words[0], arg, wrap)
+        spec = choice.spec(words[0])
         subjects = [Subject(f"{words[1]} in {words[0]}", partial(_open_policy, spec, words[1], options))]
     bench, listening_socket, token = Workbench(subjects, LocalProcesses(workers)), listen(host, port), make_token()
     # The address to open: with the port that was chosen, IPv6 in brackets, and a token without which pages are refused.

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import rich_click as click
 
-from legible.cli.choice import PlayChoice, StudyChoice
+from legible.cli.choice import EnvironmentChoice, PlayChoice, StudyChoice
 from legible.cli.completion import (
     complete_env,
     complete_env_or_folder,
@@ -275,13 +275,13 @@ set_option = click.option(
 # --- Options that are passed together --------------------------------------------------------------------------------
 
 
-def _together(kind: type[StudyChoice | PlayChoice], options: Sequence[Decorator]) -> Decorator:
+def _together(kind: type[StudyChoice | EnvironmentChoice], options: Sequence[Decorator]) -> Decorator:
     """Add options to a command, which receives them first, as one object."""
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(command)
         def with_choice(**values: Any) -> Any:
-            choice = kind(**{field.name: values.pop(field.name) for field in fields(kind)})
+            choice = kind(**{field.name: values.pop(field.name) for field in fields(kind) if field.name in values})
             return command(choice, **values)
 
         decorated: Callable[..., Any] = with_choice
@@ -290,6 +290,12 @@ def _together(kind: type[StudyChoice | PlayChoice], options: Sequence[Decorator]
         return decorated
 
     return decorate
+
+
+named_environment = _together(EnvironmentChoice, [names_option, environment_options])
+"""``--names``, ``--arg`` and ``--wrap``; the command receives an `EnvironmentChoice` first."""
+described_environment = _together(EnvironmentChoice, [names_option, features_option, environment_options])
+"""The same with ``--features``."""
 
 
 def playing_options(stochastic_help: str) -> Decorator:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,14 +15,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from legible.cli.choice import environment_spec, load_typed_policy, options_of_policy
+from legible.cli.choice import EnvironmentChoice, load_typed_policy, options_of_policy
 from legible.cli.completion import complete_env, complete_env_or_relations
 from legible.cli.drawing import Bars, out, print_json, table
 from legible.cli.options import (
     env_argument,
-    environment_options,
     json_option,
-    names_option,
+    named_environment,
     policy_argument,
     policy_options,
     relations_argument,
@@ -83,17 +83,16 @@ def list_relations(env: str | None) -> None:
     shell_complete=complete_env_or_relations,
 )
 @relations_argument
-@names_option
-@environment_options
+@named_environment
 @verbose_option
-def show(env: str, file: str | None, names: Path | None, arg: tuple[str, ...], wrap: tuple[str, ...]) -> None:
+def show(choice: EnvironmentChoice, env: str, file: str | None) -> None:
     """Show relations as tables of feature → feature; without FILE, all that come with the package for ENV."""
     from legible.relations import by_name  # noqa: PLC0415
 
     environment = _environment_of(env) if file is None else None
     if environment is not None:  # what stands at the place of ENV is the name of a file
         env, file = environment, env
-    space, loaded = _load(environment_spec(env, arg, wrap), file, names)
+    space, loaded = _load(choice.spec(env), file, choice.names)
     for source, relations in loaded:
         for name, group in by_name(relations).items():
             _show_group(out(), f"{name} ({source})" if source != name else name, group, space)
@@ -114,19 +113,16 @@ def show(env: str, file: str | None, names: Path | None, arg: tuple[str, ...], w
     help="The most states to compare for a pair of actions.",
 )
 @seed_option("The same seed gives the same answer.")
-@names_option
-@environment_options
+@named_environment
 @json_option
 @verbose_option
 def check(
+    choice: EnvironmentChoice,
     env: str,
     file: str | None,
     episodes: int | None,
     states: int,
     seed: int,
-    names: Path | None,
-    arg: tuple[str, ...],
-    wrap: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Check whether relations hold in ENV; without FILE, all relations that come with the package for it.
@@ -135,10 +131,10 @@ def check(
     """
     from legible.relations.check import check_relations  # noqa: PLC0415
 
-    # `states` is the maximum number of states that are compared for a pair of actions; `arg` and `wrap` are arguments
-    # and wrappers of ENV. Relations are symmetries of the environment, from one file or several.
-    spec = environment_spec(env, arg, wrap)
-    space, loaded = _load(spec, file, names)
+    # `states` is the maximum number of states that are compared for a pair of actions. Relations are symmetries of the
+    # environment, from one file or several.
+    spec = choice.spec(env)
+    space, loaded = _load(spec, file, choice.names)
     checks_by_file: dict[str, list[RelationCheck]] = {}
     with Bars(quiet=as_json) as bars:
         for source, relations in loaded:
@@ -181,19 +177,16 @@ def check(
     help="The most minutes, 2 to 10 by the number of features; what is not proven then is left out.",
 )
 @seed_option("The same seed gives the same relations unless time runs out.")
-@names_option
-@environment_options
+@named_environment
 @json_option
 @verbose_option
 def discover(
+    choice: EnvironmentChoice,
     env: str,
     output: Path | None,
     steps: int,
     minutes: float | None,
     seed: int,
-    names: Path | None,
-    arg: tuple[str, ...],
-    wrap: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Find symmetries of ENV, prove them on held-out seeds, and write them as a relations file.
@@ -205,14 +198,10 @@ def discover(
     from legible.files import write_text  # noqa: PLC0415
     from legible.relations.discovery import discover_relations  # noqa: PLC0415
 
-    # `steps` and `minutes` limit the search; `arg` and `wrap` are arguments and wrappers of ENV.
-    # Names of features and actions: the user's file, or those of the environment.
-    spec = environment_spec(env, arg, wrap)
-    environment = spec.make()
-    try:
-        space = resolve_names(environment, names).space
-    finally:
-        environment.close()
+    # `steps` and `minutes` limit the search. Names of features and actions: the user's file, or those of ENV.
+    spec = choice.spec(env)
+    with closing(spec.make()) as environment:
+        space = resolve_names(environment, choice.names).space
     with Bars(quiet=as_json) as bars:
 
         def report(share: float, what: str) -> None:
@@ -248,21 +237,18 @@ def discover(
     "--episodes", metavar="N", type=click.IntRange(min=2), default=100, show_default=True, help="Episodes to play."
 )
 @seed_option("The same seed gives the same answer.")
-@names_option
-@environment_options
+@named_environment
 @policy_options
 @trust_option
 @json_option
 @verbose_option
 def symmetry(
+    choice: EnvironmentChoice,
     env: str,
     policy: str,
     file: str | None,
     episodes: int,
     seed: int,
-    names: Path | None,
-    arg: tuple[str, ...],
-    wrap: tuple[str, ...],
     trust: bool,
     as_json: bool,
     **of_policy: str | None,
@@ -273,10 +259,10 @@ def symmetry(
     """
     from legible.workbench import measure_symmetry  # noqa: PLC0415
 
-    # `arg` and `wrap` are arguments and wrappers of ENV; `of_policy` holds the options for a policy file. Relations
-    # come from one file or several; the policy gets a score for each.
-    spec = environment_spec(env, arg, wrap)
-    space, loaded = _load(spec, file, names)
+    # `of_policy` holds the options for a policy file. Relations come from one file or several; the policy gets a score
+    # for each.
+    spec = choice.spec(env)
+    space, loaded = _load(spec, file, choice.names)
     loaded_policy = load_typed_policy(spec, policy, options_of_policy(of_policy), trust=trust)
     relations = [relation for _, of_file in loaded for relation in of_file]
     scores = measure_symmetry(spec, loaded_policy, relations, space, episodes=episodes, seed=seed)
@@ -298,8 +284,7 @@ def _load(
     from legible.environments import resolve_names, shipped_relations  # noqa: PLC0415
     from legible.relations import resolve_relations  # noqa: PLC0415
 
-    env = spec.make()
-    try:
+    with closing(spec.make()) as env:
         space = resolve_names(env, names).space
         wanted = [entry.name for entry in shipped_relations(env)] if file is None else [file]
         if not wanted:
@@ -307,8 +292,6 @@ def _load(
                 f"no relations come with the package for {spec.name!r}; write a relations file and give it as FILE."
             )
         texts = resolve_relations(env, space, wanted).texts
-    finally:
-        env.close()
     return space, [(name, text.relations(space)) for name, text in zip(wanted, texts, strict=True)]
 
 

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Literal
 
 import rich_click as click
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from legible.cli.choice import environment_spec
+from legible.cli.choice import EnvironmentChoice
 from legible.cli.completion import complete_policy
-from legible.cli.drawing import say, table
+from legible.cli.drawing import Bars, table
 from legible.cli.options import (
     PATH,
     env_argument,
-    environment_options,
-    names_option,
+    named_environment,
     policy_argument,
     seed_option,
     verbose_option,
@@ -95,10 +94,10 @@ if TYPE_CHECKING:
     show_default=True,
     help="Weight of that loss; it fades out with the rules.",
 )
-@names_option
-@environment_options
+@named_environment
 @verbose_option
 def train(
+    choice: EnvironmentChoice,
     env: str | None,
     algo: Literal["dqn", "ppo", "sac", "td3"] | None,
     steps: int | None,
@@ -112,9 +111,6 @@ def train(
     rules_fade: float,
     margin: float | None,
     margin_weight: float,
-    names: Path | None,
-    arg: tuple[str, ...],
-    wrap: tuple[str, ...],
 ) -> None:
     """Train one policy with Stable-Baselines3, with the paper's hyperparameters where there are some.
 
@@ -127,21 +123,21 @@ def train(
 
     # The options: `start` (--from) is a policy to begin with, `rules` guide exploration and fade out over the share
     # `rules_fade` of the training; with `margin` a loss holds them, too, weighted by `margin_weight`. `long` takes the
-    # longer training of the preset; `arg` and `wrap` are arguments and wrappers of the environment.
+    # longer training of the preset. `choice` has the options of the environment.
     # The policy to begin with, and the environment, which its file may name.
     start_policy = None if start is None else read_start(start, algo, normalisation)
     if env is not None:
-        spec = environment_spec(env, arg, wrap)
+        spec = choice.spec(env)
     elif start_policy is not None:
         spec = environment_of_start(start_policy)
-        spec = environment_spec(spec.name, arg, wrap) if arg or wrap else spec
+        spec = choice.spec(spec.name) if choice.arg or choice.wrap else spec
     else:
         raise LegibleError(
             "which environment? Name it (ENV), or begin with a policy whose file names it (--from POLICY)."
         )
     # Rules that guide exploration, the algorithm, and its hyperparameters.
     rule_settings = RuleSettings(rules_fade, margin, margin_weight)
-    guiding_rules = None if rules is None else read_rules(rules, spec, names)
+    guiding_rules = None if rules is None else read_rules(rules, spec, choice.names)
     algo, is_continuous = choose_algorithm(spec, start_policy.algorithm if start_policy is not None else algo)
     settings = _exploring(preset(spec.name, algo, continuous=is_continuous).settings, exploration)
     # The files of the trained policy, without suffix.
@@ -150,7 +146,8 @@ def train(
         ending = "-rules"
     plain_name = spec.name.rsplit("/", maxsplit=1)[-1].replace(":", "-")
     target = out or Path("policies") / f"{plain_name}-{algo}-{seed}{ending}"
-    with _TrainingProgress(f"{algo} on {spec.name}") as progress:
+    with Bars() as bars:
+        bars.expect(1.0, {"training": 1})  # the time that it takes follows from the steps that are done
         trained = train_policy(
             spec,
             algo,
@@ -162,7 +159,7 @@ def train(
             rule_settings=rule_settings,
             settings=settings,
             long=long,
-            on_progress=progress,
+            on_progress=partial(bars, "training"),
         )
     # The result, and that of the policy to begin with.
     console = Console(emoji=False)
@@ -173,32 +170,6 @@ def train(
     )
     files = [str(file) for file in (trained.zip, trained.safetensors, trained.normalisation) if file is not None]
     console.print(", ".join(files), highlight=False, soft_wrap=True)
-
-
-class _TrainingProgress:
-    """Progress of a training: a bar in a terminal; elsewhere a line for every tenth."""
-
-    def __init__(self, what: str) -> None:
-        self._what, console = what, Console(stderr=True, emoji=False)
-        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[steps]}"))
-        self._bars = Progress(*columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal)
-        self._bar = self._bars.add_task(what, total=None, steps="")
-        self._lines, self._printed_tenths = not console.is_terminal, -1
-
-    def __enter__(self) -> Self:
-        self._bars.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bars.stop()
-
-    def __call__(self, done: int, of: int) -> None:
-        """Show how far it is; when all steps are taken, the policy is measured."""
-        steps = f"{number(done)} of {number(of)} steps" + (", now measuring it" if done >= of else "")
-        self._bars.update(self._bar, completed=done, total=of, steps=steps)
-        if self._lines and 10 * done // of > self._printed_tenths:
-            self._printed_tenths = 10 * done // of
-            say(f"{self._what}: {steps}")
 
 
 def _exploring(settings: AnySettings, exploration: float | None) -> AnySettings:

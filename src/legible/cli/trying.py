@@ -102,10 +102,10 @@ def try_command(
         where: Any
         options: dict[str, Any] = {}
         if is_study:
-            choice.refuse_environment_options(words[0], relations=relations)
+            choice.refuse_for_study(words[0], relations=relations)
             where, policy, rules = open_study(Path(words[0]), trust=choice.trust), None, words[1:]
         else:
-            where, policy, rules = choice.environment(words[0]), words[1], words[2:]
+            where, policy, rules = choice.spec(words[0]), words[1], words[2:]
             look_here_for_policy(words[1])
             options = {
                 "names": choice.names,
