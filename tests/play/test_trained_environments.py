@@ -220,7 +220,7 @@ class TestWhichWrappers:
         "name", ["os.FrameSkip", "rl_zoo3.wrappers.Unknown", "FrameSkip", "gymnasium.wrappers.RecordVideo", "a b.c d"]
     )
     def test_others_are_refused(self, name):
-        with pytest.raises(UnfitEnvironmentError, match="which legible does not know"):
+        with pytest.raises(UnfitEnvironmentError, match="does not know"):
             environment_for(stacked(wrappers=[[name, {}]]), EnvironmentSpec("CartPole-v1"))
 
     def test_arguments_of_files_name_no_code(self):

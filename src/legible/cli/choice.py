@@ -76,15 +76,13 @@ class StudyChoice:
         from legible.engines import make_engine  # noqa: PLC0415
         from legible.study import Study  # noqa: PLC0415
 
-        engine = make_engine(self.engine, self.workers, self.address)
+        shared: Any = {"trust": self.trust, "progress": progress}
+        shared["engine"] = make_engine(self.engine, self.workers, self.address)
         if self.policy is None:
             most_failed = read_settings(self.settings_given).get(_CHANGEABLE)
-            return open_study(
-                Path(self.target), trust=self.trust, most_failed=most_failed, engine=engine, progress=progress
-            )
+            return open_study(Path(self.target), most_failed=most_failed, **shared)
         folder = self.out or default_folder(self.target, self.policy)
-        arguments = self.arguments(self.policy)
-        return Study(folder, policy=self.policy, trust=self.trust, engine=engine, progress=progress, **arguments)
+        return Study(folder, policy=self.policy, **self.arguments(self.policy), **shared)
 
     def arguments(self, policy: str) -> dict[str, Any]:
         """Return the arguments of `legible.Study`, except for the folder and the policy."""
@@ -242,20 +240,16 @@ def _toml_value(text: str) -> Any:
         return text
 
 
-def open_study(
-    folder: Path,
-    *,
-    trust: bool,
-    most_failed: float | None = None,
-    engine: Engine | None = None,
-    progress: Progress | None = None,
-) -> Study:
-    """Open the study of a folder; with `trust`, modules that it names are also searched in the current folder."""
+def open_study(folder: Path, *, trust: bool, **options: Any) -> Study:
+    """Open the study of a folder, with options of `legible.Study.open`.
+
+    With `trust`, modules that the folder names are also searched in the current folder.
+    """
     from legible.study import Study  # noqa: PLC0415
 
     if trust:
         look_here_for_modules()
-    return Study.open(folder, trust=trust, most_failed=most_failed, engine=engine, progress=progress)
+    return Study.open(folder, trust=trust, **options)
 
 
 def look_here_for_modules() -> None:

@@ -1,10 +1,6 @@
 """Tab completion: environments, policies of the zoo, relations that come with the package, studies, other paths.
 
 Shells ask the program itself (Click's shell completion; ``legible --help`` says how it is switched on).
-
-- `complete_env`, `complete_policy`, `complete_relations`, `complete_study`, and `complete_env_or_folder`,
-  `complete_env_or_relations`: words for an argument.
-- `ColonBashComplete`: bash takes ``zoo:NAME`` for three words; this puts them together again.
 """
 
 from __future__ import annotations

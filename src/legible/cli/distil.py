@@ -61,12 +61,12 @@ def distil(choice: StudyChoice, rounds: int | None, force: bool, env: str | None
         _distil_once(choice, learning, env, force=force)
 
 
+# The differences of `legible.distillation.figures.DistillationComparison.effects`, in words.
 _DIFFERENCES = {
     "guided": "Guided against the policy alone",
     "distilled": "Distilled against the policy alone",
     "distilled against guided": "Distilled against guided",
 }
-"""The differences of `legible.distillation.figures.DistillationComparison.effects`, in words."""
 
 
 # --- Once ------------------------------------------------------------------------------------------------------------

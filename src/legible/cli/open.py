@@ -20,6 +20,7 @@ from legible.cli.options import (
     seed_option,
     trust_option,
     verbose_option,
+    workers_option,
 )
 from legible.errors import LegibleError
 
@@ -42,7 +43,7 @@ _STUDIES = Path("studies")
 @click.option("--host", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", metavar="N", type=click.IntRange(0, 65535), default=0, help="Port. [default: a free one]")
 @click.option("--no-browser", is_flag=True, help="Print the address, and open no browser.")
-@click.option("--workers", metavar="N", type=click.IntRange(min=1), help="Worker processes. [default: one per core]")
+@workers_option
 @relations_option
 @seed_option("Random seed of all episodes.")
 @described_environment

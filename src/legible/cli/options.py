@@ -32,11 +32,7 @@ _POLICY = (
 )
 _ENV = "Environment: an id such as CartPole-v1, or module:factory."
 
-
-advanced = partial(click.option, hidden=True)
-"""An option that only ``--help-all`` shows."""
-
-
+advanced = partial(click.option, hidden=True)  # an option that only --help-all shows
 # --- Single arguments and options ------------------------------------------------------------------------------------
 
 
@@ -292,10 +288,12 @@ def _together(kind: type[StudyChoice | EnvironmentChoice], options: Sequence[Dec
     return decorate
 
 
+plain_environment = _together(EnvironmentChoice, [environment_options])
+"""``--arg`` and ``--wrap``; the command receives an `EnvironmentChoice` first."""
 named_environment = _together(EnvironmentChoice, [names_option, environment_options])
-"""``--names``, ``--arg`` and ``--wrap``; the command receives an `EnvironmentChoice` first."""
+"""The same with ``--names``."""
 described_environment = _together(EnvironmentChoice, [names_option, features_option, environment_options])
-"""The same with ``--features``."""
+"""The same with ``--names`` and ``--features``."""
 
 
 def playing_options(stochastic_help: str) -> Decorator:

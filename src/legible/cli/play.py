@@ -8,11 +8,17 @@ from typing import TYPE_CHECKING
 import rich_click as click
 from rich.console import Console
 
-from legible.cli.choice import environment_spec, load_typed_policy, look_here_for_modules, open_study, options_of_policy
+from legible.cli.choice import (
+    EnvironmentChoice,
+    load_typed_policy,
+    look_here_for_modules,
+    open_study,
+    options_of_policy,
+)
 from legible.cli.drawing import Bars
 from legible.cli.options import (
     PATH,
-    environment_options,
+    plain_environment,
     policy_argument,
     policy_options,
     seed_option,
@@ -20,7 +26,6 @@ from legible.cli.options import (
     trust_option,
     verbose_option,
 )
-from legible.errors import LegibleError
 
 if TYPE_CHECKING:
     from legible.guidance import GuidedPolicy
@@ -37,11 +42,12 @@ if TYPE_CHECKING:
 @click.option("--window", is_flag=True, help="Watch in a window instead of the terminal.")
 @click.option("--unguided", is_flag=True, help="Leave the rules out.")
 @click.option("--log", metavar="FILE", type=PATH, help="Add what the rules changed to this file, as JSON lines.")
-@environment_options
+@plain_environment
 @policy_options
 @trust_option
 @verbose_option
 def play(
+    choice: EnvironmentChoice,
     target: str,
     policy: str | None,
     seed: int,
@@ -49,15 +55,12 @@ def play(
     window: bool,
     unguided: bool,
     log: Path | None,
-    arg: tuple[str, ...],
-    wrap: tuple[str, ...],
     trust: bool,
     **of_policy: str | None,
 ) -> None:
     """Watch one episode, and where rules step in if the policy is guided."""
     # `target` is an environment or the folder of a study; `fps` is the number of frames per second; `log` is a file for
-    # what the rules changed. `arg` and `wrap` are arguments and wrappers of the environment; `of_policy` holds the
-    # options for a policy file.
+    # what the rules changed. `choice` has the options of the environment, `of_policy` those of a policy file.
     player: Policy | GuidedPolicy | None  # None plays random actions
     console = Console(highlight=False, emoji=False)
     with Bars() as bars:
@@ -67,15 +70,12 @@ def play(
 
         if policy is None and Path(target, "study.json").is_file():
             # A study: its policy with the rules of the composition, or without.
-            for option, value in {"arg": arg, "wrap": wrap, **of_policy}.items():
-                if value:
-                    name = f"--{option.replace('_', '-')}"
-                    raise LegibleError(f"{name}: the study in {target} has its own; leave it out.")
+            choice.refuse_for_study(target, **of_policy)
             study = open_study(Path(target), trust=trust)
             spec = study.environment
             player = adapt_policy(study.policy, spec) if unguided else study.guided_policy(seed)
         else:
-            spec, player = environment_spec(target, arg, wrap), None
+            spec, player = choice.spec(target), None
             if policy is not None:
                 loaded = load_typed_policy(spec, policy, options_of_policy(of_policy), trust=trust)
                 player = _player(loaded, seed, unguided=unguided, trust=trust)

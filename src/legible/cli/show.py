@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from legible.evaluation import Evaluation, Verdict
     from legible.evaluation.ledger import Ledger
+    from legible.mining import Mining
     from legible.study import Study
 
 # Modules that need PyTorch are imported inside functions: that takes seconds.
@@ -346,20 +347,23 @@ def _remark_on_rules(study: Study) -> None:
     mining = study.mining
     if not mining.rules:
         actions = study.experiences.actions
-        dropped = ", ".join(f"{count} {reason}" for reason, count in mining.dropped.items() if count)
-        constant = bool((actions == actions[:1]).all())
-        why = "it always takes the same action" if constant else f"dropped: {dropped}" if dropped else "none learned"
+        dropped = _dropped(mining)
+        why = f"dropped: {dropped}" if dropped else "none learned"
+        if (actions == actions[:1]).all():
+            why = "it always takes the same action"
         tell(f"No rule describes the policy ({why}).")
     elif not study.relations:
         from legible.environments import shipped_relations  # noqa: PLC0415
 
-        shipped = [file.name for file in shipped_relations(study.environment)]
-        how = (
-            f"--relations {shipped[0]} uses one that comes with the package"
-            if shipped
-            else "docs/relations.md shows how to write them for --relations FILE"
-        )
+        how = "docs/relations.md shows how to write them for --relations FILE"
+        for file in shipped_relations(study.environment)[:1]:
+            how = f"--relations {file.name} uses one that comes with the package"
         tell(f"No relations were used, so each rule was tested without related forms; {how}.")
+
+
+def _dropped(mining: Mining) -> str:
+    """Return how many learned rules were dropped for each reason, in words; "" if none was."""
+    return ", ".join(f"{count} {reason}" for reason, count in mining.dropped.items() if count)
 
 
 def _shares(evaluation: Any) -> dict[str, Any]:
@@ -401,7 +405,7 @@ def _print_rules(study: Study) -> None:
             cells.append(number(forms[i]))
         rows.append(cells)
     console.print(table(columns, rows, right=columns[1:]))
-    dropped = ", ".join(f"{count} {reason}" for reason, count in mining.dropped.items() if count)
+    dropped = _dropped(mining)
     learned = f" ({mining.learned} learned; dropped: {dropped})" if dropped else ""
     console.print(f"{len(rows)} rules from {study.experiences.n_episodes} episodes{learned}.", markup=False)
     if forms:
@@ -473,8 +477,8 @@ def _print_composition(study: Study) -> None:
         for row in improvement.front_rows(study.space)
     ]
     if len(front) > 1:
-        columns = ("Actions changed", "Rules", "Gain (95 % CI)", "Chosen")
-        console.print(table(columns, front, right=columns[:-1]))
+        front_columns = ("Actions changed", "Rules", "Gain (95 % CI)", "Chosen")
+        console.print(table(front_columns, front, right=front_columns[:-1]))
     # Reasons why there may be no composition, or why not to deploy it.
     check = improvement.check
     if check is not None and not check.is_passed:
@@ -578,10 +582,9 @@ def _print_failures(study: Study) -> None:
 
 def _print_seeds(study: Study) -> None:
     """Print the block of seeds of every stage that was played."""
-    from legible.report.tables import seed_rows  # noqa: PLC0415
-
     columns = ("Stage", "Used for", "First seed", "Seeds")
-    rows = [(row.stage, row.used_for, str(row.first), number(row.episodes)) for row in seed_rows(study)]
+    stages = _seeds_data(study)["stages"]
+    rows = [(row["stage"], row["used_for"], str(row["first"]), number(row["episodes"])) for row in stages]
     out().print(table(columns, rows, right=columns[2:]))
 
 
