@@ -60,8 +60,8 @@ class RecordFormat:
         arrays = read_arrays(path, key, ADVICE)
         # By name of the class in the file: the class, and what makes its objects. Only these classes can be made.
         makers_by_name: dict[str, tuple[type, Callable[..., Any]]] = {
-            **{name: (known, known) for name, known in self.classes.items()},
-            **{known.__name__: (known, maker) for known, maker in (makers or {}).items()},
+            **{name: (class_, class_) for name, class_ in self.classes.items()},
+            **{class_.__name__: (class_, maker) for class_, maker in (makers or {}).items()},
         }
         try:
             # The structure is JSON with references to the arrays of the file.

@@ -177,8 +177,8 @@ class SeatEnv(gymnasium.Env[Any, Any]):
         for layer in layers:
             copied: Any = memo[id(layer)]
             copied.__dict__.update({name: copy.deepcopy(value, memo) for name, value in vars(layer).items()})
-        made: SeatEnv = memo[id(self)]
-        return made
+        own_copy: SeatEnv = memo[id(self)]
+        return own_copy
 
 
 def make_seat_env(

@@ -215,20 +215,20 @@ def learn_in_rounds(
     total_steps = settings.rounds * settings.steps
     held_out = stage_seeds(seed, "distillation check", 0, settings.check_episodes)
     while len(rounds) < settings.rounds and not has_settled(rounds, settings.patience):
-        number = len(rounds) + 1
-        env_steps = _collect_episodes(learner, player, settings, seed, number)
-        if number <= len(saved_rounds):
-            snapshot = saved_rounds[number - 1]
-            learner.restore(snapshot, number)
+        round_number = len(rounds) + 1
+        env_steps = _collect_episodes(learner, player, settings, seed, round_number)
+        if round_number <= len(saved_rounds):
+            snapshot = saved_rounds[round_number - 1]
+            learner.restore(snapshot, round_number)
         else:
-            learner.learn(number, lambda step: progress("distillation", step, total_steps))
+            learner.learn(round_number, lambda step: progress("distillation", step, total_steps))
             recorded = player.record(learner.student.policy(), held_out)
             # Environment steps are counted over all rounds.
             env_steps += int(recorded.result.lengths.sum()) + (rounds[-1].steps if rounds else 0)
             snapshot = learner.saved(recorded.result.returns, agreement(learner.teacher, recorded), env_steps)
-            checkpoint.save_round(number, snapshot)
+            checkpoint.save_round(round_number, snapshot)
         rounds.append(snapshot)
-        on_round(RoundCheck.of(number, snapshot))
+        on_round(RoundCheck.of(round_number, snapshot))
     # If learning ended early, the progress is complete all the same.
     progress("distillation", len(rounds) * settings.steps, len(rounds) * settings.steps)
     return rounds

@@ -84,15 +84,15 @@ def cut_choices(
             values = np.concatenate(
                 [column if family.signs[i] > 0 else mirror - column for i, column in columns.items()]
             )
-        regions, kept = _cut_family(family, values)
+        regions, kept_choices = _cut_family(family, values)
         # Mirrored groups get the mirror image, in which the order of the regions is reversed.
         for i, sign in family.signs.items():
             if sign > 0:
-                cut_groups[i] = regions, kept
+                cut_groups[i] = regions, kept_choices
                 continue
             cuts = tuple(_mirror_cut(cut, twice_centre) for cut in reversed(regions.cuts or ()))
             typical = tuple(twice_centre - value + 0.0 for value in reversed(regions.typical))  # adding 0: no -0.0
-            mirrored_kept = [family.count - 1 - position for position in reversed(kept)]
+            mirrored_kept = [family.count - 1 - position for position in reversed(kept_choices)]
             cut_groups[i] = replace(regions, cuts=cuts, typical=typical), mirrored_kept
 
     # All choices in their order, without the dropped ones.
@@ -198,7 +198,7 @@ def _cut_family(family: _Family, values: Values) -> tuple[Regions, list[int]]:
         cuts = _quantile_cuts(values, shares, family.resolution(values)) or _equal_cuts(family, values)
 
     # Two equal cuts leave no region between them: its choice is dropped. The outer regions always stay.
-    kept = [i for i in range(len(cuts) + 1) if i == 0 or i == len(cuts) or cuts[i - 1] < cuts[i]]
+    kept_choices = [i for i in range(len(cuts) + 1) if i == 0 or i == len(cuts) or cuts[i - 1] < cuts[i]]
 
     # The spread of the actions (root mean square distance from their centre) is the unit in which scores are given. If
     # they do not vary, it is the width of a region.
@@ -210,7 +210,7 @@ def _cut_family(family: _Family, values: Values) -> tuple[Regions, list[int]]:
         width = family.bounds.high - family.bounds.low
         spread = width / family.count if np.isfinite(width) else 1.0
     regions = replace(family.bounds, cuts=tuple(sorted(set(cuts))), typical=(), spread=spread)
-    return replace(regions, typical=_typical_actions(family, regions, values)), kept
+    return replace(regions, typical=_typical_actions(family, regions, values)), kept_choices
 
 
 def _quantile_cuts(values: Values, shares: Sequence[float], step: float) -> list[float]:

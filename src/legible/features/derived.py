@@ -64,8 +64,8 @@ class DerivedFeatures:
         [[2.0]]
         """
         start_values = {LAST_ACTION: NO_ACTION} if start_values is None else start_values
-        known = {*own, *derived, *start_values}
-        constants = {name: float(number) for number, name in enumerate(actions) if name not in known}
+        known_names = {*own, *derived, *start_values}
+        constants = {name: float(i) for i, name in enumerate(actions) if name not in known_names}
 
         # The memory of an episode begins with the parts of the last action; then each expression has columns for the
         # earlier values that `previous`, `change` and `since` need.
@@ -74,7 +74,7 @@ class DerivedFeatures:
         for name, text in derived.items():
             expression = parse_expression(text, f"derived feature {name!r}", constants=constants, first=n_columns)
             for used in expression.names:
-                if used not in known:
+                if used not in known_names:
                     hint = suggest_names(used, [*own, *derived, *start_values, *constants], "names in expressions")
                     raise FeatureError(f"derived feature {name!r} = {text!r}: there is no feature {used!r}.{hint}")
             n_columns += expression.memory

@@ -52,13 +52,13 @@ def equal_sizes(policy: Hashable, rows: int, method: str) -> tuple[int, ...]:
     # Compare the last observations, asked `rows` at a time, with the same ones in batches of another size, for small
     # and for usual deviations from the centre.
     rng = np.random.default_rng(0)
-    equal_so_far, most = [size for size in _SIZES if size != rows], -(-_SIZES[-1] // rows) * rows
+    equal_so_far, n_observations = [size for size in _SIZES if size != rows], -(-_SIZES[-1] // rows) * rows
     distinct = 0.0  # largest share of rows with different answers
     with one_thread():
         for scale in _SCALES:
-            drawn = rng.standard_normal((most, *space.shape))
+            drawn = rng.standard_normal((n_observations, *space.shape))
             observations = (centre + scale * spread * drawn).astype(np.float32)
-            pieces = [_ask(policy, method, observations[i : i + rows]) for i in range(0, most, rows)]
+            pieces = [_ask(policy, method, observations[i : i + rows]) for i in range(0, n_observations, rows)]
             answers = np.concatenate(pieces)
             distinct = max(distinct, len(np.unique(answers[-rows:], axis=0)) / rows)
             equal_so_far = [

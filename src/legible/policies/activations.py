@@ -91,8 +91,8 @@ class Activation:
         checked: dict[str, Parameter] = {}
         for key, value in self.parameters:
             if key not in defaults:
-                known = ", ".join(defaults) or "no parameters"
-                raise PolicyError(f"activation {self.name!r} has no parameter {key!r}: it takes {known}")
+                accepted = ", ".join(defaults) or "no parameters"
+                raise PolicyError(f"activation {self.name!r} has no parameter {key!r}: it takes {accepted}")
             # The type of the default says what the parameter may be: a text or a finite number.
             default = defaults[key]
             is_finite = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < float("inf")

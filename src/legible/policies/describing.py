@@ -95,7 +95,7 @@ def describe_policy(source: str | os.PathLike[str], policy: Policy | None = None
         env_id, env_id_from = training.env_id, "args.yml"
     if env_id is None and path is not None:
         ids = (_ENV_ID_IN_NAME.search(name) for name in (path.stem, path.resolve().parent.name))
-        env_id, env_id_from = next((found[1] for found in ids if found is not None), None), "its name"
+        env_id, env_id_from = next((match[1] for match in ids if match is not None), None), "its name"
     renamed = None if env_id is None else todays_id(env_id)
 
     observation_space = acting_policy.observation_space

@@ -104,15 +104,15 @@ class NetworkPolicy(Displayed, ScoredPrediction):
         if not self.layers:
             raise PolicyError("a network needs at least one layer")
         width = self.encoding.width
-        for number, layer in enumerate(self.layers):
+        for index, layer in enumerate(self.layers):
             if layer.n_inputs != width:
-                raise PolicyError(f"layer {number} has {layer.n_inputs} inputs, but receives {width} values")
+                raise PolicyError(f"layer {index} has {layer.n_inputs} inputs, but receives {width} values")
             for name in ("weight", "bias"):
                 if not np.isfinite(getattr(layer, name)).all():
-                    raise PolicyError(f"{name} of layer {number} is not finite: it holds NaN or infinity")
+                    raise PolicyError(f"{name} of layer {index} is not finite: it holds NaN or infinity")
             width = layer.n_outputs
             if not width:
-                raise PolicyError(f"layer {number} has no outputs")
+                raise PolicyError(f"layer {index} has no outputs")
 
         # The kind of the scores must be known, and statistics and names must have the network's sizes.
         if self.kind not in ("values", "log-probabilities"):

@@ -136,8 +136,8 @@ def _file_contents(policy: NetworkPolicy | ActorPolicy) -> tuple[Arrays, dict[st
         document: dict[str, Any] = {"version": _ACTOR_VERSION, "actor": actor}
     else:
         tensors = {}
-        for number, layer in enumerate(policy.layers):
-            tensors |= {f"layers.{number}.weight": layer.weight, f"layers.{number}.bias": layer.bias}
+        for i, layer in enumerate(policy.layers):
+            tensors |= {f"layers.{i}.weight": layer.weight, f"layers.{i}.bias": layer.bias}
         document = {
             "version": _VERSION,
             "layers": [{"activation": str(layer.activation)} for layer in policy.layers],
@@ -184,15 +184,15 @@ def _read(path: Path) -> tuple[Arrays, dict[str, Any]]:
                 f"{path}: this is no .safetensors file, or it is damaged: its header claims {header_size:,} bytes"
             )
         with safetensors.safe_open(path, framework="numpy") as file:
-            written = (file.metadata() or {}).get("legible")
-            if written is None:
+            description = (file.metadata() or {}).get("legible")
+            if description is None:
                 raise PolicyError(f"{path}: this .safetensors file was not written by save_policy")
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
     except (safetensors.SafetensorError, OSError, TypeError) as error:
         raise PolicyError(f"{path}: this is no .safetensors file, or it is damaged: {error}") from error
 
     # The description must be ours and of a known version. A checksum is optional, but must be right if there is one.
-    document = parse_json(written, f"{path}: its description")
+    document = parse_json(description, f"{path}: its description")
     if not isinstance(document, dict) or document.get("format") != _FORMAT:
         raise PolicyError(f"{path}: its description is not of the format {_FORMAT!r}")
     if document.get("version") not in (_VERSION, _ACTOR_VERSION):
@@ -214,20 +214,20 @@ def _network_of(path: Path, tensors: Arrays, document: Mapping[str, Any], given:
     - `given`: the activation that the caller passed, for files that name none; it must not contradict the file.
     """
     layers = []
-    for number, layer_entry in enumerate(document["layers"]):
+    for i, layer_entry in enumerate(document["layers"]):
         # `_take` checks type and number of dimensions, and removes the tensor from `tensors`.
-        weight = _take(path, tensors, f"layers.{number}.weight", np.float32, 2)
-        bias = _take(path, tensors, f"layers.{number}.bias", np.float32, 1)
-        written = layer_entry.get("activation")
-        activation = given if written is None else Activation.of(written)
+        weight = _take(path, tensors, f"layers.{i}.weight", np.float32, 2)
+        bias = _take(path, tensors, f"layers.{i}.bias", np.float32, 1)
+        activation_name = layer_entry.get("activation")
+        activation = given if activation_name is None else Activation.of(activation_name)
         if activation is None:
             raise UnclearPolicyError(
-                f"{path}: it does not name the activation of layer {number}. Give the activation, such as relu",
+                f"{path}: it does not name the activation of layer {i}. Give the activation, such as relu",
                 "activation",
             )
         if given is not None and activation not in (given, Activation("identity")):  # the last layer has none
             raise PolicyError(
-                f"{path}: the activation '{given}' was given, but the file says that layer {number} has {written!r}"
+                f"{path}: the activation '{given}' was given, but the file says that layer {i} has {activation_name!r}"
             )
         layers.append(Layer(weight, bias, activation))
 

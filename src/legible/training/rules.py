@@ -199,9 +199,9 @@ def _mark_allowed(
         for layer in range(first_layers[policy], first_layers[policy + 1]):
             guide_row(rules, layer, observations[i], negative_first[layer], scores, group_starts, scratch)
         # If the rules forbid all choices of a group, all possible ones are allowed again.
-        for g in range(group_starts.size - 1):
-            some_allowed = scores[group_starts[g] : group_starts[g + 1]].max() > MASKED
-            for choice in range(group_starts[g], group_starts[g + 1]):
+        for group in range(group_starts.size - 1):
+            some_allowed = scores[group_starts[group] : group_starts[group + 1]].max() > MASKED
+            for choice in range(group_starts[group], group_starts[group + 1]):
                 allowed[i, choice] = scores[choice] > MASKED or (possible[i, choice] and not some_allowed)
 
 

@@ -185,8 +185,8 @@ def train(
 
     # Rules guide the training. Action masks use the same mechanism, with an empty list of rules.
     guidance = None if rules is None else (rules, rule_settings or RuleSettings())
-    with closing(spec.make()) as made:
-        masked_space = None if find_masks(made) is None else feature_space_of(made)
+    with closing(spec.make()) as sample_env:
+        masked_space = None if find_masks(sample_env) is None else feature_space_of(sample_env)
     if masked_space is not None:
         if algo != "ppo":
             raise TrainingError(

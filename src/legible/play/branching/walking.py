@@ -72,8 +72,8 @@ def walk(slots: Slots, points: Sequence[Point], visit: Visit, on_step: OnStep | 
             rows = rows[point_steps[next_point[rows]] == step[rows]]
             if rows.size:
                 reached = order[next_point[rows]]
-                for row, number in zip(rows.tolist(), reached.tolist(), strict=True):
-                    compare(slots, row, points[number])
+                for row, reached_point in zip(rows.tolist(), reached.tolist(), strict=True):
+                    compare(slots, row, points[reached_point])
                 visit(rows, reached)
                 next_point[rows] += 1
         if on_step is not None:

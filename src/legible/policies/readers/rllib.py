@@ -302,8 +302,8 @@ class _Pictures(nn.Module):
         - `shape`: shape of a picture: (height, width, channels).
         """
         super().__init__()
-        written = module.settings.get("conv_filters")
-        filters = written if isinstance(written, list | tuple) else []
+        conv_filters = module.settings.get("conv_filters")
+        filters = conv_filters if isinstance(conv_filters, list | tuple) else []
         positions = module.tensors.places(prefix)
         if not positions or len(positions) != len(filters):
             raise PolicyError("its conv_filters do not fit its tensors")
@@ -328,8 +328,8 @@ class _Pictures(nn.Module):
                 new_size = (-(-size[0] // stride_down), -(-size[1] // stride_across))
                 pad_height = (new_size[0] - 1) * stride_down + kernel_height - size[0]
                 pad_width = (new_size[1] - 1) * stride_across + kernel_width - size[1]
-                top, left = pad_height // 2, pad_width // 2
-                modules.append(nn.ZeroPad2d((left, pad_width - left, top, pad_height - top)))
+                above, before = pad_height // 2, pad_width // 2
+                modules.append(nn.ZeroPad2d((before, pad_width - before, above, pad_height - above)))
             else:
                 new_size = ((size[0] - kernel_height) // stride_down + 1, (size[1] - kernel_width) // stride_across + 1)
             layer = convolution(weight, bias, 1)

@@ -171,8 +171,8 @@ def _pickled_space(contents: Contents, key: str) -> Space | None:
     - `contents`: the part of the zip that can be read without running code.
     - `key`: ``"observation_space"`` or ``"action_space"``.
     """
-    written = contents.data.get(key)
-    serialised = written.get(":serialized:") if isinstance(written, dict) else None
+    entry = contents.data.get(key)
+    serialised = entry.get(":serialized:") if isinstance(entry, dict) else None
     if not isinstance(serialised, str):
         return None
     try:
