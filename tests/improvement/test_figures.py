@@ -10,7 +10,7 @@ from legible.evaluation.confirmation import Expectation, Judge, confirm
 from legible.evaluation.statistics import Effect
 from legible.features import FeatureSpace
 from legible.improvement import Improvement, improve
-from legible.improvement.check import _front, check_composition, non_dominated
+from legible.improvement.check import check_composition, non_dominated, pareto_front
 from legible.improvement.composed import CompositionStep, FrontPoint
 from legible.rules import RuleSet
 from legible.settings import EvaluationSettings, ImprovementSettings
@@ -98,9 +98,9 @@ def test_of_compositions_that_change_as_much_only_the_best_is_on_the_front() -> 
 
     assert not FrontPoint(rule_set(0), Effect(1.0, 0.5, 1.0, 4.0, 0.01), 0.1).is_chosen
     points = [point(3.0, 0.3), point(1.0, 0.2, chosen=True), point(2.0, 0.1), point(0.5, 0.25)]
-    front = _front(points)
+    front = pareto_front(points)
     assert [(one.effect.mean, one.changed) for one in front] == [(2.0, 0.1), (1.0, 0.2), (3.0, 0.3)]
-    same = _front([point(2.0, 0.1), point(1.0, 0.1, chosen=True)])
+    same = pareto_front([point(2.0, 0.1), point(1.0, 0.1, chosen=True)])
     assert [one.effect.mean for one in same] == [1.0, 2.0]
 
 

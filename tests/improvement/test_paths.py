@@ -8,10 +8,9 @@ import pytest
 from drawn_play import SETUP, DrawnPlay, always, evaluation_of, noise, play_with, rule, rule_set, turn_after
 from legible.evaluation.statistics import Effect
 from legible.improvement import improve
-from legible.improvement.backward import MOST_SINGLE_RULES, leave_out
+from legible.improvement.backward import MOST_SINGLE_RULES, _best_of, leave_out
 from legible.improvement.forward import CompositionCandidate, Path
 from legible.improvement.judging import CompositionJudge
-from legible.improvement.selection import _best_of
 from legible.improvement.trials import Trials
 from legible.rules import RuleSet
 from legible.settings import ImprovementSettings

@@ -275,6 +275,8 @@ class Judge:
         Seed of the study, from which resamples are drawn.
     worst_loss
         The worst loss of the objective that the study has seen elsewhere.
+    confidence
+        Level of the intervals of effects and constraints.
     """
 
     def __init__(
@@ -284,8 +286,9 @@ class Judge:
         settings: EvaluationSettings,
         seed: int,
         worst_loss: float = 0.0,
+        confidence: float = 0.95,
     ) -> None:
-        self._worst_loss, self._known_loss = worst_loss, settings.worst_loss
+        self._worst_loss, self._known_loss, self._confidence = worst_loss, settings.worst_loss, confidence
         self._objective = find_objective(settings.objective)
         self._constraints = parse_constraints(settings.constraint)
         self._results, self._pairs = results, pairs
@@ -297,13 +300,13 @@ class Judge:
     def _sides(self, pairs: Pairs, objective: Objective) -> tuple[UnitResult, UnitResult]:
         return WorstCase(self._results, objective.value).of(pairs.guided, pairs.base)
 
-    def _test(self, pairs: Pairs, objective: Objective, confidence: float = 0.95) -> Effect:
+    def _test(self, pairs: Pairs, objective: Objective, confidence: float | None = None) -> Effect:
         if objective.name not in self._comparisons:
             loss = objective.invented_loss(self._sides(one, objective) for one in self._pairs)
             if objective.name == self._objective.name:
                 loss = self._known_loss or max(loss, self._worst_loss)
             self._comparisons[objective.name] = ComparisonOptions(loss, *self._options)
-        options = self._comparisons[objective.name]._replace(confidence=confidence)
+        options = self._comparisons[objective.name]._replace(confidence=confidence or self._confidence)
         return objective.test(*self._sides(pairs, objective), pairs.changed, options)
 
     def rare_losses(self, pairs: Pairs, effect: Effect) -> RareLosses | None:

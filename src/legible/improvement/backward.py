@@ -1,19 +1,20 @@
 """Removal of redundant rules from a composition.
 
 - `leave_out`: removes whole rule sets, then single rules, as long as the objective does not fall.
+- `select_composition`: forward selection, then removal; `Selected`: a selected composition.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from legible.evaluation import Sample
 from legible.evaluation.units import UnitResult
-from legible.improvement.composed import CompositionStep, share_changed
-from legible.improvement.forward import Path
+from legible.improvement.composed import Composed, CompositionStep, share_changed
+from legible.improvement.forward import EQUAL_Z, CompositionCandidate, Path, grow_compositions
 from legible.improvement.judging import CompositionJudge
-from legible.improvement.trials import REMOVAL_LOOKS, CompositionTrial
+from legible.improvement.trials import REMOVAL_LOOKS, CompositionTrial, Trials
 from legible.rules import RuleSet
 
 MOST_SINGLE_RULES = 48
@@ -44,6 +45,12 @@ class Selected:
         """The union of the rule sets."""
         return union(self.rule_sets)
 
+    def composed(self, environment_steps: int) -> Composed:
+        """Return it as the result of the composition, before its check."""
+        return Composed(
+            self.rule_sets, self.composition, self.steps, Sample.of(self.result), (), None, environment_steps
+        )
+
 
 def union(rule_sets: Sequence[RuleSet]) -> RuleSet:
     """Return all rules of rule sets, in their order."""
@@ -53,30 +60,56 @@ def union(rule_sets: Sequence[RuleSet]) -> RuleSet:
     return together
 
 
+def select_composition(
+    judge: CompositionJudge, candidates: Sequence[CompositionCandidate], most_active: int, first_candidates: int
+) -> tuple[Selected, Path | None]:
+    """Return the composition that is selected from candidates, and the path that led to it; None if nothing helps.
+
+    At most `most_active` candidates are tried at a time. Compositions are grown from up to `first_candidates` of them,
+    and redundant rules are removed from the best one.
+    """
+    paths, empty_path = grow_compositions(judge, candidates, most=most_active, first_candidates=first_candidates)
+    if not paths:
+        return Selected((), judge.base, tuple(empty_path.refused())), None
+    best = _best_of(judge, paths)
+    selected = leave_out(judge, best)
+    return replace(selected, steps=(*selected.steps, *best.refused())), best
+
+
+def _best_of(judge: CompositionJudge, paths: Sequence[Path]) -> Path:
+    """Return the best path; among equal ones, that with the fewest rules, then the lowest override rate."""
+    best = paths[0]
+    for path in paths[1:]:
+        if judge.compare(path.result, best.result) > 0.0:
+            best = path
+    equals = [path for path in paths if path is best or judge.compare(path.result, best.result) >= -EQUAL_Z]
+    return min(equals, key=lambda path: (len(path.rules), share_changed(path.result)))
+
+
 def leave_out(judge: CompositionJudge, path: Path) -> Selected:
     """Remove redundant parts of the composition of a path: whole rule sets first, then single rules.
 
     The objective never falls, so that no small losses add up.
     """
-    selected = Selected(path.rule_sets, path.result, tuple(path.steps))
+    selected, trials = Selected(path.rule_sets, path.result, tuple(path.steps)), judge.removal_trials(path.trials)
     if len(selected.rule_sets) > 1:
-        selected = _without_some(judge, path, selected, selected.rule_sets, _without_set)
-    idle = path.trials.idle_rules(selected.composition)
+        selected = _without_some(judge, trials, selected, selected.rule_sets, _without_set)
+    idle = trials.idle_rules(selected.composition)
     if idle:
-        selected = _without_some(judge, path, selected, [RuleSet(idle)], _without_rules)
+        selected = _without_some(judge, trials, selected, [RuleSet(idle)], _without_rules)
     rules = selected.composition.rules
     if 1 < len(rules) <= MOST_SINGLE_RULES:
-        selected = _without_some(judge, path, selected, [RuleSet((rule,)) for rule in rules], _without_rules)
+        selected = _without_some(judge, trials, selected, [RuleSet((rule,)) for rule in rules], _without_rules)
     return selected
 
 
 def _without_some(
-    judge: CompositionJudge, path: Path, selected: Selected, parts: Sequence[RuleSet], without: Without
+    judge: CompositionJudge, trials: Trials, selected: Selected, parts: Sequence[RuleSet], without: Without
 ) -> Selected:
     """Remove parts one after the other, beginning with the one whose removal alone costs least."""
 
     def play(removals: Sequence[RuleSet]) -> list[CompositionTrial]:
-        return path.trials.play(removals, REMOVAL_LOOKS, idle_goes_on=True)
+        return trials.play(removals, REMOVAL_LOOKS, idle_goes_on=True)
 
     alone = play([union(without(selected.rule_sets, part)) for part in parts])
     for place in sorted(range(len(parts)), key=lambda place: -alone[place].addition):

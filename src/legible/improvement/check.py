@@ -1,12 +1,16 @@
 """Check of a composition against the unguided policy on held-out seeds.
 
+- `judge_composition`: tests one composition; `share_of_level`: the correction for the others that could be chosen.
 - `check_composition`: plays the composition and the unguided policy; then, if it gains, alternatives of the front.
-- `front_candidates`, `non_dominated`: compositions that no other one beats in both gain and override rate.
+- `front_candidates`, `pareto_front`, `non_dominated`: compositions that no other one beats in both gain and
+  override rate.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -14,11 +18,15 @@ import numpy as np
 from legible.evaluation.blocks import PlayedBlocks
 from legible.evaluation.confirmation import Judge, least_episodes
 from legible.evaluation.objectives import find_objective
+from legible.evaluation.pairs import PairedPlay, Pairs
 from legible.evaluation.units import UnitResult
 from legible.improvement.composed import CompositionCheck, FrontPoint, share_changed
 from legible.improvement.trials import Play
 from legible.rules import RuleSet
 from legible.settings import FEWEST_CHANGES, EvaluationSettings
+
+FINEST_SHARE = 0.01
+"""Tests at smaller shares of the level draw no more resamples, whose weights make small p-values precise anyway."""
 
 
 class Checked(NamedTuple):
@@ -71,20 +79,9 @@ def check_composition(
     seeds = max(min_seeds, play.seeds_for(number, FEWEST_CHANGES))
     play.play_seeds({number: seeds})
     pairs = play.pairs(number, seeds)
-    # Test it, and whether it keeps the constraints.
-    judge = Judge(play.results, [pairs], settings, seed, how.worst_loss)
-    effect, constraints = judge.effect(pairs), judge.constraints(pairs)
-    is_too_rare = int(pairs.changed.sum()) < FEWEST_CHANGES
-    check = CompositionCheck(
-        composition=composition,
-        effect=effect,
-        changed=share_changed(pairs.guided),
-        is_too_rare=is_too_rare,
-        constraints=constraints,
-        is_passed=not is_too_rare and effect.p <= settings.alpha and all(one.is_kept for one in constraints),
-    )
+    check = judge_composition(how, composition, play, pairs)
     # Gain and override rate of every composition; those that no other one beats in both are the Pareto front.
-    points = [FrontPoint(composition, effect, check.changed, is_chosen=True)]
+    points = [FrontPoint(composition, check.effect, check.changed, is_chosen=True)]
     if check.is_passed:
         numbers = [play.add(rules) for rules in others]
         play.play_seeds(dict.fromkeys(numbers, seeds))
@@ -95,10 +92,62 @@ def check_composition(
             for rules, one in zip(others, pairs_of_others, strict=True)
         ]
     steps = int(play.record.result.lengths[known_seeds:].sum())
-    return Checked(check, _front(points), steps + sum(play.steps(n) for n in range(len(play.treatments))))
+    return Checked(check, pareto_front(points), steps + sum(play.steps(n) for n in range(len(play.treatments))))
 
 
-def _front(points: Sequence[FrontPoint]) -> tuple[FrontPoint, ...]:
+def judge_composition(
+    how: Play, composition: RuleSet, play: PairedPlay, pairs: Pairs, share: float = 1.0
+) -> CompositionCheck:
+    """Return whether a composition is better than the unguided policy, and whether it keeps the constraints.
+
+    Parameters
+    ----------
+    how
+        Seed and settings that all compositions are played with.
+    composition
+        The rules to check.
+    play, pairs
+        The episodes of the composition and of the unguided policy, and the play that they come from.
+    share
+        Share of the significance level that this composition may use, if others could be tested on the same seeds. The
+        p-value and the intervals are corrected accordingly, so that they hold for whichever composition is chosen.
+    """
+    settings = replace(how.settings, alpha=how.settings.alpha * max(share, FINEST_SHARE))
+    judge = Judge(play.results, [pairs], settings, how.seed, how.worst_loss, 1.0 - 0.05 * share)
+    effect, constraints = judge.effect(pairs), judge.constraints(pairs)
+    effect = replace(effect, p=min(1.0, effect.p / share))
+    is_too_rare = int(pairs.changed.sum()) < FEWEST_CHANGES
+    return CompositionCheck(
+        composition=composition,
+        effect=effect,
+        changed=share_changed(pairs.guided),
+        is_too_rare=is_too_rare,
+        constraints=constraints,
+        is_passed=not is_too_rare and effect.p <= how.settings.alpha and all(one.is_kept for one in constraints),
+    )
+
+
+def share_of_level(candidates: int, rule_sets: int, rules: int, removed: int) -> float:
+    """Return the share of the significance level for a composition that was chosen on the seeds that it is tested on.
+
+    Any composition might have been chosen, so each gets a share that was fixed before (weighted Bonferroni): j rule
+    sets of all candidates share 2^-j of the level, and r rules removed from their union 2^-(r + 1) of that. All shares
+    add up to at most 1, and small compositions, which are the likely ones, have large shares.
+
+    Parameters
+    ----------
+    candidates, rule_sets
+        Number of candidates, and of those that the composition takes rules from.
+    rules, removed
+        Number of rules of these rule sets, and of those that were removed from them.
+
+    >>> share_of_level(4, 2, 2, 0)
+    0.020833333333333332
+    """
+    return 1.0 / (2 ** (rule_sets + removed + 1) * math.comb(candidates, rule_sets) * math.comb(rules, removed))
+
+
+def pareto_front(points: Sequence[FrontPoint]) -> tuple[FrontPoint, ...]:
     """Return the non-dominated points and the chosen one, the lowest override rate first."""
     best = non_dominated([(point.effect.mean, point.changed) for point in points])
     chosen = [i for i, point in enumerate(points) if point.is_chosen]

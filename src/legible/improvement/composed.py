@@ -60,7 +60,8 @@ class FrontPoint:
     composition
         Its rules.
     effect
-        Guided minus unguided by the objective, on the held-out seeds of the check.
+        Guided minus unguided by the objective, on held-out seeds: those of the check, or, for compositions that were
+        selected on the seeds of the confirmation, the final ones (the chosen one) or those of the confirmation.
     changed
         Its override rate there.
     is_chosen

@@ -228,18 +228,23 @@ def improve(
     gain_by_time = split_times(courses_of(blocks.base, blocks.results[-1])) if is_split else ()
     blocks = replace(blocks, results=tuple(result.without_course for result in blocks.results))
     objective, method = find_objective(evaluation.settings.objective), evaluation.settings.method
+    effect = effect_by(objective, blocks.results, blocks.results[-1], blocks.base, method)
+    front = composed.front
+    if settings.seeds == "confirmation":  # whose seeds have selected the composition
+        final = FrontPoint(composed.composition, effect, share_changed(blocks.results[-1]), is_chosen=True)
+        front = tuple(final if point.is_chosen else point for point in front)
     return Improvement(
         rule_sets=composed.rule_sets,
         composition=composed.composition,
         steps=composed.steps,
         chosen=composed.chosen,
-        effect=effect_by(objective, blocks.results, blocks.results[-1], blocks.base, method),
+        effect=effect,
         final_blocks=blocks,
         settings=settings,
         evaluation_settings=evaluation.settings,
         worst_loss=evaluation.worst_loss,
         gain_by_time=gain_by_time,
-        front=composed.front,
+        front=front,
         check=composed.check,
         environment_steps=composed.environment_steps + final_steps,
     )

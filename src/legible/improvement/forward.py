@@ -2,10 +2,10 @@
 
 - `grow_compositions`: follows several first candidates and returns a path for each; `Path`: a composition that grows.
 
-The test is mild (`JOINING_LEVEL`): candidates that join by chance usually add nothing, candidates that are kept out by
-chance are lost, and the check of the whole composition (`legible.improvement.check`) has the level of the study. A
-candidate is tried again only if no other one adds as much as it did before: additions usually shrink as the composition
-grows. Among equal candidates fewer rules win, then a lower override rate.
+The test is mild (`CompositionJudge.joining_level`): candidates that join by chance usually add nothing, candidates that
+are kept out by chance are lost, and the check of the whole composition (`legible.improvement.check`) has the level of
+the study. A candidate is tried again only if no other one adds as much as it did before: additions usually shrink as
+the composition grows. Among equal candidates fewer rules win, then a lower override rate.
 """
 
 from __future__ import annotations
@@ -27,8 +27,6 @@ MOST_TESTS = 3
 """Maximum number of candidates that fail the test in a step."""
 TESTED_BELOW_P = 0.2
 """Candidates are tested only if their addition has a smaller p-value on the first half."""
-JOINING_LEVEL = 0.2
-"""Significance level of the test on the second half."""
 HARM_Z = -1.0
 """A candidate with a lower z is not tried again."""
 EQUAL_Z = 0.5
@@ -179,7 +177,7 @@ class Path:
             if not self._judge.is_allowed(self._judge.both(best.tried.result, best.tried.rules)):
                 continue
             best.effect = self._judge.test(best.tried.rules, self.rules)
-            if best.effect.p <= JOINING_LEVEL:
+            if best.effect.p <= self._judge.joining_level:
                 passed += 1
                 yield best
             else:

@@ -10,9 +10,18 @@ from legible.evaluation.figures import check_constraints
 from legible.evaluation.statistics import Effect
 from legible.evaluation.units import UnitResult
 from legible.improvement.composed import share_changed
-from legible.improvement.trials import Play, SecondHalf, Trials, differ
+from legible.improvement.trials import Play, PlayedCompositions, SecondHalf, Trials, differ
 from legible.rules import RuleSet
 from legible.settings import ImprovementSettings
+
+JOINING_LEVEL = 0.2
+"""Significance level of the test on the second half whether an addition helps."""
+JOINING_LEVEL_AT_ONCE = 0.1
+"""The same where all seeds select and test; stricter, because the seeds that selected test, too."""
+
+RECORDED_RULES = 5
+"""Compositions with fewer rules are not recorded to remove some of them: a removal is usually stopped on a quarter of
+the seeds, so four of them take as many episodes as recording."""
 
 
 class CompositionJudge:
@@ -24,21 +33,29 @@ class CompositionJudge:
         Settings of play.
     settings
         Number of seeds, and limit of the override rate.
+    played
+        Compositions on seeds that an earlier stage has played, to compose on them; by default seeds are played for it.
 
     Attributes
     ----------
     base
         Episodes of the unguided policy.
+    joining_level
+        Significance level of the test whether an addition helps.
     looked_at
         Every intermediate composition with its episodes.
     """
 
-    def __init__(self, play: Play, settings: ImprovementSettings) -> None:
+    def __init__(self, play: Play, settings: ImprovementSettings, played: PlayedCompositions | None = None) -> None:
         self._most_changed, self._settings = settings.most_changed, play.settings
         self._objective = find_objective(play.settings.objective)
-        self._play, self._half = play, (settings.episodes + 1) // 2
-        self._trials = [Trials(play, self._half)]
-        self._second = SecondHalf(play, self._half, settings.episodes - self._half)
+        # Compositions are selected on one half of their seeds and tested on the other. On seeds that were played before
+        # all seeds do both: the check of the composition allows for that.
+        self._played, self._play = played, play
+        self.joining_level = JOINING_LEVEL_AT_ONCE if played else JOINING_LEVEL
+        self._half = played.seeds if played else (settings.episodes + 1) // 2
+        self._trials = [Trials(play, self._half, played=played)]
+        self._second = SecondHalf(play, self._half, settings.episodes - self._half, played)
         self.base = self.both(self.unguided_trials.result, RuleSet(()))
         self.looked_at: list[tuple[RuleSet, UnitResult]] = []
 
@@ -49,17 +66,31 @@ class CompositionJudge:
 
     def trials_against(self, rules: RuleSet) -> Trials:
         """Return trials on the first half, compared with a composition."""
-        self._trials.append(Trials(self._play, self._half, rules))
+        self._trials.append(Trials(self._play, self._half, rules, self._played))
+        return self._trials[-1]
+
+    def removal_trials(self, trials: Trials) -> Trials:
+        """Return trials of removals from a composition, given those of additions to it.
+
+        They record the composition, if it was not recorded and has many rules: then it is known which rules trigger
+        nowhere, and the others are played only from where they trigger.
+        """
+        is_recorded = trials.played.is_recorded(trials.rules) or not self._play.repetition.holds
+        if is_recorded or len(trials.rules) < RECORDED_RULES:
+            return trials
+        paired = self._play.against("racing confirmation", self._half, rules=trials.rules)
+        self._trials.append(Trials(self._play, self._half, trials.rules, PlayedCompositions(paired, self._half)))
         return self._trials[-1]
 
     @property
     def environment_steps(self) -> int:
         """Number of environment steps played."""
-        return self._second.environment_steps + sum(trials.environment_steps for trials in self._trials)
+        played = {self._second.played, *(trials.played for trials in self._trials)}
+        return sum(one.environment_steps for one in played)
 
     def both(self, first: UnitResult, rules: RuleSet) -> UnitResult:
         """Return the episodes of a composition on both halves, given the episodes of the first half."""
-        return UnitResult.concatenate([first, self._second.result(rules)])
+        return first if self._played else UnitResult.concatenate([first, self._second.result(rules)])
 
     def test(self, rules: RuleSet, others: RuleSet) -> Effect:
         """Test on the second half whether a composition is better than another."""

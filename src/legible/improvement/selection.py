@@ -7,23 +7,26 @@
 3. *Check* (`legible.improvement.check`): a composition that is not significantly better than the unguided policy on
    held-out seeds is given up.
 
+Slow environments do all three on the seeds of the confirmation (`legible.improvement.on_confirmation`).
+
 - `compose_by_selection`: runs all three steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
-from legible.evaluation import Evaluation, Runner, Sample
+from legible.evaluation import Evaluation, Runner
 from legible.evaluation.recorded import find_repetition
 from legible.evaluation.units import Setup
-from legible.improvement.backward import Selected, leave_out
+from legible.improvement.backward import select_composition
 from legible.improvement.candidates import candidates_by_worth, worth
 from legible.improvement.check import check_composition, front_candidates
-from legible.improvement.composed import Composed, share_changed
-from legible.improvement.forward import EQUAL_Z, CompositionCandidate, Path, grow_compositions
+from legible.improvement.composed import Composed
+from legible.improvement.forward import CompositionCandidate
 from legible.improvement.judging import CompositionJudge
+from legible.improvement.on_confirmation import compose_on_confirmation
 from legible.improvement.trials import Play
 from legible.rules import Rule, RuleSet
 from legible.settings import ImprovementSettings
@@ -61,6 +64,8 @@ def compose_by_selection(
     """
     repetition = evaluation.repetition or find_repetition(setup, seed, "composition", run)
     play = Play(setup, repetition, seed, evaluation.settings, run, on_episodes, evaluation.worst_loss)
+    if settings.seeds == "confirmation" and evaluation.settings.confirmation_changes and not evaluation.continuations:
+        return compose_on_confirmation(play, evaluation, settings, veto)
     judge = CompositionJudge(play, settings)
     # Forward: grow compositions from several first rule sets, adding the one that helps most. More candidates are taken
     # than are tried at a time: the others replace candidates that turn out not to help.
@@ -74,21 +79,8 @@ def compose_by_selection(
         CompositionCandidate(verdict.rule_set, worth(verdict, of_race=confirmed is not None))
         for verdict in verdicts[: RESERVE_FACTOR * most_active]
     ]
-    paths, empty_path = grow_compositions(judge, candidates, most=most_active, first_candidates=settings.beginnings)
-    # Backward: remove redundant rules from the best composition.
-    if paths:
-        best = _best_of(judge, paths)
-        selected = leave_out(judge, best)
-        selected = replace(selected, steps=(*selected.steps, *best.refused()))
-    else:
-        selected = Selected((), judge.base, tuple(empty_path.refused()))
-    composed = Composed(
-        rule_sets=selected.rule_sets,
-        composition=selected.composition,
-        steps=selected.steps,
-        chosen=Sample.of(selected.result),
-        environment_steps=judge.environment_steps,
-    )
+    selected, _ = select_composition(judge, candidates, most_active, settings.beginnings)
+    composed = selected.composed(judge.environment_steps)
     if not selected.rule_sets:
         return composed
     # Check: a composition that is not significantly better on held-out seeds is given up.
@@ -103,13 +95,3 @@ def compose_by_selection(
         environment_steps=composed.environment_steps + checked.environment_steps,
     )
     return composed if checked.check.is_passed else replace(composed, rule_sets=(), composition=RuleSet(()))
-
-
-def _best_of(judge: CompositionJudge, paths: Sequence[Path]) -> Path:
-    """Return the best path; among equal ones, that with the fewest rules, then the lowest override rate."""
-    best = paths[0]
-    for path in paths[1:]:
-        if judge.compare(path.result, best.result) > 0.0:
-            best = path
-    equals = [path for path in paths if path is best or judge.compare(path.result, best.result) >= -EQUAL_Z]
-    return min(equals, key=lambda path: (len(path.rules), share_changed(path.result)))

@@ -1,5 +1,6 @@
 """Trials of compositions: selected on the first half of the seeds, tested on the second half.
 
+- `PlayedCompositions`: compositions on one list of seeds, each played once.
 - `Trials`: plays compositions on the first half and compares them with the current one; `CompositionTrial`: one trial.
 - `SecondHalf`: plays selected compositions on the second half, and tests whether one is better than another.
 
@@ -99,10 +100,61 @@ class CompositionTrial:
         return share_changed(self.result)
 
 
+class PlayedCompositions:
+    """Compositions on one list of seeds, each played once, where they can differ from the recorded episodes.
+
+    Parameters
+    ----------
+    paired
+        Plays compositions on the seeds, and records the episodes that they are compared with.
+    seeds
+        Number of seeds.
+    known
+        Number of recorded episodes that an earlier stage has played.
+    """
+
+    def __init__(self, paired: PairedPlay, seeds: int, *, known: int = 0) -> None:
+        self.paired, self.seeds, self._known = paired, seeds, known
+        self._numbers: dict[frozenset[Rule], int] = {}  # of treatments in `paired`, by their rules
+        paired.record.extend(seeds)
+
+    @property
+    def environment_steps(self) -> int:
+        """Number of environment steps played."""
+        steps = sum(self.paired.steps(number) for number in range(len(self.paired.treatments)))
+        return steps + int(self.paired.record.result.lengths[self._known :].sum())
+
+    def take_over(self, rules: RuleSet, result: UnitResult) -> None:
+        """Use the episodes of a composition that were played elsewhere on the first seeds."""
+        if frozenset(rules.rules) not in self._numbers:
+            self.paired.take_over(self.number(rules), result)
+
+    def number(self, rules: RuleSet) -> int:
+        """Return the number of a composition in `paired`, which knows equal ones as one."""
+        key = frozenset(rules.rules)
+        if key not in self._numbers:
+            self._numbers[key] = self.paired.add(rules)
+        return self._numbers[key]
+
+    def is_recorded(self, rules: RuleSet) -> bool:
+        """Return whether the recorded episodes are those of a composition."""
+        recorded = self.paired.record.treatment
+        return set(rules.rules) == (set(recorded.rules) if isinstance(recorded, RuleSet) else set())
+
+    def play(self, compositions: Sequence[RuleSet], seeds: int) -> None:
+        """Play compositions on the first seeds, all at once."""
+        self.paired.play_seeds({self.number(rules): seeds for rules in compositions if not self.is_recorded(rules)})
+
+    def result(self, rules: RuleSet, seeds: int) -> UnitResult:
+        """Return the episodes of a composition on the first seeds."""
+        if self.is_recorded(rules):
+            return self.paired.record.result[:seeds]
+        self.play([rules], seeds)
+        return self.paired.pairs(self.number(rules), seeds).guided
+
+
 class Trials:
     """Trials of compositions on the first seeds, compared with the current composition.
-
-    The current composition is recorded step by step, so that others are played only from where they differ.
 
     Parameters
     ----------
@@ -112,24 +164,27 @@ class Trials:
         Number of seeds.
     rules
         The current composition; None: no rules.
+    played
+        Compositions that were played on these and further seeds. By default the current composition is recorded step by
+        step, so that others are played only from where they differ from it.
     """
 
-    def __init__(self, play: Play, seeds: int, rules: RuleSet | None = None) -> None:
+    def __init__(
+        self, play: Play, seeds: int, rules: RuleSet | None = None, played: PlayedCompositions | None = None
+    ) -> None:
         self.rules = rules or RuleSet(())
         self._seeds, self._objective = seeds, find_objective(play.settings.objective)
-        self._play = play.against("composition", seeds, rules=rules)
-        self._play.record.extend(seeds)
-        self._numbers: dict[frozenset[Rule], int] = {}
+        self.played = played or PlayedCompositions(play.against("composition", seeds, rules=rules), seeds)
 
     @property
     def result(self) -> UnitResult:
         """Episodes of the current composition."""
-        return self._play.record.result
+        return self.played.result(self.rules, self._seeds)
 
     @property
     def environment_steps(self) -> int:
         """Number of environment steps played."""
-        return int(self.result.lengths.sum()) + sum(self._play.steps(n) for n in self._numbers.values())
+        return self.played.environment_steps
 
     def play(
         self,
@@ -154,24 +209,27 @@ class Trials:
         return [trials[i] for i in range(len(compositions))]
 
     def _on_seeds(self, compositions: Sequence[RuleSet], seeds: int) -> list[CompositionTrial]:
-        keys = [frozenset(rules.rules) for rules in compositions]
-        for key, rules in zip(keys, compositions, strict=True):
-            if key not in self._numbers:
-                self._numbers[key] = self._play.add(rules)
-        self._play.play_seeds({self._numbers[key]: seeds for key in keys})
-        trials = []
-        for key, rules in zip(keys, compositions, strict=True):
-            pairs = self._play.pairs(self._numbers[key], seeds)
-            sides = WorstCase(self._play.results, self._objective.value).of(pairs.guided, pairs.base)
-            standing = self._objective.standing(*sides, pairs.changed)
-            trials.append(CompositionTrial(rules, pairs, standing, is_whole=seeds == self._seeds))
-        return trials
+        self.played.play(compositions, seeds)
+        return [self._trial(rules, seeds) for rules in compositions]
+
+    def _trial(self, rules: RuleSet, seeds: int) -> CompositionTrial:
+        """Return a composition that was played, compared with the current one."""
+        if self.played.is_recorded(self.rules) and not self.played.is_recorded(rules):
+            pairs = self.played.paired.pairs(self.played.number(rules), seeds)
+        else:
+            guided, current = (self.played.result(one, seeds) for one in (rules, self.rules))
+            pairs = Pairs(guided, current, differ(guided, current))
+        sides = WorstCase(self.played.paired.results, self._objective.value).of(pairs.guided, pairs.base)
+        standing = self._objective.standing(*sides, pairs.changed)
+        return CompositionTrial(rules, pairs, standing, is_whole=seeds == self._seeds)
 
     def idle_rules(self, rules: RuleSet) -> tuple[Rule, ...]:
-        """Return the rules that trigger in no state of the episodes of the current composition."""
+        """Return the rules that trigger in no state of the episodes of the current composition, if it is recorded."""
+        if not self.played.is_recorded(self.rules):
+            return ()
         compiled = CompiledRules.compile([rules])
         triggered = np.zeros(len(rules), np.bool_)
-        for _, part in self._play.record.parts(0, self._seeds):
+        for _, part in self.played.paired.record.parts(0, self._seeds):
             triggered |= compiled.matches(part.observations).any(axis=0)
         return tuple(rule for rule, some in zip(rules.rules, triggered, strict=True) if not some)
 
@@ -185,34 +243,29 @@ class SecondHalf:
         Settings of play.
     first, seeds
         Number of seeds of the stage to skip, and to play.
+    played
+        Compositions on seeds that were played before, which are used instead.
     """
 
-    def __init__(self, play: Play, first: int, seeds: int) -> None:
-        self._play, self._seeds, self._seed = play.against("composition", seeds, first=first), seeds, play.seed
-        self._play.record.extend(seeds)
+    def __init__(self, play: Play, first: int, seeds: int, played: PlayedCompositions | None = None) -> None:
+        self._seed = play.seed
+        self.played = played or PlayedCompositions(play.against("composition", seeds, first=first), seeds)
         self._objective, self._alpha = find_objective(play.settings.objective), play.settings.alpha
-        self._results: dict[frozenset[Rule], UnitResult] = {frozenset(): self._play.record.result}
         self._loss = 0.0
 
     @property
     def environment_steps(self) -> int:
         """Number of environment steps played."""
-        numbers = range(len(self._play.treatments))
-        return int(self._play.record.result.lengths.sum()) + sum(self._play.steps(n) for n in numbers)
+        return self.played.environment_steps
 
     def result(self, rules: RuleSet) -> UnitResult:
         """Return the episodes of a composition."""
-        key = frozenset(rules.rules)
-        if key not in self._results:
-            number = self._play.add(rules)
-            self._play.play_seeds({number: self._seeds})
-            self._results[key] = self._play.pairs(number, self._seeds).guided
-        return self._results[key]
+        return self.played.result(rules, self.played.seeds)
 
     def test(self, rules: RuleSet, others: RuleSet) -> Effect:
         """Test whether a composition is better than another, with an invented loss as large as any test has seen."""
         guided, base = self.result(rules), self.result(others)
-        sides = WorstCase(self._play.results, self._objective.value).of(guided, base)
+        sides = WorstCase(self.played.paired.results, self._objective.value).of(guided, base)
         self._loss = max(self._loss, self._objective.invented_loss([sides]))
         changed = differ(guided, base)
         comparison = ComparisonOptions(self._loss, resamples_for(1, self._alpha), self._seed, self._alpha)

@@ -107,6 +107,8 @@ def _composed(settings: StudySettings, known: Known) -> int:
     tried = min(known.candidates, settings.improvement.most_candidates or known.candidates)
     if not _is_raced(settings):
         return (1 + tried) * settings.improvement.episodes
+    if settings.improvement.seeds == "confirmation":  # whose episodes are there: only combinations are played
+        return round(_USUAL_PLAYED * tried * settings.evaluation.confirmation_changes)
     # Every rule set that joins is recorded; after each, some of the others are tried again; redundant ones are removed.
     joined = min(tried, _USUAL_JOINED)
     return round((1 + joined + _USUAL_PLAYED * tried * (1 + joined / 2)) * settings.improvement.episodes)
@@ -118,6 +120,8 @@ def _checked_seeds(settings: StudySettings, known: Known) -> int:
 
 def _checked(settings: StudySettings, known: Known) -> int:
     # The composition, and the other compositions of the front. The unguided policy has played the confirmation.
+    if settings.improvement.seeds == "confirmation":
+        return 0
     return min(1 + known.candidates, settings.improvement.front_points) * _checked_seeds(settings, known)
 
 
@@ -239,7 +243,7 @@ for _stage in (
         "composition",
         3,
         "improve",
-        "every step of the composition, on the same seeds",
+        "every step of the composition, on the same seeds; in slow environments, on those of the confirmation",
         lambda settings, _: settings.improvement.episodes,
         _composed,
     ),

@@ -103,14 +103,14 @@ class StudySettings:
     def for_single_environments(self) -> StudySettings:
         """Return these settings with units of work that suit environments which cannot be stepped in whole batches.
 
-        Their units are smaller: less is lost when a run is stopped, and progress is seen sooner. Fewer seeds compose:
-        every one is a whole episode.
+        Their units are smaller: less is lost when a run is stopped, and progress is seen sooner. Rules are
+        composed on the seeds of the confirmation: every further seed is a whole episode.
         """
         composing = min(self.improvement.episodes, SINGLE_COMPOSING)
         return replace(
             self,
             play=replace(self.play, batch=SINGLE_BATCH, unit_episodes=SINGLE_UNIT),
-            improvement=replace(self.improvement, episodes=composing, beginnings=1),
+            improvement=replace(self.improvement, episodes=composing, seeds="confirmation", beginnings=1),
             mistakes=replace(self.mistakes, steps=self.mistakes.steps // SINGLE_STEPS),
         )
 

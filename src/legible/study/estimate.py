@@ -309,6 +309,8 @@ def search_budget(settings: StudySettings, environment: EnvironmentSpec | Env, r
     if is_native(environment):
         return NATIVE_SEARCH_STEPS
     known = Known(rule_sets, round(SHARE_OF_CANDIDATES * rule_sets), EXPLAINED_RULES)
+    # Compositions on the seeds of the confirmation take few episodes; the search is as long as if they did not.
+    settings = replace(settings, improvement=replace(settings.improvement, seeds="own"))
     return round(sum(planned_episodes(settings, known).values()) * length)
 
 
