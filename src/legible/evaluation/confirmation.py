@@ -203,18 +203,22 @@ def confirm(
 
 
 def _find_poor(play: PairedPlay, goals: Mapping[int, int], settings: EvaluationSettings) -> list[bool]:
-    """Return which treatments lie below the smallest effect of interest on the first part of their episodes."""
-    early = {number: goal // EARLY_SHARE for number, goal in goals.items()}
-    play.play_changes({number: changes for number, changes in early.items() if changes})
-    objective, poor = find_objective(settings.objective), []
-    for number, changes in early.items():
-        pairs = play.pairs(number, play.seeds_for(number, changes)) if changes else None
-        if pairs is None or int(pairs.changed.sum()) < changes:
-            poor.append(False)
-            continue
-        sides = WorstCase(play.results, objective.value).of(pairs.guided, pairs.base)
-        standing = objective.standing(*sides, pairs.changed)
-        poor.append(standing.difference - settings.smallest_effect < POOR_Z * standing.error)
+    """Return which candidates lie below the smallest effect of interest on the first part of their episodes.
+
+    `goals` holds the number of changed episodes of each candidate, by its number in `play`; a part of them is played.
+    """
+    first_goals = {number: goal // EARLY_SHARE for number, goal in goals.items()}
+    play.play_changes({number: goal for number, goal in first_goals.items() if goal})
+    objective = find_objective(settings.objective)
+    poor = []
+    for number, goal in first_goals.items():
+        pairs = play.pairs(number, play.seeds_for(number, goal)) if goal else None
+        is_poor = False
+        if pairs is not None and int(pairs.changed.sum()) >= goal:  # otherwise there are too few episodes to judge
+            guided, base = WorstCase(play.results, objective.value).of(pairs.guided, pairs.base)
+            standing = objective.standing(guided, base, pairs.changed)
+            is_poor = standing.difference - settings.smallest_effect < POOR_Z * standing.error
+        poor.append(is_poor)
     return poor
 
 
@@ -228,18 +232,23 @@ def _largest_counts(numbers: Sequence[int | None], counts: Sequence[int]) -> dic
 
 
 def changes_to_confirm(expected: Expectation, settings: EvaluationSettings) -> int:
-    """Return the number of changed episodes that a candidate needs; 0 where too few are expected."""
-    usual, changes = settings.confirmation_changes, expected.share * settings.confirmation_seeds
-    # A smallest effect of interest takes more episodes, as far as the seeds suffice.
-    usual = max(usual, min(math.ceil(expected.sample_factor * usual), int(changes / OVERSAMPLING)))
-    if expected.excluding and changes >= OVERSAMPLING * usual:
-        return max(usual, min(expected.excluding, int(changes / OVERSAMPLING)))
-    if changes >= OVERSAMPLING * usual:
-        if 0 < POWER_SAFETY_FACTOR * expected.changes < usual:
-            fewest = min(math.ceil(expected.sample_factor * FEWEST_CHANGES), usual)
-            return max(fewest, POWER_SAFETY_FACTOR * expected.changes)
-        return max(usual, min(expected.changes, MOST_CHANGES_FACTOR * usual, int(changes / OVERSAMPLING)))
-    return FEWEST_CHANGES if changes >= OVERSAMPLING * FEWEST_CHANGES else 0
+    """Return the number of changed episodes that a candidate needs; 0 where too few are expected.
+
+    That is usually `confirmation_changes`; with a smallest effect of interest, as many times more as tell it from that
+    effect. Small effects need more, large ones fewer.
+    """
+    expected_changes = expected.share * settings.confirmation_seeds
+    affordable = int(expected_changes / OVERSAMPLING)
+    usual = settings.confirmation_changes
+    usual = max(usual, min(math.ceil(expected.sample_factor * usual), affordable))
+    if expected_changes < OVERSAMPLING * usual:
+        return FEWEST_CHANGES if expected_changes >= OVERSAMPLING * FEWEST_CHANGES else 0
+    if expected.excluding:
+        return max(usual, min(expected.excluding, affordable))
+    for_large_effect = POWER_SAFETY_FACTOR * expected.changes
+    if 0 < for_large_effect < usual:
+        return max(min(math.ceil(expected.sample_factor * FEWEST_CHANGES), usual), for_large_effect)
+    return max(usual, min(expected.changes, MOST_CHANGES_FACTOR * usual, affordable))
 
 
 def _add_mined_rule(play: PairedPlay, number: int) -> int | None:
@@ -294,7 +303,10 @@ class Judge:
         self._results, self._pairs = results, pairs
         self._alpha = settings.alpha
         tests = max(1, len(pairs))
-        self._options = (resamples_for(tests, self._alpha), seed, self._alpha / tests, settings.smallest_effect)
+        # Options of all tests, without the loss that they invent, and with the loss for each objective.
+        self._options = ComparisonOptions(
+            0.0, resamples_for(tests, self._alpha), seed, self._alpha / tests, settings.smallest_effect
+        )
         self._comparisons: dict[str, ComparisonOptions] = {}
 
     def _sides(self, pairs: Pairs, objective: Objective) -> tuple[UnitResult, UnitResult]:
@@ -305,7 +317,7 @@ class Judge:
             loss = objective.invented_loss(self._sides(one, objective) for one in self._pairs)
             if objective.name == self._objective.name:
                 loss = self._known_loss or max(loss, self._worst_loss)
-            self._comparisons[objective.name] = ComparisonOptions(loss, *self._options)
+            self._comparisons[objective.name] = self._options._replace(invented_loss=loss)
         options = self._comparisons[objective.name]._replace(confidence=confidence or self._confidence)
         return objective.test(*self._sides(pairs, objective), pairs.changed, options)
 
@@ -316,31 +328,31 @@ class Judge:
         """
         if self._objective.ranks is not None or self._objective.is_binary:
             return None
-        guided, base = self._sides(pairs, self._objective)
-        worst = self._comparisons[self._objective.name].invented_loss
-        differences = self._objective.differences(guided, base)[pairs.changed]
-        found = judge_rare_losses(differences, worst, is_known=bool(self._known_loss))
-        alpha, resamples, seed = self._options[2], self._options[0], self._options[1]
+        differences = self._objective.differences(*self._sides(pairs, self._objective))[pairs.changed]
+        invented_loss = self._comparisons[self._objective.name].invented_loss
+        found = judge_rare_losses(differences, invented_loss, is_known=bool(self._known_loss))
+        alpha = self._options.alpha
         if found.is_excluded or effect.p < alpha or effect.mean <= 0.0:
             return found
         # Without another loss, the test invents one as large as the worst of the sample.
-        p = changed_mean_p(differences, invented_loss=0.0, resamples=resamples, rng_seed=seed)
+        p = changed_mean_p(
+            differences, invented_loss=0.0, resamples=self._options.resamples, rng_seed=self._options.rng_seed
+        )
         return replace(found, is_gain_otherwise=p < alpha)
 
     def effects(self, too_rare: Sequence[bool], poor: Sequence[bool]) -> tuple[list[Effect], list[float]]:
         """Test every candidate; return the effects and Benjamini-Hochberg's q-values.
 
+        `too_rare` and `poor` say of every candidate whether it changes too few episodes and whether it was given up.
         One that changes too few episodes, or is poor and was given up early, has p = 1; the interval of a poor one is
         wider, because its episodes were looked at twice. The intervals of the R of m candidates that are rejected have
         the level 1 - R · alpha / m, so that of the intervals shown at most a share alpha misses its effect on average
         (false coverage rate, Benjamini and Yekutieli 2005).
         """
-        effects = [
-            self._test(pairs, self._objective, EARLY_CONFIDENCE) if early else self.effect(pairs)
-            for pairs, early in zip(self._pairs, poor, strict=True)
-        ]
-        is_lost = [rare or early for rare, early in zip(too_rare, poor, strict=True)]
-        effects = [replace(effect, p=1.0) if lost else effect for effect, lost in zip(effects, is_lost, strict=True)]
+        effects = []
+        for pairs, is_rare, is_poor in zip(self._pairs, too_rare, poor, strict=True):
+            effect = self._test(pairs, self._objective, EARLY_CONFIDENCE if is_poor else None)
+            effects.append(replace(effect, p=1.0) if is_rare or is_poor else effect)
         q = benjamini_hochberg([effect.p for effect in effects]).tolist()
         selected = [k for k, value in enumerate(q) if value < self._alpha]
         for k in selected if len(selected) < len(q) else ():

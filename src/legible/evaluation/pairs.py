@@ -146,11 +146,11 @@ class PairedPlay:
         return len(self._plays) - 1
 
     def take_over(self, number: int, result: UnitResult) -> None:
-        """Use the episodes of a treatment that were played earlier on the first seeds of the stage."""
+        """Use episodes of a treatment that were played earlier: `result`, on the first seeds of the stage."""
         self._look([number], len(result))
-        places = np.flatnonzero(self._plays[number].changed[: len(result)])
-        if places.size:
-            self._plays[number].keep(places.tolist(), result[places])
+        changed = np.flatnonzero(self._plays[number].changed[: len(result)])  # the others are never read
+        if changed.size:
+            self._plays[number].keep(changed.tolist(), result[changed])
 
     def play_changes(self, wanted: Mapping[int, int], most_seeds: int | None = None) -> None:
         """Play treatments until each has the wanted number of changed episodes, or there are no more seeds."""
@@ -175,7 +175,10 @@ class PairedPlay:
         return min(max(guess, known + 1), MOST_GROWTH * known or self.first_look, most)
 
     def play_seeds(self, wanted: Mapping[int, int]) -> None:
-        """Play each treatment on the wanted number of seeds, the first ones."""
+        """Play each treatment, given by its number, on the first seeds, as many as wanted.
+
+        Only episodes are played that the treatment changes and that were not played before.
+        """
         for number, seeds in wanted.items():
             if len(self._plays[number].changed) < seeds:
                 self._look([number], seeds)
@@ -186,28 +189,31 @@ class PairedPlay:
             if index not in self._plays[number].rows
         ]
         if episodes:
-            # Episodes of similar length leave few slots idle; the longest come first.
+            # Episodes of similar length leave few slots idle; the longest come first. In full units, the length is that
+            # of the part that has to be played, from the first changed step on.
             lengths = self._record.result.lengths
-            known = self._skips and self._full_units
-            first = {number: self._plays[number].first if known else 0 * lengths for number in wanted}
-            episodes.sort(key=lambda episode: int(first[episode[0]][episode[1]] - lengths[episode[1]]))
+            starts_late = self._skips and self._full_units
+            first_steps = {number: self._plays[number].first if starts_late else 0 * lengths for number in wanted}
+            episodes.sort(key=lambda episode: int(first_steps[episode[0]][episode[1]] - lengths[episode[1]]))
             self._play(episodes)
 
     def _look(self, numbers: Sequence[int], seeds: int) -> None:
-        """Find what treatments would change on the first seeds, at least on this many."""
-        known = self._record.extend(seeds)
-        for first in sorted({len(self._plays[number].changed) for number in numbers}):
-            same = [number for number in numbers if len(self._plays[number].changed) == first < known]
-            for rows, part in self._record.parts(first, known) if same else ():
-                part_seeds = self._record.seeds[rows].tolist()
+        """Find what treatments would change on the first seeds, at least on this many, from the recorded episodes."""
+        n_recorded = self._record.extend(seeds)
+        examined = {number: len(self._plays[number].changed) for number in numbers}
+        # Treatments for which the same number of seeds was examined are looked at together.
+        for first in sorted(set(examined.values())):
+            together = [number for number in numbers if examined[number] == first < n_recorded]
+            for places, part in self._record.parts(first, n_recorded) if together else ():
+                part_seeds = self._record.seeds[places].tolist()
                 if self._skips:
-                    some = replace(self._setup, treatments=tuple(self.treatments[number] for number in same))
-                    found = first_changes(some, part, part_seeds, self._record.treatment)
-                else:
-                    found = Changes(*[np.zeros((len(same), len(part_seeds)), np.int64)] * 3)
-                skipped = max(0, first - rows.start)
-                for row, number in enumerate(same):
-                    self._plays[number].extend(*(column[row, skipped:] for column in found))
+                    setup = replace(self._setup, treatments=tuple(self.treatments[number] for number in together))
+                    found = first_changes(setup, part, part_seeds, self._record.treatment)
+                else:  # the same seed does not repeat an episode, so every episode may be changed from its first step
+                    found = Changes(*[np.zeros((len(together), len(part_seeds)), np.int64)] * 3)
+                n_examined = max(0, first - places.start)  # seeds of this part that were examined before
+                for row, number in enumerate(together):
+                    self._plays[number].extend(*(column[row, n_examined:] for column in found))
 
     def _play(self, episodes: Sequence[tuple[int, int]]) -> None:
         """Play episodes and keep their results.

@@ -176,17 +176,16 @@ class Race:
     def _goes_on(self, entry: _Entry, changes: int) -> bool:
         """Judge a rule set after a rung, and return whether it plays the next one."""
         entry.seeds = self._seeds(entry, changes)
-        changed = int(self.pairs(entry).changed.sum())
+        evidence, changed = self.evidence(entry), int(self.pairs(entry).changed.sum())
         # Without more changed episodes on the seeds of the stage, this is the last rung.
-        more = changed >= changes
-        rung = Rung(changes if more else self._rungs[-1], changed, self.evidence(entry).z)
-        enough = rung.changed >= FEWEST_RUNG_CHANGES
+        has_more = changed >= changes
+        rung = Rung(changes if has_more else self._rungs[-1], changed, evidence.z)
+        has_enough = changed >= FEWEST_RUNG_CHANGES
         sure = is_sure(rung, self._settings)
-        entry.passed = sure or (enough and not is_dropped(rung, self._rungs[-1], self._settings))
-        if enough and is_negligible(self.evidence(entry), self._settings):
+        entry.passed = sure or (has_enough and not is_dropped(rung, self._rungs[-1], self._settings))
+        if has_enough and is_negligible(evidence, self._settings):
             entry.passed = False
-            return False
-        return entry.passed and more and not sure
+        return entry.passed and has_more and not sure
 
     def _seeds(self, entry: _Entry, changes: int) -> int:
         """Return the number of seeds of a rung: those with its changed episodes, or as many as the objective needs."""
@@ -214,14 +213,13 @@ class Race:
     def evidence(self, entry: _Entry) -> Standing:
         """Return the standing of a rule set in the race combined with search trials; decides what is confirmed."""
         in_race, shown = self.standing(entry), entry.shown
+        # Both estimates are averaged, each weighted by the inverse of its variance.
         if shown is None or not shown.error > 0.0 or not in_race.error > 0.0:
             return in_race
         trial_weight = 1.0 / (SELECTION_ERROR_FACTOR * shown.error) ** 2
         race_weight = 1.0 / in_race.error**2
-        mean, error = (
-            (trial_weight * shown.mean + race_weight * in_race.difference) / (trial_weight + race_weight),
-            1.0 / math.sqrt(trial_weight + race_weight),
-        )
+        mean = (trial_weight * shown.mean + race_weight * in_race.difference) / (trial_weight + race_weight)
+        error = 1.0 / math.sqrt(trial_weight + race_weight)
         return Standing(mean, error, mean / error, float(ndtr(-(mean / error))))
 
     def measure(self, named: Sequence[Named]) -> list[MeasuredEffect]:
@@ -240,14 +238,15 @@ class Race:
         Steps are those of this trial; additional steps of the unguided policy count for the first rule set.
         """
         entries = [self._add(rule_set) for rule_set in trial.rule_sets]
-        before = [self._play.steps(entry.number) for entry in entries]
-        known = self._play.record.known
+        steps_before = [self._play.steps(entry.number) for entry in entries]
+        seeds_before = self._play.record.known
         self._play.play_changes({entry.number: trial.changes for entry in entries}, trial.seeds)
         for entry in entries:
             entry.seeds = min(self._seeds(entry, trial.changes), trial.seeds)
         self._play.play_seeds({entry.number: entry.seeds for entry in entries})
-        steps = [self._play.steps(entry.number) - n for entry, n in zip(entries, before, strict=True)]
-        steps[0] += int(self._play.record.result.lengths[known:].sum()) if self._play.record.known > known else 0
+        steps = [self._play.steps(entry.number) - n for entry, n in zip(entries, steps_before, strict=True)]
+        if self._play.record.known > seeds_before:
+            steps[0] += int(self._play.record.result.lengths[seeds_before:].sum())
         return [self._effect(entry, n) for entry, n in zip(entries, steps, strict=True)]
 
     def _effect(self, entry: _Entry, steps: int) -> MeasuredEffect:
@@ -307,10 +306,10 @@ def _open_race(
     """
     searches = stage == SEARCH_STAGE
     repetition = find_repetition(setup, seed, "racing", run)
-    this = replace(setup, treatments=(), rows=repetition.rows)
-    most, repeated = (SEARCH_SEEDS, 0) if searches else (settings.race_seeds, REPEATED_EPISODES)
-    record = EpisodeRecord(this, seed, stage, most, run, on_episodes, repeated=min(repeated, most))
-    return Race(PairedPlay(this, repetition, record, run, on_episodes, full_units=searches), settings), repetition
+    unguided = replace(setup, treatments=(), rows=repetition.rows)
+    n_seeds, repeated = (SEARCH_SEEDS, 0) if searches else (settings.race_seeds, REPEATED_EPISODES)
+    record = EpisodeRecord(unguided, seed, stage, n_seeds, run, on_episodes, repeated=min(repeated, n_seeds))
+    return Race(PairedPlay(unguided, repetition, record, run, on_episodes, full_units=searches), settings), repetition
 
 
 def race(

@@ -422,15 +422,19 @@ class EpisodeRecord:
         return UnitStarts(*columns)
 
     def known_part(self, places: NDArray[np.int64], steps: NDArray[np.int64]) -> KnownPart:
-        """Return what is recorded of the first steps of episodes."""
+        """Return the sums of rewards over the first steps of recorded episodes, to compare played episodes with them.
+
+        For every episode, `places` is the place of its seed among those of this record, and `steps` the number of its
+        steps, ``int64[episodes]`` each.
+        """
         units, returns = self._unit_of(places), np.zeros(len(places))
-        for i in np.unique(units).tolist():
-            part = self._part(i)
-            for mine in np.flatnonzero(units == i).tolist():
-                begin = part.starts[places[mine] - self._begin(i)]
-                rewards = part.rewards[begin : begin + steps[mine]]
+        for unit in np.unique(units).tolist():
+            recorded = self._part(unit)
+            for episode in np.flatnonzero(units == unit).tolist():
+                first_row = recorded.starts[places[episode] - self._begin(unit)]
+                rewards = recorded.rewards[first_row : first_row + steps[episode]]
                 # Summed one after the other, as in play, so that the bits are the same.
-                returns[mine] = np.cumsum(rewards)[-1] if len(rewards) else 0.0
+                returns[episode] = np.cumsum(rewards)[-1] if len(rewards) else 0.0
         return KnownPart(steps, returns)
 
     def _part(self, i: int) -> RecordedEpisodes:

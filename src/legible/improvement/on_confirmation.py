@@ -48,31 +48,31 @@ def compose_on_confirmation(
     blocks = evaluation.confirmation_blocks
     if blocks is None or not verdicts:
         return Composed((), RuleSet(()), (), evaluation.base)
-    alone = [blocks.guided(blocks.setup.treatments.index(verdict.treatment)) for verdict in verdicts]
-    # Compose on the seeds that all candidates have played.
+    results = [blocks.guided(blocks.setup.treatments.index(verdict.treatment)) for verdict in verdicts]
+    # Compose on seeds that all candidates have played; `known` seeds were played by the unguided policy.
     known = len(blocks.base)
     paired = play.against("racing confirmation", max(known, play.settings.confirmation_seeds))
     paired.record.stage = "composition"  # in progress messages
-    played = PlayedCompositions(paired, min(map(len, alone)), known=known)
-    for verdict, result in zip(verdicts, alone, strict=True):
+    played = PlayedCompositions(paired, min(settings.episodes, *map(len, results)), known=known)
+    for verdict, result in zip(verdicts, results, strict=True):
         played.take_over(verdict.rule_set, result)
     judge = CompositionJudge(play, settings, played)
     candidates = [CompositionCandidate(verdict.rule_set, worth(verdict)) for verdict in verdicts]
     selected, path = select_composition(
         judge, candidates, settings.most_candidates or len(verdicts), settings.beginnings
     )
-    # Check the selected composition; if it fails, those on the way to it, the largest first, and single rule sets.
+    # Check the selected composition; if it fails, those on the way to it, the largest first, then single rule sets.
     options = [selected] if selected.rule_sets else []
-    grown = path.rule_sets if path is not None else ()
+    grown: tuple[RuleSet, ...] = ()
     if path is not None:
-        shorter = zip(range(1, len(grown) + 1), path.results, strict=True)
-        options += [Selected(grown[:n], result, tuple(path.steps[:n])) for n, result in reversed(list(shorter))]
-    options += [Selected((verdict.rule_set,), result, ()) for verdict, result in zip(verdicts, alone, strict=True)]
+        grown = path.rule_sets
+        for count in range(len(grown), 0, -1):
+            options += [Selected(grown[:count], path.results[count - 1], tuple(path.steps[:count]))]
+    single_checks = {}
+    for verdict, result in zip(verdicts, results, strict=True):
+        options.append(Selected((verdict.rule_set,), result, ()))
+        single_checks[frozenset(verdict.rule_set.rules)] = _check_alone(verdict, result)
     n_tested = sum(verdict.confirmation is not None for verdict in evaluation.verdicts)
-    single_checks = {
-        frozenset(verdict.rule_set.rules): _check_alone(verdict, result)
-        for verdict, result in zip(verdicts, alone, strict=True)
-    }
     checks: list[CompositionCheck] = []
     for option in options:
         single = single_checks.get(frozenset(option.composition.rules))
@@ -81,6 +81,7 @@ def compose_on_confirmation(
             break
     else:
         return replace(Selected((), judge.base, selected.steps).composed(judge.environment_steps), check=checks[0])
+    # The front has the passed composition and all confirmed rule sets, which need no further episodes.
     others = [single for single in single_checks.values() if single.is_passed and single is not checks[-1]]
     points = [FrontPoint(one.composition, one.effect, one.changed, one is checks[-1]) for one in (checks[-1], *others)]
     return replace(option.composed(judge.environment_steps), check=checks[-1], front=pareto_front(points))
