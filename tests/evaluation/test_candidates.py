@@ -46,6 +46,25 @@ def test_few_of_a_search_are_confirmed_and_all_that_were_mined() -> None:
     assert choose_contenders([], most=2) == []
 
 
+def test_at_most_so_many_that_change_the_same_states_are_confirmed() -> None:
+    states = np.arange(100)
+    low = [replace(contender(5.0 - i), states=states < 20 + i) for i in range(4)]  # each within the next
+    high, unknown = replace(contender(1.0), states=states > 60), contender(0.5)
+    mined = replace(contender(0.1), found_by=("mined",), states=states < 20)
+    few = replace(contender(4.5), states=states < 9)  # too few states to compare
+    contenders = [*low, high, unknown, mined, few]
+    for most_alike, chosen in ((0, [0, 1, 2, 3, 4, 5, 6, 7]), (1, [4, 5, 6, 7]), (2, [0, 4, 5, 6, 7])):
+        found = choose_contenders(contenders, 0, most_alike=most_alike, alike=0.7)
+        assert found == chosen, most_alike
+    assert choose_contenders(low, 0, most_alike=2, alike=0.7) == [0, 1]  # the best two
+    assert choose_contenders([*low, high], 3, most_alike=1, alike=0.7) == [0, 4]
+
+
+def contender(worth: float) -> Contender:
+    """Return a contender that changes all episodes in a way of its own."""
+    return Contender(("searched",), worth, pairs(*(2.0 + worth + place for place in range(4))))
+
+
 @pytest.mark.parametrize(
     ("share", "changes", "expected"),
     [

@@ -6,6 +6,7 @@ confirmed, selected on the seeds of the race alone.
 
 - `Contender`: a rule set that passed the race; `choose_contenders`: selects those that are confirmed.
 - `share_changed_alike`: the share of changed episodes that two rule sets change in the same way.
+- `overlap`: how much two rule sets change the same states.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from legible.evaluation.pairs import Pairs
 
@@ -21,6 +23,9 @@ MINED, YOURS = "mined", "yours"
 """Sources whose rule sets are all confirmed: the paper's, and rules that the user gives."""
 SAME_EPISODES_SHARE = 0.8
 """Rule sets that change a larger share of their episodes in the same way count as duplicates."""
+
+MIN_CHANGED_STATES = 10
+"""Fewer changed states are too few to measure an overlap."""
 
 
 @dataclass(frozen=True)
@@ -30,13 +35,18 @@ class Contender:
     found_by: tuple[str, ...]  # names of its sources; empty for treatments without a source, which are all confirmed
     worth: float  # conservative estimate of its gain in the race: the difference minus its standard error
     pairs: Pairs  # its episodes in the race
+    states: NDArray[np.bool_] | None = None  # in which recorded states it changes the action; None: unknown
 
 
-def choose_contenders(contenders: Sequence[Contender], most: int, *, limits_mined: bool = False) -> list[int]:
+def choose_contenders(
+    contenders: Sequence[Contender], most: int, *, limits_mined: bool = False, most_alike: int = 0, alike: float = 1.0
+) -> list[int]:
     """Return the indices of the contenders that are confirmed, in their order.
 
     All rules of the user are confirmed, and all mined ones unless `limits_mined`. Of every other source, at most `most`
-    (0: any number) are, the best first, without duplicates of those already chosen.
+    (0: any number) are, the best first, without duplicates of those already chosen. Of contenders whose changed states
+    have an `overlap` of at least `alike` with those of a better one, at most `most_alike` (0: any number) are chosen,
+    including the better one: they reveal the same weakness.
     """
     unlimited_sources = {YOURS} if limits_mined else {MINED, YOURS}
     chosen = [i for i, one in enumerate(contenders) if not one.found_by or unlimited_sources & set(one.found_by)]
@@ -48,9 +58,30 @@ def choose_contenders(contenders: Sequence[Contender], most: int, *, limits_mine
             continue
         if any(share_changed_alike(contenders[i].pairs, contenders[k].pairs) > SAME_EPISODES_SHARE for k in chosen):
             continue
+        same_weakness = [k for k in chosen if _changes_same_states(contenders[i], contenders[k], alike)]
+        if most_alike and len(same_weakness) >= most_alike:
+            continue
         chosen.append(i)
         counts[source] = counts.get(source, 0) + 1
     return sorted(chosen)
+
+
+def _changes_same_states(one: Contender, other: Contender, alike: float) -> bool:
+    return one.states is not None and other.states is not None and overlap(one.states, other.states) >= alike
+
+
+def overlap(one: NDArray[np.bool_], two: NDArray[np.bool_]) -> float:
+    """Return how much of the smaller of two sets of states lies in the larger: 1 for all of it, 0 for chance level.
+
+    >>> few, many = np.arange(100) < 10, np.arange(100) < 50
+    >>> overlap(few, many), overlap(few, ~many), overlap(few, np.arange(100) % 2 == 0)
+    (1.0, -1.0, 0.0)
+    """
+    small, large = sorted((one, two), key=lambda states: int(states.sum()))
+    if int(small.sum()) < MIN_CHANGED_STATES or large.all():
+        return 0.0
+    inside, by_chance = float(large[small].mean()), float(large.mean())
+    return (inside - by_chance) / (1.0 - by_chance)
 
 
 def share_changed_alike(one: Pairs, other: Pairs) -> float:

@@ -1,8 +1,12 @@
-"""`first_changes`: the first steps that guidance would change in recorded episodes, found without playing them."""
+"""Changes that guidance would make in recorded episodes, without playing them.
+
+- `first_changes`: the first step of every recorded episode in which each treatment would act differently.
+- `changed_steps`: all steps in which each treatment would change the action.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -10,13 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from legible.evaluation.recorded import RecordedEpisodes
-from legible.evaluation.units import UNGUIDED, Setup, Treatment
+from legible.evaluation.units import UNGUIDED, CountingChooser, Setup, Treatment
 from legible.guidance import GuidedChooser
 from legible.imports import njit
 from legible.rules import RuleSet
 from legible.streams import policy_keys
 
 NEVER = -1
+Choose = Callable[[int], tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]]
+"""Returns what a treatment, given by its number, chooses in all rows, where it triggers, and what it changes."""
 
 
 class Changes(NamedTuple):
@@ -56,22 +62,10 @@ def first_changes(
     Three arrays ``int64[treatments, episodes]``: the first step that differs (−1: none), and the numbers of steps
     before it in which rules triggered and in which they changed the action.
     """
-    # Rows hold the steps of all episodes, one after the other: find the episode, step and random key of every row.
-    starts = recorded.starts  # the first row of every episode, and the number of rows
-    lengths = np.diff(starts)
-    episodes = np.repeat(np.arange(len(seeds)), lengths)
-    steps = np.arange(starts[-1]) - starts[episodes]
-    keys = policy_keys(seeds)[episodes]
     # The guidance of the recorded episodes, if any, gets the last number.
     all_treatments = setup.treatments if played is None else (*setup.treatments, played)
-    # A chooser without episodes of its own, which is only asked what it would choose.
-    chooser = replace(setup, treatments=all_treatments).chooser(np.empty(0, np.int64), ())
-
-    def choose(treatment: int) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
-        """Return the choices of a treatment in all rows, and where it triggers and where it changes the action."""
-        treatments = np.full(len(steps), treatment, np.int64)
-        return chooser.choose(recorded.observations, recorded.scores, treatments, keys, steps)
-
+    starts = recorded.starts  # the first row of every episode, and the number of rows
+    chooser, steps, keys, choose = _chooser_in_rows(replace(setup, treatments=all_treatments), recorded, seeds)
     unguided_choices = choose(UNGUIDED)[0]
     recorded_choices = unguided_choices if played is None else choose(len(setup.treatments))[0]
     # Both branches below write their results into these arrays.
@@ -88,6 +82,34 @@ def first_changes(
             _first_and_counts(differs, fired, changed, starts, *rows_to_fill)
     changes.first[:, recorded.failed] = 0
     return changes
+
+
+def changed_steps(setup: Setup, recorded: RecordedEpisodes, seeds: Sequence[int]) -> NDArray[np.bool_]:
+    """Return in which recorded steps each treatment would change the action, ``bool[treatments, steps]``."""
+    choose = _chooser_in_rows(setup, recorded, seeds)[-1]
+    return np.stack([choose(treatment)[2] for treatment in range(len(setup.treatments))])
+
+
+def _chooser_in_rows(
+    setup: Setup, recorded: RecordedEpisodes, seeds: Sequence[int]
+) -> tuple[CountingChooser, NDArray[np.int64], NDArray[np.uint64], Choose]:
+    """Return what chooses actions again in all recorded steps, with the step and the random key of every row.
+
+    Rows hold the steps of all episodes, one after the other. The last of the four results is a function that returns
+    the choices of a treatment in all rows, and where it triggers and where it changes the action.
+    """
+    starts = recorded.starts
+    episodes = np.repeat(np.arange(len(seeds)), np.diff(starts))  # of every row
+    steps = np.arange(starts[-1]) - starts[episodes]
+    keys = policy_keys(seeds)[episodes]
+    # A chooser without episodes of its own, which is only asked what it would choose.
+    chooser = setup.chooser(np.empty(0, np.int64), ())
+
+    def choose(treatment: int) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
+        treatments = np.full(len(steps), treatment, np.int64)
+        return chooser.choose(recorded.observations, recorded.scores, treatments, keys, steps)
+
+    return chooser, steps, keys, choose
 
 
 @njit(cache=True, nogil=True)

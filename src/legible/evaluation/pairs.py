@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from legible.evaluation.blocks import Runner
-from legible.evaluation.changes import NEVER, Changes, first_changes
+from legible.evaluation.changes import NEVER, Changes, changed_steps, first_changes
 from legible.evaluation.recorded import EpisodeRecord, Repetition
 from legible.evaluation.units import Setup, Treatment, UnitResult, cut_into_units
 from legible.rules import RuleSet
@@ -102,6 +102,8 @@ class PairedPlay:
 
     Attributes
     ----------
+    skips
+        Whether episodes that a treatment cannot change are skipped.
     compared, differed
         Number of episodes whose unguided first steps were played again, and number that differed from the recording.
     """
@@ -118,7 +120,7 @@ class PairedPlay:
     ) -> None:
         self._full_units = full_units
         self._setup = replace(setup, treatments=(), rows=repetition.rows)
-        self._skips, self._record = repetition.holds, record
+        self.skips, self._record = repetition.holds, record
         self._run, self._on_episodes = run, on_episodes
         self.compared = self.differed = 0
         self.treatments: list[RuleSet | Treatment] = []
@@ -192,7 +194,7 @@ class PairedPlay:
             # Episodes of similar length leave few slots idle; the longest come first. In full units, the length is that
             # of the part that has to be played, from the first changed step on.
             lengths = self._record.result.lengths
-            starts_late = self._skips and self._full_units
+            starts_late = self.skips and self._full_units
             first_steps = {number: self._plays[number].first if starts_late else 0 * lengths for number in wanted}
             episodes.sort(key=lambda episode: int(first_steps[episode[0]][episode[1]] - lengths[episode[1]]))
             self._play(episodes)
@@ -206,7 +208,7 @@ class PairedPlay:
             together = [number for number in numbers if examined[number] == first < n_recorded]
             for places, part in self._record.parts(first, n_recorded) if together else ():
                 part_seeds = self._record.seeds[places].tolist()
-                if self._skips:
+                if self.skips:
                     setup = replace(self._setup, treatments=tuple(self.treatments[number] for number in together))
                     found = first_changes(setup, part, part_seeds, self._record.treatment)
                 else:  # the same seed does not repeat an episode, so every episode may be changed from its first step
@@ -232,7 +234,7 @@ class PairedPlay:
         # state before the first changed action. If states cannot be stored, episodes are played from the start, and
         # their known first steps are compared with the recording.
         starts = known_part = None
-        if self._skips:
+        if self.skips:
             indices = np.array([index for _, index in episodes], np.int64)
             first_changes, fired_before, altered_before = (
                 np.array([getattr(self._plays[number], name)[index] for number, index in episodes], np.int64)
@@ -269,6 +271,19 @@ class PairedPlay:
         self._look([number], max(self._record.known, FIRST_LOOK))
         changed, examined = self.changes(number)
         return changed / examined
+
+    def changed_steps(self, numbers: Sequence[int]) -> NDArray[np.bool_]:
+        """Return in which steps of the first recorded episodes treatments change the action, ``bool[numbers, steps]``.
+
+        At least `FIRST_LOOK` episodes are recorded.
+        """
+        n_recorded = self._record.extend(FIRST_LOOK)
+        setup = replace(self._setup, treatments=tuple(self.treatments[number] for number in numbers))
+        masks = [
+            changed_steps(setup, part, self._record.seeds[places].tolist())
+            for places, part in self._record.parts(0, min(n_recorded, FIRST_LOOK))
+        ]
+        return np.concatenate(masks, axis=1)
 
     def first_changes(self, number: int) -> NDArray[np.int64]:
         """Return the first step of every examined episode that a treatment changes; `NEVER` where there is none."""

@@ -24,6 +24,8 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from legible.evaluation.blocks import Runner
@@ -279,6 +281,15 @@ class Race:
         """Add the episodes that the race played again, to see whether the same seed gives the same episode."""
         return self._play.with_comparisons(repetition)
 
+    def changed_steps(self, entries: Sequence[_Entry]) -> Sequence[NDArray[np.bool_] | None]:
+        """Return in which steps of the first recorded episodes each rule set changes the action; None: unknown.
+
+        That is unknown where the same seed does not repeat an episode.
+        """
+        if not self._play.skips or not entries:
+            return [None] * len(entries)
+        return list(self._play.changed_steps([entry.number for entry in entries]))
+
     def share(self, entry: _Entry) -> float:
         """Return the share of all recorded episodes that a rule set changes."""
         return self._play.share_changed(entry.number)
@@ -428,16 +439,27 @@ def race(
 
 def _find_candidates(finished: Race, settings: EvaluationSettings) -> list[int]:
     """Return the places of the entries that are confirmed."""
-    passed, contenders = [], []
+    passed = []
     for i, entry in enumerate(finished.entries):
         evidence = finished.evidence(entry)
         # Confirming what is probably smaller than the smallest effect of interest would only cost seeds.
         is_too_small = evidence.difference + evidence.error < settings.smallest_effect
         if entry.passed and not is_too_small and is_worth_confirming(evidence.z, finished.share(entry), settings):
             passed.append(i)
-            worth = evidence.difference - evidence.error
-            contenders.append(Contender(tuple(entry.found_by), worth, finished.pairs(entry)))
-    chosen = choose_contenders(contenders, settings.most_confirmed, limits_mined=settings.most_raced > 0)
+    entries = [finished.entries[i] for i in passed]
+    states = finished.changed_steps(entries) if settings.most_alike else [None] * len(entries)
+    contenders = []
+    for entry, changed_states in zip(entries, states, strict=True):
+        evidence = finished.evidence(entry)
+        worth = evidence.difference - evidence.error
+        contenders.append(Contender(tuple(entry.found_by), worth, finished.pairs(entry), changed_states))
+    chosen = choose_contenders(
+        contenders,
+        settings.most_confirmed,
+        limits_mined=settings.most_raced > 0,
+        most_alike=settings.most_alike,
+        alike=settings.same_weakness,
+    )
     return [passed[k] for k in chosen]
 
 

@@ -1,7 +1,7 @@
 """Groups of rule sets that reveal the same weakness, because they change the same states.
 
 - `WeaknessGroup`: the strongest rule set of a weakness, and the others; `group_weaknesses` finds them.
-- `overlap`: how much two rule sets change the same states; `changed_states`: the states that a rule set changes.
+- `changed_states`: the states that a rule set changes.
 """
 
 from __future__ import annotations
@@ -12,11 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from legible.evaluation import Evaluation, Verdict
+from legible.evaluation.candidates import overlap
 from legible.play import Experiences
 from legible.rules import CompiledRules, RuleSet, representative_rule
-
-# Fewer changed states than this are too few to measure an overlap.
-MIN_CHANGED_STATES = 10
 
 
 @dataclass(frozen=True)
@@ -79,20 +77,6 @@ def group_weaknesses(evaluation: Evaluation, experiences: Experiences | None = N
         elif verdict.is_confirmed or not verdicts[home[0]].is_confirmed:
             home.append(i)  # an unconfirmed rule set is no evidence for a confirmed weakness
     return tuple(WeaknessGroup(verdicts[first], tuple(verdicts[i] for i in others)) for first, *others in groups)
-
-
-def overlap(one: NDArray[np.bool_], two: NDArray[np.bool_]) -> float:
-    """Return how much of the smaller of two sets of states lies in the larger: 1 for all of it, 0 for chance level.
-
-    >>> few, many = np.arange(100) < 10, np.arange(100) < 50
-    >>> overlap(few, many), overlap(few, ~many), overlap(few, np.arange(100) % 2 == 0)
-    (1.0, -1.0, 0.0)
-    """
-    small, large = sorted((one, two), key=lambda states: int(states.sum()))
-    if int(small.sum()) < MIN_CHANGED_STATES or large.all():
-        return 0.0
-    inside, by_chance = float(large[small].mean()), float(large.mean())
-    return (inside - by_chance) / (1.0 - by_chance)
 
 
 def changed_states(rule_set: RuleSet, experiences: Experiences) -> NDArray[np.bool_]:

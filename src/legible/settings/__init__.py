@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         MOST_FAILED,
         MOST_ROLLOUTS,
         MOST_RUNGS,
+        SINGLE_ALIKE,
         SINGLE_BATCH,
         SINGLE_STEPS,
         SINGLE_UNIT,

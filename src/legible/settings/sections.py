@@ -29,6 +29,7 @@ MOST_FAILED = 0.01
 # Episodes of environments without a vector form are slow and their environments dear to make: units are smaller.
 SINGLE_BATCH, SINGLE_UNIT = 25, 100
 SINGLE_COMPOSING = 1000  # seeds of a composition there
+SINGLE_ALIKE = 2  # rule sets per weakness that are confirmed there
 SINGLE_STEPS = 5  # how many times fewer steps are spent on single decisions there
 # With fewer changed episodes the test of the confirmation does not keep its promise where losses are rare and large.
 FEWEST_CHANGES = 200
@@ -208,6 +209,12 @@ class EvaluationSettings:
         "Racing: maximum number of rule sets per source that are confirmed, the best distinct ones; 0: no limit. "
         "Mined rules (unless most_raced limits them) and your own are always confirmed if they pass the race.",
     ] = 24
+    most_alike: Annotated[
+        int,
+        "Racing: maximum number of searched rule sets per weakness that are confirmed, the best ones; 0: no limit. "
+        "Two rule sets reveal the same weakness if their changed states overlap by same_weakness. Slow environments "
+        "confirm two: the second in case that the first fails by chance.",
+    ] = 0
     episodes: Annotated[
         int,
         "Paper's method: episodes of the unguided policy and of each rule set in screening (the paper: 250 in PAC-"

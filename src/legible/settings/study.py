@@ -15,6 +15,7 @@ from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
 from legible.settings.sections import (
     FEWEST_CHANGES,
     MOST_FAILED,
+    SINGLE_ALIKE,
     SINGLE_BATCH,
     SINGLE_COMPOSING,
     SINGLE_STEPS,
@@ -110,6 +111,7 @@ class StudySettings:
         return replace(
             self,
             play=replace(self.play, batch=SINGLE_BATCH, unit_episodes=SINGLE_UNIT),
+            evaluation=replace(self.evaluation, most_alike=SINGLE_ALIKE),
             improvement=replace(self.improvement, episodes=composing, seeds="confirmation", beginnings=1),
             mistakes=replace(self.mistakes, steps=self.mistakes.steps // SINGLE_STEPS),
         )
