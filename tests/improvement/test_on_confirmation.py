@@ -16,7 +16,7 @@ from legible.evaluation import Evaluation, evaluate
 from legible.evaluation.recorded import Repetition
 from legible.improvement import Improvement, improve
 from legible.improvement.check import share_of_level
-from legible.settings import StudySettings
+from legible.settings import FEWEST_CHANGES, StudySettings
 
 QUICK = StudySettings.quick().for_single_environments()
 
@@ -68,6 +68,22 @@ def test_what_helps_together_is_composed_and_nothing_is_played_twice() -> None:
     assert found.check is not None
     assert found.check.is_passed
     assert found.check.effect.high - found.check.effect.low > 1.3 * (found.effect.high - found.effect.low)
+
+
+def test_a_composition_that_fails_the_corrected_test_is_played_on_further_seeds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("legible.improvement.on_confirmation.share_of_level", lambda *_: 1e-200)
+    draws = {rule(0): noise(5.0, 6.0), rule(1): noise(5.0, 5.0)}
+    evaluation, found, played = studied(DrawnPlay(draws), 2)
+    assert set(found.composition.rules) == {rule(0), rule(1)}
+    assert set(played.values()) == {1}
+    assert found.check is not None
+    assert found.check.effect.seeds == FEWEST_CHANGES
+    assert evaluation.confirmation_blocks is not None
+    both = {seed for rules, seed in played if len(rules) == 2}
+    further = both - set(evaluation.confirmation_blocks.seeds) - set(found.final_blocks.seeds)
+    assert len(further) == FEWEST_CHANGES
 
 
 def test_rules_that_only_harm_each_other_are_not_combined() -> None:

@@ -28,6 +28,9 @@ from legible.settings import FEWEST_CHANGES, EvaluationSettings
 FINEST_SHARE = 0.01
 """Tests at smaller shares of the level draw no more resamples, whose weights make small p-values precise anyway."""
 
+SMALLEST_SHARE = 1e-9
+"""Intervals are computed for no smaller share of the level, which rounding would lose."""
+
 
 class Checked(NamedTuple):
     """A check, the front, and their environment steps."""
@@ -38,7 +41,12 @@ class Checked(NamedTuple):
 
 
 def check_composition(
-    how: Play, composition: RuleSet, others: Sequence[RuleSet], episodes: int, confirmed: PlayedBlocks | None = None
+    how: Play,
+    composition: RuleSet,
+    others: Sequence[RuleSet],
+    episodes: int,
+    confirmed: PlayedBlocks | None = None,
+    share: float = 1.0,
 ) -> Checked:
     """Return whether a composition (the rules to deploy) is better than the unguided policy on held-out seeds.
 
@@ -57,6 +65,8 @@ def check_composition(
     confirmed
         The episodes of the confirmation, where they had no part in the selection of the composition: then it is checked
         on their seeds, and they are not played again.
+    share
+        Share of the significance level that this check may use.
 
     Returns
     -------
@@ -79,7 +89,7 @@ def check_composition(
     seeds = max(min_seeds, play.seeds_for(number, FEWEST_CHANGES))
     play.play_seeds({number: seeds})
     pairs = play.pairs(number, seeds)
-    check = judge_composition(how, composition, play, pairs)
+    check = judge_composition(how, composition, play, pairs, share)
     # Gain and override rate of every composition; those that no other one beats in both are the Pareto front.
     points = [FrontPoint(composition, check.effect, check.changed, is_chosen=True)]
     if check.is_passed:
@@ -113,7 +123,7 @@ def judge_composition(
         p-value and the intervals are corrected accordingly, so that they hold for whichever composition is chosen.
     """
     settings = replace(how.settings, alpha=how.settings.alpha * max(share, FINEST_SHARE))
-    judge = Judge(play.results, [pairs], settings, how.seed, how.worst_loss, 1.0 - 0.05 * share)
+    judge = Judge(play.results, [pairs], settings, how.seed, how.worst_loss, 1.0 - 0.05 * max(share, SMALLEST_SHARE))
     effect, constraints = judge.effect(pairs), judge.constraints(pairs)
     effect = replace(effect, p=min(1.0, effect.p / share))
     is_too_rare = int(pairs.changed.sum()) < FEWEST_CHANGES

@@ -9,19 +9,22 @@ check of the composition allows for its choice on the same seeds, and the final 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from legible.evaluation import Evaluation, Verdict
 from legible.evaluation.units import UnitResult
 from legible.improvement.backward import Selected, select_composition, union
 from legible.improvement.candidates import candidates_by_worth, worth
-from legible.improvement.check import judge_composition, pareto_front, share_of_level
+from legible.improvement.check import check_composition, judge_composition, pareto_front, share_of_level
 from legible.improvement.composed import Composed, CompositionCheck, FrontPoint, share_changed
 from legible.improvement.forward import TESTED_BELOW_P, CompositionCandidate
 from legible.improvement.judging import CompositionJudge
 from legible.improvement.trials import Play, PlayedCompositions
 from legible.rules import Rule, RuleSet
 from legible.settings import FEWEST_CHANGES, ImprovementSettings
+
+SHARE_WHERE_SELECTED = 0.5
+"""Share of the significance level for tests on the seeds that selected a composition; further seeds have the rest."""
 
 
 def compose_on_confirmation(
@@ -61,30 +64,88 @@ def compose_on_confirmation(
     selected, path = select_composition(
         judge, candidates, settings.most_candidates or len(verdicts), settings.beginnings
     )
-    # Check the selected composition; if it fails, those on the way to it, the largest first, then single rule sets.
-    options = [selected] if selected.rule_sets else []
-    grown: tuple[RuleSet, ...] = ()
-    if path is not None:
-        grown = path.rule_sets
-        for count in range(len(grown), 0, -1):
-            options += [Selected(grown[:count], path.results[count - 1], tuple(path.steps[:count]))]
-    single_checks = {}
+    checks = _Checks(play, played, evaluation, {}, path.rule_sets if path is not None else ())
     for verdict, result in zip(verdicts, results, strict=True):
-        options.append(Selected((verdict.rule_set,), result, ()))
-        single_checks[frozenset(verdict.rule_set.rules)] = _check_alone(verdict, result)
-    n_tested = sum(verdict.confirmation is not None for verdict in evaluation.verdicts)
-    checks: list[CompositionCheck] = []
+        checks.alone[frozenset(verdict.rule_set.rules)] = _check_alone(verdict, result)
+    # The first option that passes is deployed: the selected composition, those on the way to it, a rule set alone.
+    options = [selected] if selected.rule_sets else []
+    if path is not None:
+        shorter = range(len(path.rule_sets) - 1, 0, -1)
+        options += [Selected(path.rule_sets[:n], path.results[n - 1], tuple(path.steps[:n])) for n in shorter]
+    options += [Selected((verdict.rule_set,), result, ()) for verdict, result in zip(verdicts, results, strict=True)]
+    first_check = None
     for option in options:
-        single = single_checks.get(frozenset(option.composition.rules))
-        checks.append(single or _check(play, played, option, grown, n_tested))
-        if checks[-1].is_passed:
+        check = checks.check(option, may_play=option is selected)
+        if check.is_passed:
             break
+        first_check = first_check or check
     else:
-        return replace(Selected((), judge.base, selected.steps).composed(judge.environment_steps), check=checks[0])
-    # The front has the passed composition and all confirmed rule sets, which need no further episodes.
-    others = [single for single in single_checks.values() if single.is_passed and single is not checks[-1]]
-    points = [FrontPoint(one.composition, one.effect, one.changed, one is checks[-1]) for one in (checks[-1], *others)]
-    return replace(option.composed(judge.environment_steps), check=checks[-1], front=pareto_front(points))
+        nothing = Selected((), judge.base, selected.steps)
+        return replace(nothing.composed(judge.environment_steps + checks.steps), check=first_check)
+    # The front has the composition and all confirmed rule sets, which need no further episodes.
+    others = [single for single in checks.alone.values() if single.is_passed and single is not check]
+    points = [FrontPoint(one.composition, one.effect, one.changed, one is check) for one in (check, *others)]
+    composed = option.composed(judge.environment_steps + checks.steps)
+    return replace(composed, check=check, front=pareto_front(points))
+
+
+@dataclass
+class _Checks:
+    """Checks whether compositions are better than the unguided policy.
+
+    Parameters
+    ----------
+    play, played
+        Settings of play, and the compositions played on the seeds of the confirmation.
+    evaluation
+        Verdicts on the rule sets, some of which were candidates of the confirmation.
+    alone
+        The confirmations of rule sets, by their rules.
+    grown
+        The rule sets that joined the composition, before any of their rules were removed.
+    steps
+        Environment steps that were played on further seeds.
+    """
+
+    play: Play
+    played: PlayedCompositions
+    evaluation: Evaluation
+    alone: dict[frozenset[Rule], CompositionCheck]
+    grown: tuple[RuleSet, ...]
+    steps: int = 0
+
+    def check(self, option: Selected, *, may_play: bool) -> CompositionCheck:
+        """Return the check of a composition; for a single rule set, that is its confirmation.
+
+        Others are tested on the seeds that selected them, with a correction for all that could have been selected. That
+        can be too strict for good compositions. So, with `may_play`, one with a confirmed rule set that fails is tested
+        on further seeds. Both tests share the significance level.
+        """
+        single = self.alone.get(frozenset(option.composition.rules))
+        if single is not None:
+            return single
+        sources = [rule_set for rule_set in self.grown if set(rule_set.rules) & set(option.composition.rules)]
+        check = self._check_where_selected(option, sources)
+        has_confirmed = any(self.alone[frozenset(rule_set.rules)].is_passed for rule_set in sources)
+        if check.is_passed or not may_play or not has_confirmed:
+            return check
+        checked = check_composition(self.play, option.composition, (), FEWEST_CHANGES, share=1.0 - SHARE_WHERE_SELECTED)
+        self.steps += checked.environment_steps
+        return checked.check
+
+    def _check_where_selected(self, option: Selected, sources: Sequence[RuleSet]) -> CompositionCheck:
+        """Return the corrected test of a composition of rules of some rule sets, on the seeds that selected it."""
+        rules, paired = option.composition, self.played.paired
+        n_tested = sum(verdict.confirmation is not None for verdict in self.evaluation.verdicts)
+        n_rules = len(union(sources))
+        share = share_of_level(n_tested, len(sources), n_rules, n_rules - len(rules))
+        # More seeds of the confirmation are played if these have too few changed episodes for a valid test.
+        self.played.take_over(rules, option.result)
+        number = self.played.number(rules)
+        paired.play_changes({number: FEWEST_CHANGES}, len(paired.record.result))
+        seeds = max(self.played.seeds, paired.seeds_for(number, FEWEST_CHANGES))
+        paired.play_seeds({number: seeds})
+        return judge_composition(self.play, rules, paired, paired.pairs(number, seeds), SHARE_WHERE_SELECTED * share)
 
 
 def _check_alone(verdict: Verdict, result: UnitResult) -> CompositionCheck:
@@ -100,24 +161,3 @@ def _check_alone(verdict: Verdict, result: UnitResult) -> CompositionCheck:
         constraints=confirmation.constraints,
         is_passed=verdict.is_confirmed,
     )
-
-
-def _check(
-    play: Play, played: PlayedCompositions, option: Selected, grown: Sequence[RuleSet], n_tested: int
-) -> CompositionCheck:
-    """Return the check of a composition on the seeds that selected it, corrected for all that could be selected.
-
-    `grown` are the rule sets that the composition was made of, before any of their rules were removed; they were chosen
-    from `n_tested` candidates.
-    """
-    rules, paired = option.composition, played.paired
-    sources = [rule_set for rule_set in grown if set(rule_set.rules) & set(rules.rules)]
-    n_rules = len(union(sources))
-    share = share_of_level(n_tested, len(sources), n_rules, n_rules - len(rules))
-    # More seeds of the confirmation are played if these have too few changed episodes for a valid test.
-    played.take_over(rules, option.result)
-    number = played.number(rules)
-    paired.play_changes({number: FEWEST_CHANGES}, len(paired.record.result))
-    seeds = max(played.seeds, paired.seeds_for(number, FEWEST_CHANGES))
-    paired.play_seeds({number: seeds})
-    return judge_composition(play, rules, paired, paired.pairs(number, seeds), share)

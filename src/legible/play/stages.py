@@ -120,8 +120,8 @@ def _checked_seeds(settings: StudySettings, known: Known) -> int:
 
 def _checked(settings: StudySettings, known: Known) -> int:
     # The composition, and the other compositions of the front. The unguided policy has played the confirmation.
-    if settings.improvement.seeds == "confirmation":
-        return 0
+    if settings.improvement.seeds == "confirmation":  # usually not played; the composition and the unguided policy
+        return settings.evaluation.confirmation_changes if known.candidates else 0
     return min(1 + known.candidates, settings.improvement.front_points) * _checked_seeds(settings, known)
 
 
