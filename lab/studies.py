@@ -102,8 +102,8 @@ def table(tasks: list[Task], folder: Path) -> str:
     lines = [
         f"{len(records)} of {len(tasks)} studies are finished.",
         "",
-        "| study | unguided | guided | effect (95 % CI) | weaknesses | core-minutes | verdict |",
-        "|---|---|---|---|---|---|---|",
+        "| study | options | unguided | guided | effect (95 % CI) | weaknesses | core-minutes | verdict |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for record in sorted(records, key=gain, reverse=True):
         improvement = record.get("improvement") or {}
@@ -111,6 +111,7 @@ def table(tasks: list[Task], folder: Path) -> str:
         interval = f"{number(effect['mean'])} ({number(effect['low'])} to {number(effect['high'])})" if effect else ""
         cells = [
             f"[{record['name']}]({record['name']}/report.html)",
+            " ".join(record["command"][2:]),
             *(number(improvement[side]["mean"]) if improvement.get(side) else "" for side in ("base", "guided")),
             interval,
             str(record.get("confirmed_weaknesses", "")),

@@ -47,13 +47,12 @@ from legible.relations.discovery.discover import (
     DEFAULT_STEPS,
     MOST_PROPOSING,
     PROPOSING,
-    PROVEN_STATES,
     SEARCH_SHARE,
-    DiscoveredRelation,
-    Prover,
     propose,
     usual_minutes,
 )
+from legible.relations.discovery.proving import PROVEN_STATES, Prover
+from legible.relations.discovery.results import DiscoveredRelation
 from legible.relations.discovery.sampling import draw_sample
 from legible.relations.discovery.signed_map import SignedMap, close
 from legible.relations.values import Affine, Anything, Equal

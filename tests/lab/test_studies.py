@@ -34,6 +34,7 @@ def test_the_table_has_the_largest_gain_first_and_names_what_is_left(tmp_path: P
     for name, gain in (("one", 1.0), ("two", 2.0)):
         record = {
             "headline": f"{name}|",
+            "command": ["T-v0", "zoo:T/1", "--relations", "discover"],
             "confirmed_weaknesses": 1,
             "measured": {"processor_seconds": 90.0},
             "improvement": {
@@ -46,6 +47,15 @@ def test_the_table_has_the_largest_gain_first_and_names_what_is_left(tmp_path: P
     lines = table([Task(name, ()) for name in ("one", "two", "three")], tmp_path).splitlines()
     assert lines[0].startswith("2 of 3")
     cells = [cell.strip() for cell in lines[4].split(" | ")]
-    assert cells == ["| [two](two/report.html)", "10", "12", "2 (1.5 to 2.5)", "1", "1.5", "two\\| |"]
+    assert cells == [
+        "| [two](two/report.html)",
+        "--relations discover",
+        "10",
+        "12",
+        "2 (1.5 to 2.5)",
+        "1",
+        "1.5",
+        "two\\| |",
+    ]
     assert lines[5].startswith("| [one](one/report.html)")
     assert lines[-1].endswith(": three.")

@@ -21,7 +21,10 @@ from legible.relations.check.answers import CheckInputs
 from legible.relations.discovery import discover_relations
 from legible.relations.discovery.candidates import Candidate
 from legible.relations.discovery.choice_search import ChoiceSearch
-from legible.relations.discovery.discover import Prover, propose
+from legible.relations.discovery.discover import propose
+from legible.relations.discovery.parts import Parts
+from legible.relations.discovery.proving import Prover
+from legible.relations.discovery.repair import repair_images
 from legible.relations.discovery.sampling import Sample
 from legible.relations.discovery.search import Matcher
 from legible.relations.discovery.signed_map import SignedMap, close
@@ -135,11 +138,6 @@ def test_choices_turn_in_a_field_that_is_no_square():
     images = tuple(places[turn[order]].tolist())
     turned = SignedMap(images, tuple((signs * signs[list(images)]).astype(int).tolist()), (1, 2, 3, 0), (1, 1, 1, 1))
     assert turned in close([proposal.map for proposal in proposals[:3]])
-    swapped = list(images)
-    swapped[0], swapped[7] = images[7], images[0]
-    wrong = SignedMap(tuple(swapped), tuple((signs * signs[swapped]).astype(int).tolist()), (1, 2, 3, 0), (1, 1, 1, 1))
-    tried = {(i, wrong.images[i], wrong.signs[i]) for i in (0, 7)}
-    assert search.correct(wrong, frozenset({0, 7}), tried) == turned
 
 
 def test_relabelling_relabels_the_mismatch():
@@ -201,6 +199,72 @@ def test_same_seed_same_relations_and_file():
         (r.action, r.image_action, r.features) for r in one.relations
     ]
     assert one.found[0].bound == pytest.approx(math.log(one.screened / 0.05) / one.found[0].transitions)
+
+
+class StoppedError(Exception):
+    """The process ends here."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("last_part", ["sample", "proposals", "screened-0", "proven-0"])
+def test_a_discovery_that_was_stopped_goes_on_with_the_same_result(tmp_path, monkeypatch, last_part):
+    world, folder = EnvironmentSpec("lab.bench.discovery_worlds:PlantedWorld"), tmp_path / "parts"
+    undisturbed = discover_relations(world, steps=30_000, seed=3)
+    finished = []
+    once = Parts.once
+
+    def once_until_stopped(parts, name, compute, is_complete=lambda: True):
+        result = once(parts, name, compute, is_complete)
+        finished.append(name)
+        if name == last_part:
+            raise StoppedError
+        return result
+
+    monkeypatch.setattr(Parts, "once", once_until_stopped)
+    with pytest.raises(StoppedError):
+        discover_relations(world, steps=30_000, seed=3, parts_folder=folder)
+    assert {f"{name}.npz" for name in finished} < {path.name for path in folder.iterdir()}
+
+    computed = []
+
+    def once_counted(parts, name, compute, is_complete=lambda: True):
+        return once(parts, name, lambda: (computed.append(name), compute())[1], is_complete)
+
+    monkeypatch.setattr(Parts, "once", once_counted)
+    again = discover_relations(world, steps=30_000, seed=3, parts_folder=folder)
+    assert not set(computed) & set(finished)
+    assert replace(again, seconds=0.0).to_dict() == replace(undisturbed, seconds=0.0).to_dict()
+    assert not folder.exists()
+
+
+def test_parts_of_other_settings_are_not_taken(tmp_path):
+    folder = tmp_path / "parts"
+    assert Parts(folder, "one").once("sample", lambda: (1, 2)) == (1, 2)
+    assert Parts(folder, "one").once("sample", lambda: (3,)) == (1, 2)
+    assert Parts(folder, "other").once("sample", lambda: (3,)) == (3,)
+
+
+def test_a_part_that_was_cut_short_is_not_saved(tmp_path):
+    parts = Parts(tmp_path / "parts", "key")
+    assert parts.once("proposals", lambda: (1,), lambda: False) == (1,)
+    assert parts.once("proposals", lambda: (2,)) == (2,)
+    assert parts.seconds >= 0.0
+
+
+def test_images_are_repaired_by_measured_disagreement():
+    sample = drawn_sample()
+    turn = SignedMap((1, 0, 2), (1, -1, 1), (1, 2, 3, 0), (1, 1, 1, 1))
+    wrong = replace(turn, images=(0, 1, 2), signs=(1, 1, 1))
+    checked = []
+
+    def judge(signed):
+        checked.append(signed)
+        pairs = zip(signed.images, signed.signs, turn.images, turn.signs, strict=True)
+        return {i: 0.5 for i, (image, sign, *right) in enumerate(pairs) if [image, sign] != right}
+
+    assert repair_images(wrong, judge, Matcher(Structure.of(sample))) == turn
+    assert checked[0] == wrong
+    assert len(checked) <= 5
 
 
 class SlightlyBiased(PlantedWorld):

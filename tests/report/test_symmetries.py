@@ -10,7 +10,7 @@ from legible.policies import load_policy
 from legible.relations import load_relations, parse_relations, shipped_relations
 from legible.report.builder import template_environment
 from legible.report.symmetries import Symmetry, picture
-from legible.workbench.symmetry import count_related
+from legible.study.symmetry import count_related
 
 SPACE = FeatureSpace.of(["x", "near", "far", "place"], ["Left", "Right", "Wait"])
 TOML = """

@@ -192,7 +192,7 @@ def discover(
     """Find symmetries of ENV, prove them on held-out seeds, and write them as a relations file.
 
     A relation maps features to features, with signs and centres, and actions to actions; rewards and ends must agree.
-    Ends with exit code 1 when none is found.
+    With -o, the same command continues a run that was stopped. Ends with exit code 1 when none is found.
     """
     from legible.environments import resolve_names  # noqa: PLC0415
     from legible.files import write_text  # noqa: PLC0415
@@ -207,7 +207,15 @@ def discover(
         def report(share: float, what: str) -> None:
             bars.now(f"{env}: {what} ({percent(share)})")
 
-        discovery = discover_relations(spec, space, steps=steps, minutes=minutes, seed=seed, on_progress=report)
+        discovery = discover_relations(
+            spec,
+            space,
+            steps=steps,
+            minutes=minutes,
+            seed=seed,
+            on_progress=report,
+            parts_folder=None if output is None else output.with_name(f".{output.name}.parts"),
+        )
     if output is not None and discovery.found:
         write_text(output, discovery.toml())
     if as_json:
@@ -221,7 +229,7 @@ def discover(
         for rejected in discovery.rejected:
             console.print(f"{escape(rejected.name)}: {escape(rejected.text)}\n")
         count = len(discovery.found)
-        time_out = "" if discovery.complete else " Time ran out; --minutes allows more."
+        time_out = "" if discovery.complete else " Time ran out; the same command with more --minutes goes on."
         effort = f"{discovery.screened} proposals, {discovery.steps} steps, {discovery.seconds:.0f} s.{time_out}"
         where = f" Written to {output}." if output is not None and count else ""
         console.print(f"{count or 'No'} relation{'s' * (count != 1)} found.{where} {effort}")

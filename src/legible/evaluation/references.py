@@ -7,7 +7,7 @@ guidance does not repair the policy.
   treatment that is played in units.
 - `default_references`: random play and the constant choices of an environment; `other_way`: sampled instead of greedy
   play, or the opposite.
-- `play_references`: plays the policy and baselines on the seeds on which baselines are chosen.
+- `play_references`: plays the policy and baselines on the same seeds.
 - `compare_references`: plays baselines, selects the best on separate seeds, and plays those on the final seeds.
 - `References`: the results: a `ReferenceResult` for each baseline, a `QuotedReference` for those on the final seeds.
 """
@@ -407,7 +407,8 @@ def compare_references(
     settings = settings or ReferenceSettings()
     # Selection: play all baselines and compare each with the policy. Results are kept by the number of the baseline.
     blocks = _ReferenceBlocks(replace(setup, treatments=tuple(references)), most_failed, run)
-    selection_results = blocks.play_selection(seed, settings)
+    selection_seeds = stage_seeds(seed, "references", 0, settings.episodes)
+    selection_results = blocks.play(range(UNGUIDED, len(references)), selection_seeds)
     base = selection_results.pop(UNGUIDED)
     measure = find_objective(objective)
     # Failed episodes count as the worst case.
@@ -439,14 +440,13 @@ def play_references(
     setup: Setup,
     references: Sequence[Reference],
     *,
-    seed: int,
-    settings: ReferenceSettings,
+    seeds: Sequence[int],
     most_failed: float = MOST_FAILED,
     run: Runner = run_units,
 ) -> dict[int, UnitResult]:
-    """Return the episodes of the policy (number −1) and of baselines on the seeds on which baselines are chosen."""
-    setup = replace(setup, treatments=tuple(references))
-    return _ReferenceBlocks(setup, most_failed, run).play_selection(seed, settings)
+    """Return the episodes of the policy (number −1) and of baselines, without baselines that fail too often."""
+    blocks = _ReferenceBlocks(replace(setup, treatments=tuple(references)), most_failed, run)
+    return blocks.play(range(UNGUIDED, len(references)), seeds)
 
 
 def _compare(objective: Objective, worst: WorstCase, result: UnitResult, other: UnitResult) -> Effect:
@@ -463,11 +463,6 @@ class _ReferenceBlocks:
     def __init__(self, setup: Setup, most_failed: float, run: Runner) -> None:
         self._setup, self._most_failed, self._run = setup, most_failed, run
         self.left_out: list[str] = []
-
-    def play_selection(self, seed: int, settings: ReferenceSettings) -> dict[int, UnitResult]:
-        """Play the policy and all baselines on the seeds on which baselines are chosen."""
-        seeds = stage_seeds(seed, "references", 0, settings.episodes)
-        return self.play(range(UNGUIDED, len(self._setup.treatments)), seeds)
 
     def play(self, numbers: Sequence[int], seeds: Sequence[int]) -> dict[int, UnitResult]:
         """Play baselines (−1: the policy) on seeds, and leave out those with too many failed episodes."""

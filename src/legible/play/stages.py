@@ -292,6 +292,8 @@ for _stage in (
     Stage("failures", 25, "failures", "held-out episodes on which failure modes are judged", _failures, _failures),
     Stage("failures rollouts", 26, "failures", "futures of failing episodes with other choices", _none, _none),
     Stage("causes rollouts", 27, "failures", "futures of single decisions, to diagnose mistakes", _none, _none),
+    # At most 500 episodes in a study; also played without one, by `legible relations symmetry`.
+    Stage("symmetry", 29, "symmetry", "a policy, alone and averaged over related states", _none, _none),
     # Played after a study, or without one. Block 18 was used by a stage that no longer exists.
     Stage("try", 20, "try", "your own rules and the unguided policy, on the same seeds, to explore", _none, _none),
     Stage("try confirmation", 21, "try", "the same on seeds that no other rule was tried on", _none, _none),
@@ -300,7 +302,6 @@ for _stage in (
     Stage("exploit", 34, "exploit", "a policy and its repair, against old opponents and the exploiter", _none, _none),
     Stage("verify", 23, "verify", "a new policy and that of a study, on the same seeds", _none, _none),
     Stage("discovery", 28, "discover", "relations that are proposed, and their proof on other episodes", _none, _none),
-    Stage("symmetry", 29, "symmetry", "a policy, alone and averaged over related states", _none, _none),
     Stage("distillation", 14, "distil", "states from which a network without rules learns", _none, _none),
     Stage("distillation check", 15, "distil", "when to stop, and which network to keep", _none, _none),
     Stage("distilled", 16, "distil", "the reported figures: unguided, guided and distilled policy", _none, _none),

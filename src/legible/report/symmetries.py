@@ -5,16 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import islice
 
-import numpy as np
-
 from legible.formatting import percent
 from legible.relations import MetamorphicRelation, by_name
 from legible.relations.discovery import LABEL
 from legible.relations.values import Anything, Equal
 from legible.study import Study
-from legible.workbench.symmetry import count_related
 
-MOST_STATES = 2000
 # Pairs of actions that are named in a sentence.
 MOST_PAIRS = 2
 # Height of a row of a picture.
@@ -59,17 +55,10 @@ class Symmetry:
 
 def gather_symmetries(study: Study) -> tuple[Symmetry, ...]:
     """Return the relations of a study with their scores; none where actions have several parts."""
-    experiences = study.experiences
-    if not study.space.is_discrete:
-        return ()
-    policy = study.player()
-    rows = np.sort(np.random.default_rng([study.seed, 9]).permutation(len(experiences.actions))[:MOST_STATES])
-    observations, actions = experiences.observations[rows, : study.space.n_own], experiences.actions[rows]
+    groups = by_name(study.relations)
     symmetries = []
-    for name, group in by_name(study.relations).items():
-        states, share = count_related(policy, group, observations, actions)
-        if not states:
-            continue
+    for score in study.symmetry_scores if study.has("symmetry") else ():
+        name, group = score.relation, groups[score.relation]
         # The pairs of an action and its image; in the sentence a few of them, such as "left for right".
         pairs = [(each.action, each.image_action) for each in group if each.action != each.image_action]
         shown = [
@@ -78,8 +67,8 @@ def gather_symmetries(study: Study) -> tuple[Symmetry, ...]:
         ]
         example = f" (such as {' and '.join(shown)}{', …' if len(pairs) > MOST_PAIRS else ''})" if shown else ""
         sentence = (
-            f"The policy respects “{name}” in {percent(share)} of {states} states: there it takes the matching action "
-            f"in the matching state{example}."
+            f"The policy respects “{name}” in {percent(score.share)} of {score.states} states: there it takes the matching "
+            f"action in the matching state{example}{f'; {score.worth}' if score.worth else ''}."
         )
         discovered = name.endswith(LABEL)
         names, links = picture(group[0], study.space.names) if discovered else ((), ())

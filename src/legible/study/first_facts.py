@@ -16,6 +16,7 @@ from legible.evaluation.references import play_references
 from legible.evaluation.relevance import relevant_effect
 from legible.evaluation.units import UNGUIDED
 from legible.formatting import capitalise, number, percent, with_error
+from legible.play import stage_seeds
 from legible.study.references import plain_references
 
 if TYPE_CHECKING:
@@ -111,8 +112,7 @@ def gather_first_facts(study: Study) -> FirstFacts:
     played = play_references(
         study.setup(),
         references,
-        seed=study.seed,
-        settings=settings.references,
+        seeds=stage_seeds(study.seed, "references", 0, settings.references.episodes),
         most_failed=settings.most_failed,
         run=run,
     )

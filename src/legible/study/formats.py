@@ -32,6 +32,7 @@ from legible.settings import EvaluationSettings, ImprovementSettings
 from legible.study.first_facts import BaselineScore, FirstFacts
 from legible.study.own_rules import OwnRule, OwnRules
 from legible.study.summary import Summary
+from legible.study.symmetry import SymmetryScore
 from legible.study.time_limit import TimeLimitProbe
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ RESULTS = RecordFormat(
         *(Summary, EndingShare, Ledger, LedgerPart, WeaknessGroup, Deployment, FigureChange, Figure, SeedLoss),
         *(EvaluationSettings, ImprovementSettings),
         *(Avoidable, Cause, Diagnosis, FailureMode, Failures, GroupEvidence),
-        *(BaselineScore, FirstFacts, OwnRule, OwnRules, TimeLimitProbe),
+        *(BaselineScore, FirstFacts, OwnRule, OwnRules, SymmetryScore, TimeLimitProbe),
     ),
     made_again={
         Setup: lambda setup: {"treatments": setup.treatments, "rows": setup.rows, "count_choices": setup.count_choices},
@@ -74,6 +75,7 @@ KINDS: Mapping[str, Any] = {
     "weakness-ledgers.npz": tuple[Ledger | None, ...],
     "mistake-ledgers.npz": tuple[Ledger | None, ...],
     "failures.npz": Failures,
+    "symmetry.npz": tuple[SymmetryScore, ...],
 }
 
 

@@ -37,6 +37,7 @@ from legible.study.references import compare_with_references
 from legible.study.rules_from import are_confirmed_kept, keep_confirmed, read_others, write_others
 from legible.study.sources import known_before_testing, sources_of
 from legible.study.summary import summarise
+from legible.study.symmetry import score_symmetries
 from legible.study.time_limit import probe_time_limit
 
 if TYPE_CHECKING:
@@ -315,6 +316,13 @@ for _step in (
         "time-limit.npz",
         probe_time_limit,
         needs=("improvement",),
+    Step(
+        "symmetry",
+        "the symmetry of the policy has not been measured",
+        "symmetry.npz",
+        score_symmetries,
+        needs=("experiences",),
+    ),
     ),
     Step("explanations", "no weaknesses have been explained", "explanations.npz", _explain, needs=("evaluation",)),
     Step(

@@ -81,6 +81,7 @@ if TYPE_CHECKING:
     from legible.guidance import GuidedPolicy
     from legible.study.first_facts import FirstFacts
     from legible.study.own_rules import OwnRules
+    from legible.study.symmetry import SymmetryScore
     from legible.study.time_limit import TimeLimitProbe
 
 _BUDGETS = "budgets.json"
@@ -627,6 +628,7 @@ class Study(Displayed):
             improvement = self.improve()
             self.play_references(others)
             self.do("time limit")
+            self.do("symmetry")
             self.explain()
             self.do("summary")
             if self.looks_for_mistakes():
@@ -721,6 +723,11 @@ class Study(Displayed):
         return self.read("time limit")
 
     @property
+    def symmetry_scores(self) -> tuple[SymmetryScore, ...]:
+        """How far the policy respects each relation, and what its asymmetry costs."""
+        return self.read("symmetry")
+
+    @property
     def other_policies(self) -> dict[str, str]:
         """The paths or addresses of other policies that it is compared with, by name."""
         return self.others.sources
@@ -785,6 +792,8 @@ class Study(Displayed):
         probe = self.time_limit_probe if self.has("time limit") else None
         remarks = [] if probe is None else [probe.sentence()]
         remarks += [continuation.sentence() for continuation in self.evaluation.continuations]
+        scores = self.symmetry_scores if self.has("symmetry") else ()
+        remarks += [score.text for score in scores if score.is_costly]
         failures = self.failures.summary(self.space) if self.has("failures") else []
         return conclude(
             self.evaluation,

@@ -7,27 +7,25 @@ choices set free again. That is fast enough to try every map of few discrete act
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from legible.relations.check.answers import Flags, Values
-from legible.relations.discovery.search import NEVER, Matcher, Proposal, action_maps, as_map, gradient
-from legible.relations.discovery.signed_map import SignedMap
-from legible.relations.discovery.structure import Structure
+from legible.relations.discovery.sampling import Sample
+from legible.relations.discovery.search import NEVER, Agreement, Matcher, Proposal, action_maps, as_map
+from legible.relations.discovery.structure import Structure, find_choices
 
 MOST_STEPS, MOST_ASCENTS = 30, 20
 # Starts and kicks for every map of actions; kicks for each of the best maps.
-STARTS, FIRST_KICKS, KICKS, BEST_MAPS, CORRECTING_KICKS = 3, 12, 60, 12, 12
+STARTS, FIRST_KICKS, KICKS, BEST_MAPS = 3, 12, 60, 12
 # Choices and features that a kick sets free.
 MOST_FREE = 8
-# Cost of an image that is known to be wrong, in a map whose agreement is at most about 10.
-AVOIDED = 10.0
 # Spread of the logarithms of random starts.
 START_NOISE = 0.5
 SCALING_STEPS = 15
@@ -107,19 +105,19 @@ class ChoiceSearch:
         kicks: int,
         best: _Found | None = None,
         allowed: tuple[Flags, Flags] | None = None,
-        avoided: Values | float = 0.0,
     ) -> _Found:
         """Return the best map of some random starts and of kicks, which set some images of the best map free.
 
-        `allowed` are the images that are allowed, with equal and with opposite signs, and `avoided` the costs of
-        images.
+        `allowed` are the images that are allowed, with equal and with opposite signs.
         """
         allowed = self.allowed if allowed is None else allowed
-        here, there = (matrices.astype(np.float32) for matrices in self.matcher.matrices(actions))
-        task = (here, there, *(np.stack(self.matcher.attributes(actions)) - avoided))
+        agreement = self.matcher.agreement(actions)
+        agreement = agreement._replace(
+            sources=agreement.sources.astype(np.float32), targets=agreement.targets.astype(np.float32)
+        )
         for number in range(starts):
             noise = rng.standard_normal(allowed[0].shape) * (START_NOISE if number else 0.0)
-            found = self._ascend(task, self._spread(allowed, noise), allowed)
+            found = self._ascend(agreement, self._spread(allowed, noise), allowed)
             if best is None or found.value > best.value:
                 best = found
         assert best is not None
@@ -131,36 +129,10 @@ class ChoiceSearch:
             place = np.ix_(free, best.images[free])
             for part, spread in zip(start, self._spread((allowed[0][place], allowed[1][place])), strict=True):
                 part[place] = spread
-            found = self._ascend(task, start, allowed)
+            found = self._ascend(agreement, start, allowed)
             if found.value > best.value + 1e-9:
                 best = found
         return best
-
-    def together(self, feature: int) -> frozenset[int]:
-        """Return the features that are repaired together: those of choices of one size, or all that belong to none."""
-        sizes = [len(choice) for choice in self.choices if feature in choice] or [1]
-        return frozenset(np.concatenate([group for group in self.groups if len(group) == sizes[0]]).tolist())
-
-    def correct(
-        self, signed: SignedMap, wrong: frozenset[int], tried: Iterable[tuple[int, int, int]]
-    ) -> SignedMap | None:
-        """Return the map with other images for wrong features, given those of all others; None if there are none.
-
-        `tried` holds features with images and signs that seem wrong; they stay where nothing else is left.
-        """
-        allowed = self.allowed[0].copy(), self.allowed[1].copy()
-        for i, (image, sign) in enumerate(zip(signed.images, signed.signs, strict=True)):
-            if i not in wrong:
-                for part in allowed:
-                    part[i], part[:, image] = False, False
-                allowed[sign < 0][i, image] = True
-        avoided = np.zeros((2, *allowed[0].shape))
-        for i, image, sign in tried:
-            avoided[int(sign < 0), i, image] = AVOIDED
-        actions, rng = np.array(signed.action_images, np.int64), np.random.default_rng(len(wrong))
-        found = self.climb(actions, rng, 1, CORRECTING_KICKS, allowed=allowed, avoided=avoided)
-        other = as_map(self.structure, actions, found.images, found.signs)
-        return None if other == signed else other
 
     @staticmethod
     def _spread(allowed: tuple[Flags, Flags], noise: Values | float = 0.0) -> Values:
@@ -172,33 +144,33 @@ class ChoiceSearch:
             weight /= np.maximum(weight.sum(axis=0, keepdims=True), 1e-12)
         return np.stack([weight * part / np.maximum(ways, 1.0) for part in allowed])
 
-    def _ascend(self, task: tuple[NDArray[Any], ...], start: Values, allowed: tuple[Flags, Flags]) -> _Found:
+    def _ascend(self, agreement: Agreement, start: Values, allowed: tuple[Flags, Flags]) -> _Found:
         """Return the map that the Frank-Wolfe method reaches from weights, and repeated assignments then improve.
 
-        `task` holds the matrices of both halves, and the agreement of attributes with equal and with opposite signs.
+        `start` are weights of pairs between 0 and 1, ``[2, features, images]``: with equal and with opposite signs.
         """
-        here, there, plus, minus = task
+        equal, opposite = agreement.equal, agreement.opposite
         weights = start
         for _ in range(MOST_STEPS):
-            g = (weights[0] - weights[1]).astype(np.float32)
-            slope = 2 * gradient(here, there, g)
-            towards = self._assign(plus + slope, minus - slope, allowed) - weights
+            slope = 2 * agreement.slope((weights[0] - weights[1]).astype(np.float32))
+            towards = self._assign(equal + slope, opposite - slope, allowed) - weights
             step = (towards[0] - towards[1]).astype(np.float32)
-            first = float((slope * step).sum() + (plus * towards[0] + minus * towards[1]).sum())
-            second = float((gradient(here, there, step) * step).sum())
+            # The value along the step is a parabola with these coefficients.
+            first = float((slope * step).sum() + (equal * towards[0] + opposite * towards[1]).sum())
+            second = float((agreement.slope(step) * step).sum())
             if first <= 1e-5:
                 break
             weights = weights + towards * (1.0 if second >= 0 else min(1.0, -first / (2 * second)))
-        chosen = self._assign(weights[0], weights[1], allowed)
+        assigned = self._assign(weights[0], weights[1], allowed)
         value = -np.inf
         for _ in range(MOST_ASCENTS):
-            g = chosen[0] - chosen[1]
-            new = self.matcher.value(here, there, plus, minus, g)
+            mapping = assigned[0] - assigned[1]
+            new = agreement.value(mapping)
             if new <= value + 1e-9:
                 break
-            value, best = new, g
-            slope = 2 * gradient(here, there, g.astype(np.float32))
-            chosen = self._assign(plus + slope, minus - slope, allowed)
+            value, best = new, mapping
+            slope = 2 * agreement.slope(mapping.astype(np.float32))
+            assigned = self._assign(equal + slope, opposite - slope, allowed)
         images = np.abs(best).argmax(axis=1)
         return _Found(images, best[np.arange(len(images)), images], value)
 
@@ -222,3 +194,9 @@ class ChoiceSearch:
             images = inner[a, b] if a < n else self.groups[b]
             assigned[signs[sources, images], sources, images] = 1.0
         return assigned
+
+
+def choice_search(sample: Sample) -> ChoiceSearch | None:
+    """Return the search for features with choices; None without any, or if actions are not discrete."""
+    choices = find_choices(sample) if sample.actions.ndim == 1 else []
+    return ChoiceSearch(Structure.of_support(sample), choices) if choices else None

@@ -11,19 +11,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import permutations, product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from legible.relations.check.answers import Flags, Values
 from legible.relations.discovery.signed_map import SignedMap
-from legible.relations.discovery.structure import Structure
+from legible.relations.discovery.structure import Part, Structure
 
 NEVER = 1e6
 # Preference for maps that change little, where the structure does not decide.
 INERTIA = 1e-4
 MOST_ITERATIONS = 20
+# Exchanges of two images and changes of a sign that are tried in one iteration.
+MOST_EXCHANGES, MOST_SIGN_CHANGES = 12, 6
 # A node moves if it then fits the nodes that moved before better by this share of its squared entries.
 LEAST_GAIN = 0.02
 # Pairs of features in a map with at most this mismatch start no search of their own.
@@ -44,41 +46,82 @@ class Proposal:
     mismatch: float
 
 
+class Agreement(NamedTuple):
+    """How well maps of nodes fit a structure, for one map of discrete actions.
+
+    A map of nodes is a matrix, ``mapping``: entry [i, j] is the sign if node i maps to node j, else 0.
+
+    Parameters
+    ----------
+    sources, targets
+        ``[matrices, nodes, nodes]``: matrices of one half of the data, and those of the other half, for the image
+        actions. A symmetry G turns each source W into its target G W Gᵀ.
+    equal, opposite
+        ``[nodes, nodes]``: minus the squared distance of the attributes of two nodes, where the first maps to the
+        second with an equal and with an opposite sign.
+    """
+
+    sources: NDArray[Any]
+    targets: NDArray[Any]
+    equal: Values
+    opposite: Values
+
+    def slope(self, mapping: NDArray[Any]) -> Values:
+        """Return for every pair of nodes how well it agrees, in all matrices, with the pairs of a map."""
+        forwards = self.sources @ mapping @ self.targets.transpose(0, 2, 1)
+        backwards = self.sources.transpose(0, 2, 1) @ mapping @ self.targets
+        return np.asarray((forwards + backwards).sum(axis=0))
+
+    def value(self, mapping: Values) -> float:
+        """Return how well a map fits: the larger, the better."""
+        quadratic = float((self.slope(mapping) * mapping).sum())
+        return quadratic + float(self.equal[mapping > 0].sum() + self.opposite[mapping < 0].sum())
+
+    def squares_with_mapped(self, mapping: Values) -> Values:
+        """Return for every pair of nodes the squared entries that it shares with the nodes mapped so far."""
+        nodes = np.flatnonzero(mapping.any(axis=1))
+        images = np.abs(mapping[nodes]).argmax(axis=1)
+        of_sources = (self.sources[:, :, nodes] ** 2).sum(axis=(0, 2)) + (self.sources[:, nodes] ** 2).sum(axis=(0, 1))
+        of_images = (self.targets[:, :, images] ** 2).sum(axis=(0, 2)) + (self.targets[:, images] ** 2).sum(axis=(0, 1))
+        return np.asarray(of_sources[:, None] + of_images[None, :])
+
+
 class Matcher:
     """Completes maps of nodes for a given map of discrete actions."""
 
     def __init__(self, structure: Structure) -> None:
         self.structure, self.size = structure, len(structure.allowed)
 
-    def matrices(self, actions: NDArray[np.int64]) -> tuple[Values, Values]:
-        """Return the matrices of one half of the data, and the matrices of the other half that they must become."""
-        here, there = [], []
-        for part in self.structure.matrices:
-            one, other = part.clear
-            here.append(one)
-            there.append(other[actions] if len(other) > 1 else other)
-        return np.concatenate(here), np.concatenate(there)
-
-    def attributes(self, actions: NDArray[np.int64]) -> tuple[Values, Values]:
-        """Return minus the squared distances of attributes of nodes: with equal and with opposite signs."""
+    def agreement(self, actions: NDArray[np.int64]) -> Agreement:
+        """Return how well maps of nodes fit, given the images of discrete actions."""
+        parts = [part.clear for part in self.structure.matrices]
+        sources = np.concatenate([first for first, _ in parts])
+        targets = np.concatenate([second[actions] if len(second) > 1 else second for _, second in parts])
         equal, opposite = np.zeros((2, self.size, self.size))
-        for parts, sign in ((self.structure.odd, -1.0), (self.structure.even, 1.0)):
-            for part in parts:
-                one, other = part.clear
-                other = other[actions] if len(other) > 1 else other
-                squares = (one**2).sum(axis=0)[:, None] + (other**2).sum(axis=0)[None, :]
-                cross = 2 * one.T @ other
+        for attributes, sign in ((self.structure.odd, -1.0), (self.structure.even, 1.0)):
+            for part in attributes:
+                first, second = part.clear
+                second = second[actions] if len(second) > 1 else second
+                squares = (first**2).sum(axis=0)[:, None] + (second**2).sum(axis=0)[None, :]
+                cross = 2 * first.T @ second
                 equal -= squares - cross
                 opposite -= squares - sign * cross
-        here, there = self.matrices(actions)
-        diagonals = np.einsum("lii->li", here), np.einsum("lii->li", there)
-        squares = (diagonals[0] ** 2).sum(axis=0)[:, None] + (diagonals[1] ** 2).sum(axis=0)[None, :]
-        own = squares - 2 * diagonals[0].T @ diagonals[1]
-        return equal - own + INERTIA * np.eye(self.size), opposite - own
+        # The effect of a node on itself is an attribute, too.
+        own, image_own = np.einsum("lii->li", sources), np.einsum("lii->li", targets)
+        squares = (own**2).sum(axis=0)[:, None] + (image_own**2).sum(axis=0)[None, :]
+        distances = squares - 2 * own.T @ image_own
+        return Agreement(sources, targets, equal - distances + INERTIA * np.eye(self.size), opposite - distances)
 
-    def together(self, feature: int) -> frozenset[int]:  # noqa: ARG002 (others form groups)
-        """Return the features that are repaired together: all."""
-        return frozenset(range(self.structure.n_features))
+    def fits_of_pairs(self, signed: SignedMap) -> Values:
+        """Return how well images of features fit a map, ``[2, features, images]``: with equal and opposite signs."""
+        n = self.structure.n_features
+        mapping = np.zeros((self.size, self.size))
+        mapping[np.arange(n), list(signed.images)] = signed.signs
+        if self.size > n:  # further nodes are the parts of actions
+            mapping[np.arange(n, self.size), n + np.array(signed.action_images)] = signed.action_signs
+        agreement = self.agreement(np.array([0] if self.size > n else signed.action_images, np.int64))
+        cross = 2 * agreement.slope(mapping)
+        return np.stack([agreement.equal + cross, agreement.opposite - cross])[:, :n, :n]
 
     def correct(
         self, signed: SignedMap, wrong: frozenset[int], tried: Iterable[tuple[int, int, int]]
@@ -90,7 +133,7 @@ class Matcher:
         n = self.structure.n_features
         parts = [*zip(signed.action_images, signed.action_signs, strict=True)] if self.size > n else []
         forced = {i: (signed.images[i], signed.signs[i]) for i in range(n) if i not in wrong}
-        forced |= {n + g: (n + image, sign) for g, (image, sign) in enumerate(parts)}
+        forced |= {n + number: (n + image, sign) for number, (image, sign) in enumerate(parts)}
         actions = np.array([0] if parts else signed.action_images, np.int64)
         structure = self.structure
         allowed, opposite = structure.allowed.copy(), structure.opposite.copy()
@@ -112,43 +155,42 @@ class Matcher:
     def complete(
         self, actions: NDArray[np.int64], forced: dict[int, tuple[int, int]]
     ) -> tuple[NDArray[np.int64], Values] | None:
-        """Return images and signs of nodes, given those of some nodes; None if that is impossible."""
-        here, there = self.matrices(actions)
-        plus, minus = self.attributes(actions)
+        """Return images and signs of nodes, given those of some nodes; None if that is impossible.
+
+        In each round all open nodes are assigned, and the eighth of them with the clearest images is kept.
+        """
+        agreement = self.agreement(actions)
         allowed = self._allowed(forced)
-        g = np.zeros((self.size, self.size))
+        mapping = np.zeros((self.size, self.size))
         for i, (j, sign) in forced.items():
-            g[i, j] = sign
+            mapping[i, j] = sign
         open_nodes = np.array([i for i in range(self.size) if i not in forced])
         while open_nodes.size:
-            known = np.flatnonzero(g.any(axis=1))
-            images = np.abs(g[known]).argmax(axis=1)
-            cross = 2 * gradient(here, there, g)
-            squares = (here[:, :, known] ** 2).sum(axis=(0, 2)) + (here[:, known] ** 2).sum(axis=(0, 1))
-            image_squares = (there[:, :, images] ** 2).sum(axis=(0, 2)) + (there[:, images] ** 2).sum(axis=(0, 1))
-            base = squares[:, None] + image_squares[None, :]
-            equal, opposite = plus - base + cross, minus - base - cross
-            weight, pair_signs = _assign(equal, opposite, allowed)
-            best = np.where(allowed[0], equal, -NEVER), np.where(allowed[1], opposite, -NEVER)
-            chosen = weight[open_nodes].argmax(axis=1)
-            got = np.maximum(*best)[open_nodes, chosen]
-            if (got <= -NEVER / 2).any():
+            cross, squares = 2 * agreement.slope(mapping), agreement.squares_with_mapped(mapping)
+            equal, opposite = agreement.equal - squares + cross, agreement.opposite - squares - cross
+            assigned, pair_signs = _assign(equal, opposite, allowed)
+            images = assigned[open_nodes].argmax(axis=1)
+            rows = np.arange(len(open_nodes))
+            # scores[sign, open node, image]; the score of an image minus that of the best rival is its margin.
+            scores = np.stack([np.where(allowed[0], equal, -NEVER), np.where(allowed[1], opposite, -NEVER)])
+            scores = scores[:, open_nodes]
+            chosen_scores = scores.max(axis=0)[rows, images]
+            if (chosen_scores <= -NEVER / 2).any():
                 return None
-            # How much worse is the next best image or sign?
-            rivals = np.stack(best)[:, open_nodes].copy()
-            rivals[np.where(pair_signs[open_nodes, chosen] > 0, 0, 1), np.arange(len(open_nodes)), chosen] = -NEVER
-            margin = got - rivals.max(axis=(0, 2))
-            relative = margin / (base[open_nodes, chosen] - (plus + minus)[open_nodes, chosen] + 1e-6)
-            take = np.argsort(-relative, kind="stable")[: max(1, len(open_nodes) // 8)]
-            for place in take:
-                i, j = int(open_nodes[place]), int(chosen[place])
-                g[i, j] = pair_signs[i, j]
+            scores[np.where(pair_signs[open_nodes, images] > 0, 0, 1), rows, images] = -NEVER
+            margins = chosen_scores - scores.max(axis=(0, 2))
+            attributes = (agreement.equal + agreement.opposite)[open_nodes, images]
+            relative_margins = margins / (squares[open_nodes, images] - attributes + 1e-6)
+            clearest = np.argsort(-relative_margins, kind="stable")[: max(1, len(open_nodes) // 8)]
+            for row in clearest:
+                i, j = int(open_nodes[row]), int(images[row])
+                mapping[i, j] = pair_signs[i, j]
                 for part, its_sign in zip(allowed, (1, -1), strict=True):
-                    keep = part[i, j] and g[i, j] == its_sign
+                    keep = part[i, j] and mapping[i, j] == its_sign
                     part[i], part[:, j] = False, False
                     part[i, j] = keep
-            open_nodes = np.delete(open_nodes, take)
-        return self._polish(here, there, plus, minus, g, forced)
+            open_nodes = np.delete(open_nodes, clearest)
+        return self._polish(agreement, mapping, forced)
 
     def grow(
         self, actions: NDArray[np.int64], forced: dict[int, tuple[int, int]]
@@ -157,164 +199,163 @@ class Matcher:
 
         `forced` are images and signs of some nodes. The result is None if no completion is allowed.
         """
-        here, there = self.matrices(actions)
-        plus, minus = self.attributes(actions)
+        agreement = self.agreement(actions)
         equal, opposite = self.structure.allowed.copy(), self.structure.opposite.copy()
-        energy = (here**2).sum(axis=(0, 1)) + (here**2).sum(axis=(0, 2))
-        g = np.zeros((self.size, self.size))  # the map: g[i, j] is the sign if node i maps to j, else 0
-        waiting: list[int] = []  # nodes that must move, because another node maps to them
+        energy = (agreement.sources**2).sum(axis=(0, 1)) + (agreement.sources**2).sum(axis=(0, 2))
+        mapping = np.zeros((self.size, self.size))
+        displaced: list[int] = []  # nodes that must move, because another node maps to them
         forced_pairs = list(forced.items())
         while True:
             if forced_pairs:
                 i, (j, sign) = forced_pairs.pop()
             else:
-                known = np.flatnonzero(g.any(axis=1))
-                images = np.abs(g[known]).argmax(axis=1)
-                cross = 2 * gradient(here, there, g)
-                squares = (here[:, :, known] ** 2).sum(axis=(0, 2)) + (here[:, known] ** 2).sum(axis=(0, 1))
-                image_squares = (there[:, :, images] ** 2).sum(axis=(0, 2)) + (there[:, images] ** 2).sum(axis=(0, 1))
-                base = squares[:, None] + image_squares[None, :]
-                costs = np.stack([base - cross - plus, base + cross - minus])
-                stay = np.diag(costs[0])
-                moves = np.where(np.stack([equal, opposite]), costs, np.inf)
-                moves[0, np.arange(self.size), np.arange(self.size)] = np.inf
-                best = moves.min(axis=(0, 2))
-                if waiting:
-                    # The place of this node is taken, so it must move.
-                    i = min(waiting, key=lambda node: float(best[node]))
-                    if not np.isfinite(best[i]):
+                # costs[sign, node, image]: squared distances from the nodes mapped so far.
+                cross, squares = 2 * agreement.slope(mapping), agreement.squares_with_mapped(mapping)
+                costs = np.stack([squares - cross - agreement.equal, squares + cross - agreement.opposite])
+                costs_to_stay = np.diag(costs[0])
+                costs_to_move = np.where(np.stack([equal, opposite]), costs, np.inf)
+                costs_to_move[0, np.arange(self.size), np.arange(self.size)] = np.inf
+                least = costs_to_move.min(axis=(0, 2))
+                if displaced:
+                    i = min(displaced, key=lambda node: float(least[node]))
+                    if not np.isfinite(least[i]):
                         return None
                 else:
-                    gain = np.where(np.isfinite(best), stay - best, -np.inf)
-                    gain[known] = -np.inf
-                    gain[gain < np.maximum(LEAST_GAIN * energy, 0.3 * stay)] = -np.inf
+                    gain = np.where(np.isfinite(least), costs_to_stay - least, -np.inf)
+                    gain[mapping.any(axis=1)] = -np.inf
+                    gain[gain < np.maximum(LEAST_GAIN * energy, 0.3 * costs_to_stay)] = -np.inf
                     i = int(gain.argmax())
                     if not np.isfinite(gain[i]):
                         break
-                opposed, j = divmod(int(moves[:, i].argmin()), self.size)
+                opposed, j = divmod(int(costs_to_move[:, i].argmin()), self.size)
                 sign = -1 if opposed else 1
-            g[i, j] = sign
+            mapping[i, j] = sign
             equal[i] = opposite[i] = False
             equal[:, j] = opposite[:, j] = False
-            if i in waiting:
-                waiting.remove(i)
-            if not g[j].any() and j not in waiting:
-                waiting.append(j)
-        for still in np.flatnonzero(~g.any(axis=1)):
-            g[still, still] = 1.0
-        return self._polish(here, there, plus, minus, g, forced)
+            if i in displaced:
+                displaced.remove(i)
+            if not mapping[j].any() and j not in displaced:
+                displaced.append(j)
+        for still in np.flatnonzero(~mapping.any(axis=1)):
+            mapping[still, still] = 1.0
+        return self._polish(agreement, mapping, forced)
 
     def _polish(
-        self,
-        here: Values,
-        there: Values,
-        plus: Values,
-        minus: Values,
-        g: Values,
-        forced: dict[int, tuple[int, int]],
+        self, agreement: Agreement, mapping: Values, forced: dict[int, tuple[int, int]]
     ) -> tuple[NDArray[np.int64], Values]:
         """Improve a full map by assigning all nodes anew, by exchanging two images and by changing single signs."""
-        g = self._reassign(here, there, plus, minus, g, forced)
+        mapping = self._reassign(agreement, mapping, forced)
         free = np.array([i for i in range(self.size) if i not in forced and self.structure.active[i]], np.int64)
-        best = self.value(here, there, plus, minus, g)
-        equal, opposite = self.structure.allowed, self.structure.opposite
+        best = agreement.value(mapping)
         for _ in range(MOST_ITERATIONS):
-            slope = 2 * gradient(here, there, g) + (plus - minus) / 2
-            images = np.abs(g).argmax(axis=1)
-            signs = g[np.arange(self.size), images]
-            own = (slope * g).sum(axis=1)
-            trials = []
-            across = np.abs(slope[:, images])
-            gain = across + across.T - own[:, None] - own[None, :]
-            permitted = (self.structure.allowed | opposite)[:, images]
-            gain[~(permitted & permitted.T)] = -np.inf
-            pairs = [(i, j) for i in free for j in free if i < j and np.isfinite(gain[i, j])]
-            for i, j in sorted(pairs, key=lambda pair: -gain[pair])[:12]:
-                trial = g.copy()
-                trial[[i, j]] = 0.0
-                for one, image in ((i, images[j]), (j, images[i])):
-                    trial[one, image] = (
-                        1.0 if not opposite[one, image] or (equal[one, image] and slope[one, image] >= 0) else -1.0
-                    )
-                trials.append(trial)
-            for i in free[np.argsort(own[free], kind="stable")[:6]]:
-                if (equal if signs[i] < 0 else opposite)[i, images[i]]:
-                    trial = g.copy()
-                    trial[i, images[i]] = -signs[i]
-                    trials.append(trial)
-            values = [self.value(here, there, plus, minus, trial) for trial in trials]
+            slope = 2 * agreement.slope(mapping) + (agreement.equal - agreement.opposite) / 2
+            trials = [*self._exchange_images(slope, mapping, free), *self._change_signs(slope, mapping, free)]
+            values = [agreement.value(trial) for trial in trials]
             if not values or max(values) <= best + 1e-9:
                 break
-            place = int(np.argmax(values))
-            g, best = trials[place], values[place]
-        images = np.abs(g).argmax(axis=1)
-        return images, g[np.arange(self.size), images]
+            number = int(np.argmax(values))
+            mapping, best = trials[number], values[number]
+        images = np.abs(mapping).argmax(axis=1)
+        return images, mapping[np.arange(self.size), images]
 
-    def _reassign(
-        self, here: Values, there: Values, plus: Values, minus: Values, g: Values, forced: dict[int, tuple[int, int]]
-    ) -> Values:
+    def _exchange_images(self, slope: Values, mapping: Values, free: NDArray[np.int64]) -> Iterator[Values]:
+        """Yield the map with the images of two free nodes exchanged, for the pairs that promise most.
+
+        `slope` says how much each pair of a node and an image, with equal signs, would add to the value of the map.
+        """
+        equal, opposite = self.structure.allowed, self.structure.opposite
+        images = np.abs(mapping).argmax(axis=1)
+        now = (slope * mapping).sum(axis=1)  # what each node adds with its image
+        exchanged = np.abs(slope[:, images])  # [i, j]: what node i would add with the image of node j
+        gain = exchanged + exchanged.T - now[:, None] - now[None, :]
+        permitted = (equal | opposite)[:, images]
+        gain[~(permitted & permitted.T)] = -np.inf
+        pairs = [(i, j) for i in free for j in free if i < j and np.isfinite(gain[i, j])]
+        for i, j in sorted(pairs, key=lambda pair: -gain[pair])[:MOST_EXCHANGES]:
+            trial = mapping.copy()
+            trial[[i, j]] = 0.0
+            for node, image in ((i, images[j]), (j, images[i])):
+                is_equal = not opposite[node, image] or (equal[node, image] and slope[node, image] >= 0)
+                trial[node, image] = 1.0 if is_equal else -1.0
+            yield trial
+
+    def _change_signs(self, slope: Values, mapping: Values, free: NDArray[np.int64]) -> Iterator[Values]:
+        """Yield the map with the sign of one free node changed, for the nodes that add least to its value."""
+        images = np.abs(mapping).argmax(axis=1)
+        signs, now = mapping[np.arange(self.size), images], (slope * mapping).sum(axis=1)
+        for i in free[np.argsort(now[free], kind="stable")[:MOST_SIGN_CHANGES]]:
+            allowed = self.structure.allowed if signs[i] < 0 else self.structure.opposite
+            if allowed[i, images[i]]:
+                trial = mapping.copy()
+                trial[i, images[i]] = -signs[i]
+                yield trial
+
+    def _reassign(self, agreement: Agreement, mapping: Values, forced: dict[int, tuple[int, int]]) -> Values:
         """Assign all nodes anew while that improves the map: each goes where it fits the images of all others best."""
         allowed = self._allowed(forced)
-        best = self.value(here, there, plus, minus, g)
+        best = agreement.value(mapping)
         for _ in range(MOST_ITERATIONS):
-            cross = 2 * gradient(here, there, g)
-            weight, signs = _assign(plus + cross, minus - cross, allowed)
-            value = self.value(here, there, plus, minus, weight * signs)
+            cross = 2 * agreement.slope(mapping)
+            assigned, signs = _assign(agreement.equal + cross, agreement.opposite - cross, allowed)
+            value = agreement.value(assigned * signs)
             if value <= best + 1e-9:
                 break
-            g, best = weight * signs, value
-        return g
-
-    @staticmethod
-    def value(here: NDArray[Any], there: NDArray[Any], plus: Values, minus: Values, g: Values) -> float:
-        """Return how well the map `g` fits: the larger, the better."""
-        quadratic = float((gradient(here, there, g) * g).sum())
-        return quadratic + float(plus[g > 0].sum() + minus[g < 0].sum())
+            mapping, best = assigned * signs, value
+        return mapping
 
     def mismatch(self, actions: NDArray[np.int64], images: NDArray[np.int64], signs: Values) -> float:
-        """Return the mismatch of everything that the map touches, without noise."""
-        structure, pairs = self.structure, signs[:, None] * signs[None, :]
+        """Return the mismatch of everything that the map touches, without noise.
+
+        It is the share of squared errors in squared entries: 0 for equal structure, about 1 for an unrelated one.
+        """
+        structure = self.structure
         moved = (images != np.arange(self.size)) | (signs < 0)
         moved_actions = actions != np.arange(len(actions))
-        total, norm = 0.0, 0.0
-        kinds = ((structure.matrices, pairs), (structure.odd, signs), (structure.even, np.ones(self.size)))
+        errors_of_touched = squares_of_touched = 0.0
+
+        def add(part: Part, second: Values, second_noise: Values, sign: Values | float, touched: Flags) -> None:
+            """Add squared errors and squares of the touched entries of a part; `second` is the mapped second half."""
+            nonlocal errors_of_touched, squares_of_touched
+            first, noise = part.values[0], part.noise[0] + second_noise
+            errors_of_touched += float(((first * sign - second) ** 2 - noise)[touched].sum())
+            squares_of_touched += float((first**2 + second**2 - noise)[touched].sum())
+
+        kinds = (
+            (structure.matrices, signs[:, None] * signs[None, :]),
+            (structure.odd, signs),
+            (structure.even, np.ones(self.size)),
+        )
         for parts, sign in kinds:
             for part in parts:
-                (one, other), (noise, other_noise) = part.values, part.noise
-                if len(other) > 1:
-                    other, other_noise = other[actions], other_noise[actions]
-                place = (images[:, None], images[None, :]) if one.ndim == 3 else (images,)
-                other, other_noise = other[:, *place], other_noise[:, *place]
-                errors = (one * sign - other) ** 2 - noise - other_noise
-                norms = one**2 + other**2 - noise - other_noise
-                touched = (moved[:, None] | moved[None, :]) if one.ndim == 3 else moved
-                touched = np.broadcast_to(touched, one.shape).copy()
-                if len(one) > 1:
+                second, second_noise = part.values[1], part.noise[1]  # [actions or 1, nodes] or [.., nodes, nodes]
+                if len(second) > 1:
+                    second, second_noise = second[actions], second_noise[actions]
+                is_matrix = second.ndim == 3
+                entries = (images[:, None], images[None, :]) if is_matrix else (images,)
+                touched = (moved[:, None] | moved[None, :]) if is_matrix else moved
+                touched = np.broadcast_to(touched, second.shape).copy()
+                if len(second) > 1:
                     touched[moved_actions] = True
-                total += float(errors[touched].sum())
-                norm += float(norms[touched].sum())
+                add(part, second[:, *entries], second_noise[:, *entries], sign, touched)
         for part in structure.per_action:
-            (one, other), (noise, other_noise) = part.values, part.noise
-            total += float(((one - other[actions]) ** 2 - noise - other_noise[actions])[moved_actions].sum())
-            norm += float((one**2 + other[actions] ** 2 - noise - other_noise[actions])[moved_actions].sum())
-        return max(total, 0.0) / norm if norm > 1e-6 else 1.0
+            touched = np.broadcast_to(moved_actions[:, None], part.values[0].shape)
+            add(part, part.values[1][actions], part.noise[1][actions], 1.0, touched)
+        return max(errors_of_touched, 0.0) / squares_of_touched if squares_of_touched > 1e-6 else 1.0
 
 
-def gradient(here: NDArray[Any], there: NDArray[Any], g: NDArray[Any]) -> Values:
-    """Return the sums of ``here · G · thereᵀ`` and of the same for transposed matrices."""
-    return np.asarray((here @ g @ there.transpose(0, 2, 1) + here.transpose(0, 2, 1) @ g @ there).sum(axis=0))
+def _assign(equal: Values, opposite: Values, allowed: tuple[Flags, Flags]) -> tuple[Values, Values]:
+    """Return the best assignment of nodes to images as a 0-1 matrix, and the better sign of every pair.
 
-
-def _assign(plus: Values, minus: Values, allowed: tuple[Flags, Flags]) -> tuple[Values, Values]:
-    """Return the best assignment as a 0-1 matrix, and the sign of every pair."""
+    `equal` and `opposite` are the scores of pairs with equal and with opposite signs, `allowed` the pairs to choose of.
+    """
     from scipy.optimize import linear_sum_assignment  # noqa: PLC0415 (it takes a while)
 
-    equal, opposite = np.where(allowed[0], plus, -NEVER), np.where(allowed[1], minus, -NEVER)
-    sign = np.where(equal >= opposite, 1.0, -1.0)
+    equal, opposite = np.where(allowed[0], equal, -NEVER), np.where(allowed[1], opposite, -NEVER)
+    signs = np.where(equal >= opposite, 1.0, -1.0)
     rows, columns = linear_sum_assignment(np.maximum(equal, opposite), maximize=True)
-    weight = np.zeros(plus.shape)
-    weight[rows, columns] = 1.0
-    return weight, sign
+    assigned = np.zeros(equal.shape)
+    assigned[rows, columns] = 1.0
+    return assigned, signs
 
 
 def action_maps(structure: Structure) -> Iterator[NDArray[np.int64]]:
@@ -395,12 +436,15 @@ def _is_found(forced: dict[int, tuple[int, int]], found: Iterable[Proposal], n: 
 def _forced_pairs(structure: Structure, matcher: Matcher) -> Iterator[dict[int, tuple[int, int]]]:
     """Yield pairs of nodes that must map to each other, with a sign: those with the nearest attributes."""
     size = len(structure.allowed)
-    equal, opposite = matcher.attributes(np.arange(structure.n_actions))
+    agreement = matcher.agreement(np.arange(structure.n_actions))
     order = [*range(structure.n_features, size), *range(structure.n_features)]
     for i in (i for i in order if structure.active[i]):
         options = [
             (float(match[i, j]), j, sign)
-            for match, allowed, sign in ((equal, structure.allowed, 1), (opposite, structure.opposite, -1))
+            for match, allowed, sign in (
+                (agreement.equal, structure.allowed, 1),
+                (agreement.opposite, structure.opposite, -1),
+            )
             for j in np.flatnonzero(allowed[i]).tolist()
             if structure.active[j] and (j, sign) != (i, 1)
         ]
