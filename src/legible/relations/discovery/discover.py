@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -24,10 +24,10 @@ from legible.relations.check.answers import CheckInputs, OnProgress
 from legible.relations.check.settable import StateChecker, settable_checker
 from legible.relations.discovery.choice_search import choice_search
 from legible.relations.discovery.parts import Parts
-from legible.relations.discovery.proving import PROVEN_STATES, SMALL, Prover
+from legible.relations.discovery.proving import MANY_FEATURES, PROVEN_STATES, SMALL, Prover
 from legible.relations.discovery.results import Discovery
 from legible.relations.discovery.sampling import Sample, draw_sample
-from legible.relations.discovery.search import search_maps
+from legible.relations.discovery.search import Proposal, search_maps
 from legible.relations.discovery.signed_map import SignedMap
 from legible.relations.discovery.structure import Structure
 from legible.streams import check_seed
@@ -43,6 +43,8 @@ SEARCH_SHARE = 0.45
 # Share of that time for the search of maps of choices, and the seed of its starts.
 CHOICES_SHARE, SEARCH_SEED = 0.6, 11
 MOST_MISMATCH = 0.75
+# Of many features, no other maps are searched with so many maps of choices: screening repairs images.
+ENOUGH_PROPOSALS = 12
 
 
 def discover_relations(
@@ -153,10 +155,27 @@ def propose(
         return stop
 
     search = choice_search(sample)
-    of_choices = search.search(np.random.default_rng(SEARCH_SEED), stop_after(CHOICES_SHARE)) if search else []
-    proposals = search_maps(Structure.of(sample), math.inf if len(space) <= SMALL else MOST_MISMATCH, stop_after(1.0))
-    proposals = [*of_choices, *proposals]
+    proposals = search.search(np.random.default_rng(SEARCH_SEED), stop_after(CHOICES_SHARE)) if search else []
+    if len(space) > MANY_FEATURES and len(proposals) >= ENOUGH_PROPOSALS:
+        proposals = _alternate(proposals)
+    else:
+        most_mismatch = math.inf if len(space) <= SMALL else MOST_MISMATCH
+        proposals += search_maps(Structure.of(sample), most_mismatch, stop_after(1.0))
     if not space.is_discrete:
         sizes = [(group.count, group.regions is None) for group in space.groups]
         proposals = [p for p in proposals if all(sizes[g] == sizes[i] for g, i in enumerate(p.map.action_images))]
     return [proposal.map for proposal in proposals]
+
+
+def _alternate(proposals: Sequence[Proposal]) -> list[Proposal]:
+    """Return proposals in another order: first the best for each image of the first action, then the second best.
+
+    Maps that keep all actions count apart: they exchange features. Screening repairs other images, of actions, too.
+    """
+    counts: dict[tuple[int, bool], int] = {}
+    ranked = []
+    for number, proposal in enumerate(proposals):
+        kind = proposal.map.action_images[0], proposal.map.changes_actions
+        counts[kind] = counts.get(kind, 0) + 1
+        ranked.append((counts[kind], number))
+    return [proposals[number] for _, number in sorted(ranked)]

@@ -33,7 +33,7 @@ from legible.relations.discovery.candidates import (
 )
 from legible.relations.discovery.choice_search import choice_search
 from legible.relations.discovery.parts import Parts
-from legible.relations.discovery.repair import repair_images
+from legible.relations.discovery.repair import repair_actions, repair_images
 from legible.relations.discovery.results import DiscoveredRelation, DiscoveryVerdict
 from legible.relations.discovery.sampling import Sample
 from legible.relations.discovery.search import Matcher
@@ -58,6 +58,8 @@ IGNORED_SHARE = 1 / 3
 CORRECTED_SHARE, MOST_CORRECTIONS, IDLE_CORRECTIONS = 0.6, 8, 2
 # With more features than MANY_FEATURES, those that disagree at least this share as often as the worst are ignored too.
 MANY_FEATURES, IGNORED_TOGETHER = 30, 0.5
+# Features that differ from their usual value in a smaller share of states may not vary in a screening.
+RARE = 0.03
 ERROR_RATE = 0.05
 
 
@@ -169,7 +171,12 @@ class Prover:
     def screen(self, signed: SignedMap) -> Candidate | None:
         """Return the candidate of a map that passes the check, with offsets and ignored features, or None."""
         if len(self.inputs.space) > MANY_FEATURES and not isinstance(self._screener, TransitionChecker):
-            best = self._settle(repair_images(signed, self._disagreements, self._matcher))
+            signed = self._align_rare(repair_images(signed, self._disagreements, self._matcher))
+            if self.inputs.space.is_discrete:
+                signed = repair_actions(
+                    signed, lambda trial, action: sum(self._check_action(trial, action).disagreements.values())
+                )
+            best = self._settle(signed)
         else:
             best = self._correct_ignored(self._settle(signed))
         if best is None or len(best.ignored) > IGNORED_SHARE * len(self.inputs.space):
@@ -179,13 +186,27 @@ class Prover:
         says_nothing = not best.map.changes_actions and np.array_equal(best.apply(observations), observations)
         return None if says_nothing else best
 
+    def _align_rare(self, signed: SignedMap) -> SignedMap:
+        """Return the map in which features that hardly ever vary follow the others, if the check finds that no worse.
+
+        The states of a screening say nothing about them; the sample is larger.
+        """
+        share_off_usual = 1 - (self.sample.observations == np.median(self.sample.observations, axis=0)).mean(axis=0)
+        rare = frozenset(np.flatnonzero(share_off_usual < RARE).tolist())
+        aligned = self._matcher.correct(signed, rare, ())
+        if aligned is None or sum(self._disagreements(aligned).values()) > sum(self._disagreements(signed).values()):
+            return signed
+        return aligned
+
     def _disagreements(self, signed: SignedMap) -> dict[int, float]:
         """Return the shares of states in which features have wrong images, by feature."""
-        space = self.inputs.space
-        group = Candidate(signed, usual_offsets(self.sample, signed)).relations(space, "proposal")
-        (answer,) = self._check(self._screener, group, group[:1])
-        share_of_image = _to_ignore(answer, space)[1]
+        share_of_image = _to_ignore(self._check_action(signed, 0), self.inputs.space)[1]
         return {i: share_of_image[image] for i, image in enumerate(signed.images) if image in share_of_image}
+
+    def _check_action(self, signed: SignedMap, action: int) -> RelationCheck:
+        """Return the check of a map for one action."""
+        group = Candidate(signed, usual_offsets(self.sample, signed)).relations(self.inputs.space, "proposal")
+        return self._check(self._screener, group, group[action : action + 1])[0]
 
     def _correct_ignored(self, candidate: Candidate | None) -> Candidate | None:
         """Return a candidate that ignores fewer features, if there is one.

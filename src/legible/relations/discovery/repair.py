@@ -4,6 +4,7 @@ A search proposes maps by statistics of random play. Those can prefer a wrong ma
 square, states differ between the directions although every step is alike. The check of the environment is not misled.
 
 `repair_images` lets it decide: each check of a map says for every feature in how many states its image is wrong.
+`repair_actions` does the same for the images of discrete actions.
 """
 
 from __future__ import annotations
@@ -12,25 +13,26 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from legible.relations.check.answers import Values
 from legible.relations.discovery.search import NEVER, Matcher
 from legible.relations.discovery.signed_map import SignedMap
 
-# Assumed disagreement of pairs that no check has seen: more than that of right pairs (0), and less than any that a
-# check of a few hundred states can measure.
-LEAST_UNSEEN, MOST_UNSEEN = 0.0005, 0.0015
-# The most checks for one map, and the most in a row that find no better one.
-MOST_CHECKS, MOST_VAIN_CHECKS = 60, 15
+# Unseen pairs are assumed to disagree in this share of the level: the disagreement of the features that are looked at.
+# The level begins at that of the worst feature, and is halved down to that of one state in a hundred.
+UNSEEN_SHARE, LEAST_LEVEL = 0.25, 0.01
+# The most checks for one map, and the most in a row at one level that find no better map.
+MOST_CHECKS, MOST_VAIN_CHECKS = 40, 10
 
 
 def repair_images(signed: SignedMap, judge: Callable[[SignedMap], Mapping[int, float]], matcher: Matcher) -> SignedMap:
     """Return the map with those images of features that disagree least.
 
-    The disagreement of a feature hardly depends on the images of others. So every check fills one entry of each row of
-    a table of costs, and the assignment of least cost is checked next. Unseen pairs count as nearly right: a feature
-    keeps a right image, and tries another one after a wrong image.
+    The disagreement of a feature hardly depends on the images of others, so that each check fills entries in a table of
+    pairs. The assignment of least cost is checked next. Unseen pairs cost little compared with the worst features:
+    these try other images, while the others stay. Then it is the turn of features that disagree less.
 
     Parameters
     ----------
@@ -44,30 +46,65 @@ def repair_images(signed: SignedMap, judge: Callable[[SignedMap], Mapping[int, f
     """
     n = len(signed.images)
     every, structure = np.arange(n), matcher.structure
-    possible = np.stack([structure.allowed, structure.opposite])[:, :n, :n]  # 0: equal signs, 1: opposite signs
-    measured = np.full(possible.shape, np.nan)
-    best, least, vain_checks, trial = signed, np.inf, 0, signed
-    for _ in range(MOST_CHECKS):
+    possible = np.stack([structure.allowed, structure.opposite])[:, :n, :n]
+    measured = np.full(possible.shape, np.nan)  # [2, features, images]: disagreement with equal and with opposite signs
+
+    def pairs(of: SignedMap) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Return the entries of a map in the table."""
+        return (np.array(of.signs) < 0).astype(np.int64), every, np.array(of.images)
+
+    def check(trial: SignedMap) -> Values:
         shares = judge(trial)
-        opposed = (np.array(trial.signs) < 0).astype(np.int64)
-        measured[opposed, every, list(trial.images)] = [shares.get(i, 0.0) for i in range(n)]
-        total = sum(shares.values())
-        best, least, vain_checks = (trial, total, 0) if total < least else (best, least, vain_checks + 1)
-        if least == 0.0 or vain_checks == MOST_VAIN_CHECKS:
+        return np.array([shares.get(i, 0.0) for i in range(n)])
+
+    best, best_shares, checked = signed, check(signed), {signed}
+    measured[pairs(best)] = best_shares
+    ranks = _ranks_of_images(best, matcher)
+    level, vain_checks = best_shares.max(initial=0.0), 0
+    for _ in range(MOST_CHECKS):
+        if level < LEAST_LEVEL:
             break
-        costs = np.where(np.isnan(measured), _assumed_costs(best, matcher), measured)
+        costs = np.where(np.isnan(measured), UNSEEN_SHARE * level * (1 + ranks), measured)
         costs[~possible] = NEVER
-        cheapest_signs = costs.argmin(axis=0)
         images = linear_sum_assignment(costs.min(axis=0))[1]
-        signs = np.where(cheapest_signs[every, images] == 0, 1, -1)
+        signs = np.where(costs.argmin(axis=0)[every, images] == 0, 1, -1)
         trial = replace(signed, images=tuple(images.tolist()), signs=tuple(signs.tolist()))
-        if not np.isnan(measured[(signs < 0).astype(np.int64), every, images]).any():
-            break  # all pairs of the best assignment are measured
+        if trial in checked or vain_checks == MOST_VAIN_CHECKS:
+            level, vain_checks = level / 2, 0
+            continue
+        checked.add(trial)
+        shares = check(trial)
+        if shares.sum() < best_shares.sum():
+            best, best_shares, vain_checks = trial, shares, 0
+            measured[pairs(best)] = best_shares
+            ranks = _ranks_of_images(best, matcher)
+        else:
+            # Many wrong images can mislead the check about the features that kept theirs, so only changed pairs count.
+            changed = (images != np.array(best.images)) | (signs != np.array(best.signs))
+            measured[tuple(entry[changed] for entry in pairs(trial))] = shares[changed]
+            vain_checks += 1
     return best
 
 
-def _assumed_costs(signed: SignedMap, matcher: Matcher) -> Values:
-    """Return costs ``[2, features, images]`` of unseen pairs: the lower, the better they fit the images of a map."""
+def repair_actions(signed: SignedMap, judge: Callable[[SignedMap, int], float]) -> SignedMap:
+    """Return the map with images of discrete actions exchanged where that lowers the disagreement.
+
+    The image of the first action stays, since the images of features were repaired with it. `judge` returns the
+    disagreement of a map for one action, summed over features, reward and end.
+    """
+    for action in range(1, len(signed.action_images)):
+        least = judge(signed, action)
+        for other in range(action + 1, len(signed.action_images)):  # the images of earlier actions are settled
+            images = list(signed.action_images)
+            images[action], images[other] = images[other], images[action]
+            trial = replace(signed, action_images=tuple(images))
+            disagreement = judge(trial, action)
+            if disagreement < least:
+                signed, least = trial, disagreement
+    return signed
+
+
+def _ranks_of_images(signed: SignedMap, matcher: Matcher) -> Values:
+    """Return ranks from 0 to 1 of the images of each feature, ``[2, features, images]``: the best fit to a map is 0."""
     fits = matcher.fits_of_pairs(signed)
-    ranks = np.argsort(np.argsort(-fits, axis=2, kind="stable"), axis=2, kind="stable") / fits.shape[1]
-    return LEAST_UNSEEN + (MOST_UNSEEN - LEAST_UNSEEN) * ranks
+    return np.argsort(np.argsort(-fits, axis=2, kind="stable"), axis=2, kind="stable") / fits.shape[1]

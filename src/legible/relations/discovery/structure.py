@@ -111,9 +111,9 @@ class Structure:
             )
         ]
         parts: dict[str, list[Part]] = {kind: [] for kind in ("matrix", "odd", "even", "action")}
-        for (kind, weight, *one), (_, _, *other) in zip(*halves, strict=True):
-            values, noise = np.array([one[0], other[0]]), np.array([one[1], other[1]])
-            if (part := _scaled(values, noise, weight)) is not None:
+        for (kind, weight, values, noise), (_, _, other_values, other_noise) in zip(*halves, strict=True):
+            part = _scaled(np.array([values, other_values]), np.array([noise, other_noise]), weight)
+            if part is not None:
                 parts[kind].append(part)
         allowed, opposite = _allowed(inputs, spread, active, n_features)
         return cls(
@@ -148,11 +148,12 @@ class Structure:
         halves = []
         for k in (0, 1):
             half = sample.units % 2 == k
-            chosen = [half & (sample.actions == a) for a in range(sample.n_actions)]
-            each = np.array([influence(rows) for rows in chosen])
-            rises = np.array([_one_sided(up[rows], down[rows]) for rows in chosen])
+            rows_of_actions = [half & (sample.actions == a) for a in range(sample.n_actions)]
+            influences = np.array([influence(rows) for rows in rows_of_actions])  # [actions, features, features]
+            rises = np.array([_one_sided(up[rows], down[rows]) for rows in rows_of_actions])
             together = _association(on[half], on[half]) * (1 - np.eye(n))
-            halves.append((together[None], influence(half)[None], each, each - each.mean(axis=0), rises))
+            effects = influences - influences.mean(axis=0)
+            halves.append((together[None], influence(half)[None], influences, effects, rises))
         scaled = [_scaled(np.array(pair), np.zeros((2, *pair[0].shape)), MATRIX) for pair in zip(*halves, strict=True)]
         allowed, opposite = _allowed(states, spread, active, n)
         return cls(
@@ -217,13 +218,17 @@ def _scaled(values: Values, noise: Values, weight: float) -> Part | None:
     return Part(values * np.sqrt(scale), noise * scale, weight)
 
 
-def _association(one: Flags, other: Flags) -> Values:
-    """Return the covariances of flags as shares of the largest that their means allow, sharpened: ±1 is certainty."""
-    n = max(len(one), 1)
-    here, there = one.mean(axis=0)[:, None], other.mean(axis=0)[None, :]
-    covariance = one.T.astype(np.float32) @ other.astype(np.float32) / n - here * there
-    positive = np.minimum(here * (1 - there), (1 - here) * there)
-    most = np.where(covariance > 0, positive, np.minimum(here * there, (1 - here) * (1 - there)))
+def _association(first: Flags, second: Flags) -> Values:
+    """Return the covariances of flags as shares of the largest that their means allow, sharpened: ±1 is certainty.
+
+    Both are ``bool[steps, flags]``; entry [i, j] is about flag i of the first and flag j of the second.
+    """
+    n = max(len(first), 1)
+    mean, other_mean = first.mean(axis=0)[:, None], second.mean(axis=0)[None, :]
+    covariance = first.T.astype(np.float32) @ second.astype(np.float32) / n - mean * other_mean
+    most_above = np.minimum(mean * (1 - other_mean), (1 - mean) * other_mean)
+    most_below = np.minimum(mean * other_mean, (1 - mean) * (1 - other_mean))
+    most = np.where(covariance > 0, most_above, most_below)
     share = np.where(most * n >= FEWEST_EXPECTED, covariance / np.maximum(most, 1e-12), 0.0)
     return np.asarray(np.sign(share) * np.abs(share) ** POWER, np.float64)
 
