@@ -8,7 +8,7 @@ scrambled (features in a random order, with random signs, without names); maps a
 proven with the check. A shipped relation is found if the group of the proven maps contains it, up to features that
 either ignores and features that never change, such as those of capsules in levels without any, and up to exchanges of
 features that are always equal. Each scrambling is a discovery of its own with the usual budget, on seeds of its own.
-`DEVELOPMENT_SCRAMBLINGS` served the development of the search, `SCRAMBLINGS` did not.
+`SCRAMBLINGS` did not serve the development of the search; other numbers did.
 
 Precision: worlds with planted symmetries, and decoys with a wall, wind, unequal rewards or a biased motor; a relation
 called exact is wrong if a referee finds a state that disagrees.
@@ -74,8 +74,8 @@ LARGE_ENVIRONMENTS = (
 )
 # The check refutes what ships for these, so that only its verdicts are listed.
 REFUTED_ENVIRONMENTS = tuple(f"legible/{name}-v0" for name in ("Highway", "HighwayFast", "Merge", "Roundabout"))
-# Numbers of scramblings: those of the development, and those of the reported figures.
-DEVELOPMENT_SCRAMBLINGS, SCRAMBLINGS = range(5), range(100, 105)
+# Numbers of the scramblings of reported figures.
+SCRAMBLINGS = range(100, 105)
 RESULTS = Path(__file__).parent / "results" / "discovery.txt"
 
 
@@ -322,6 +322,6 @@ if __name__ == "__main__":
     parser.add_argument("environments", nargs="*", metavar="ENV", help="recall in these only; all by default")
     parser.add_argument("--jobs", type=int, default=0, help="processes at a time; as many as cores by default")
     parser.add_argument("--quick", action="store_true", help="two scramblings, small environments only")
-    parser.add_argument("--development", action="store_true", help="the scramblings of the development")
+    parser.add_argument("--scramblings", type=int, nargs="+", default=SCRAMBLINGS, help="their numbers")
     given = parser.parse_args()
-    main(given.quick, given.jobs, given.environments, DEVELOPMENT_SCRAMBLINGS if given.development else SCRAMBLINGS)
+    main(given.quick, given.jobs, given.environments, given.scramblings)

@@ -42,7 +42,7 @@ from legible.study import Study
 STAGES = (
     *("start", "experiences", "first look", "your rules", "importance", "rules", "search", "racing"),
     *("racing confirmation", "composition", "composition check", "final"),
-    *("references", "time limit", "explanation", "mistakes", "mistakes rollouts", "failures"),
+    *("references", "time limit", "symmetry", "explanation", "mistakes", "mistakes rollouts", "failures"),
 )
 WORKERS = 2
 STOP_SECONDS = 3.0

@@ -36,6 +36,7 @@ def outcome(made: Study) -> dict[str, object]:
         "steps": improvement.steps,
         "effect": improvement.effect,
         "explanations": [explanation.to_dict() for explanation in explanations],
+        "symmetry": made.score_symmetries(),
         "units": sorted(made._folder.units),
     }
 
@@ -51,7 +52,7 @@ def test_from_policy_to_guided_policy(tmp_path, policy_file) -> None:
     last = {stage: (done, of) for stage, done, of in told}
     assert last["experiences"] == (60, 60)
     steps = ["experiences", "first look", "importance", "rules", "screening", "confirmation", "improvement"]
-    assert list(last) == [*steps, "references", "explanation", "ledger", "failures"]
+    assert list(last) == [*steps, "references", "symmetry", "explanation", "ledger", "failures"]
     assert all(done == of for done, of in last.values())
 
 

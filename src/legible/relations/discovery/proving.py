@@ -33,7 +33,7 @@ from legible.relations.discovery.candidates import (
 )
 from legible.relations.discovery.choice_search import choice_search
 from legible.relations.discovery.parts import Parts
-from legible.relations.discovery.repair import repair_actions, repair_images
+from legible.relations.discovery.repair import align_rare, repair_actions, repair_images
 from legible.relations.discovery.results import DiscoveredRelation, DiscoveryVerdict
 from legible.relations.discovery.sampling import Sample
 from legible.relations.discovery.search import Matcher
@@ -58,8 +58,6 @@ IGNORED_SHARE = 1 / 3
 CORRECTED_SHARE, MOST_CORRECTIONS, IDLE_CORRECTIONS = 0.6, 8, 2
 # With more features than MANY_FEATURES, those that disagree at least this share as often as the worst are ignored too.
 MANY_FEATURES, IGNORED_TOGETHER = 30, 0.5
-# Features that differ from their usual value in a smaller share of states may not vary in a screening.
-RARE = 0.03
 ERROR_RATE = 0.05
 
 
@@ -120,7 +118,8 @@ class Prover:
         make_checker = cache(lambda: choose_checker(inputs))  # it may play; not needed if all proofs are saved
         found: list[DiscoveredRelation] = []
         rejected: list[DiscoveredRelation] = []
-        for number, candidate in enumerate(passed):
+        # Those that ignore fewer features go first: others may follow from them.
+        for number, candidate in enumerate(sorted(passed, key=lambda candidate: len(candidate.ignored))):
             if time.monotonic() > self.deadline:
                 break
             self.inputs.report(0.75 + 0.25 * number / len(passed), "proving")
@@ -171,12 +170,7 @@ class Prover:
     def screen(self, signed: SignedMap) -> Candidate | None:
         """Return the candidate of a map that passes the check, with offsets and ignored features, or None."""
         if len(self.inputs.space) > MANY_FEATURES and not isinstance(self._screener, TransitionChecker):
-            signed = self._align_rare(repair_images(signed, self._disagreements, self._matcher))
-            if self.inputs.space.is_discrete:
-                signed = repair_actions(
-                    signed, lambda trial, action: sum(self._check_action(trial, action).disagreements.values())
-                )
-            best = self._settle(signed)
+            best = self._settle(self._repair(signed))
         else:
             best = self._correct_ignored(self._settle(signed))
         if best is None or len(best.ignored) > IGNORED_SHARE * len(self.inputs.space):
@@ -186,17 +180,23 @@ class Prover:
         says_nothing = not best.map.changes_actions and np.array_equal(best.apply(observations), observations)
         return None if says_nothing else best
 
-    def _align_rare(self, signed: SignedMap) -> SignedMap:
-        """Return the map in which features that hardly ever vary follow the others, if the check finds that no worse.
+    def _repair(self, signed: SignedMap) -> SignedMap:
+        """Return the map with images of features, and of discrete actions, that disagree less in the check.
 
-        The states of a screening say nothing about them; the sample is larger.
+        The few states of a screening say nothing about features that hardly ever vary. These follow the others, as in
+        the larger sample, unless the check disagrees.
         """
-        share_off_usual = 1 - (self.sample.observations == np.median(self.sample.observations, axis=0)).mean(axis=0)
-        rare = frozenset(np.flatnonzero(share_off_usual < RARE).tolist())
-        aligned = self._matcher.correct(signed, rare, ())
-        if aligned is None or sum(self._disagreements(aligned).values()) > sum(self._disagreements(signed).values()):
-            return signed
-        return aligned
+        repaired = repair_images(signed, self._disagreements, self._matcher)
+        aligned = align_rare(repaired, self.sample, self._matcher)
+        if aligned != repaired:
+            aligned = repair_images(aligned, self._disagreements, self._matcher)
+            if sum(self._disagreements(aligned).values()) <= sum(self._disagreements(repaired).values()):
+                repaired = aligned
+        if not self.inputs.space.is_discrete:
+            return repaired
+        return repair_actions(
+            repaired, lambda trial, action: sum(self._check_action(trial, action).disagreements.values())
+        )
 
     def _disagreements(self, signed: SignedMap) -> dict[int, float]:
         """Return the shares of states in which features have wrong images, by feature."""

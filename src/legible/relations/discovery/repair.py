@@ -4,7 +4,7 @@ A search proposes maps by statistics of random play. Those can prefer a wrong ma
 square, states differ between the directions although every step is alike. The check of the environment is not misled.
 
 `repair_images` lets it decide: each check of a map says for every feature in how many states its image is wrong.
-`repair_actions` does the same for the images of discrete actions.
+`repair_actions` does the same for the images of discrete actions, `align_rare` maps features that hardly ever vary.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from legible.relations.check.answers import Values
+from legible.relations.discovery.sampling import Sample
 from legible.relations.discovery.search import NEVER, Matcher
 from legible.relations.discovery.signed_map import SignedMap
 
@@ -24,7 +25,9 @@ from legible.relations.discovery.signed_map import SignedMap
 # The level begins at that of the worst feature, and is halved down to that of one state in a hundred.
 UNSEEN_SHARE, LEAST_LEVEL = 0.25, 0.01
 # The most checks for one map, and the most in a row at one level that find no better map.
-MOST_CHECKS, MOST_VAIN_CHECKS = 40, 10
+MOST_CHECKS, MOST_VAIN_CHECKS = 30, 10
+# Features that differ from their usual value in a smaller share of states may not vary in a screening.
+RARE = 0.05
 
 
 def repair_images(signed: SignedMap, judge: Callable[[SignedMap], Mapping[int, float]], matcher: Matcher) -> SignedMap:
@@ -102,6 +105,34 @@ def repair_actions(signed: SignedMap, judge: Callable[[SignedMap, int], float]) 
             if disagreement < least:
                 signed, least = trial, disagreement
     return signed
+
+
+def align_rare(signed: SignedMap, sample: Sample, matcher: Matcher) -> SignedMap:
+    """Return the map with images of rarely varying features that occur in the images of the states they occur in.
+
+    Example: a ghost is right here only when the path to it is short, so this flag goes where the length of its path
+    goes. A feature is described by the mean state in which it differs from its usual value.
+    """
+    states = np.concatenate([sample.observations, sample.after])
+    differs = states != np.median(states, axis=0)
+    rare = np.flatnonzero(differs.mean(axis=0) < RARE)
+    common = np.setdiff1d(np.arange(states.shape[1]), rare)
+    images, signs = np.array(signed.images), np.array(signed.signs)
+    common = common[~np.isin(images[common], rare)]
+    if len(rare) < 2 or not np.isin(images[rare], rare).all():
+        return signed
+    standard = (states - states.mean(axis=0)) / np.maximum(states.std(axis=0), 1e-9)
+    # [rare features, features]: the mean state while the feature differs, 0 if it never does.
+    means = np.array([standard[differs[:, i]].mean(axis=0) if differs[:, i].any() else 0 * standard[0] for i in rare])
+    mapped, found = means[:, common] * signs[common], means[:, images[common]]
+    costs = ((mapped[:, None, :] - found[None, :, :]) ** 2).mean(axis=2)
+    equal, opposite = (
+        allowed[np.ix_(rare, rare)] for allowed in (matcher.structure.allowed, matcher.structure.opposite)
+    )
+    costs[~(equal | opposite)] = NEVER
+    columns = linear_sum_assignment(costs)[1]
+    images[rare], signs[rare] = rare[columns], np.where(equal[np.arange(len(rare)), columns], 1, -1)
+    return replace(signed, images=tuple(images.tolist()), signs=tuple(signs.tolist()))
 
 
 def _ranks_of_images(signed: SignedMap, matcher: Matcher) -> Values:
