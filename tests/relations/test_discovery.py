@@ -24,7 +24,7 @@ from legible.relations.discovery.choice_search import ChoiceSearch
 from legible.relations.discovery.discover import propose
 from legible.relations.discovery.parts import Parts
 from legible.relations.discovery.proving import Prover
-from legible.relations.discovery.repair import repair_images
+from legible.relations.discovery.repair import align_rare, repair_actions, repair_images
 from legible.relations.discovery.sampling import Sample
 from legible.relations.discovery.search import Matcher
 from legible.relations.discovery.signed_map import SignedMap, close
@@ -199,6 +199,24 @@ def test_same_seed_same_relations_and_file():
         (r.action, r.image_action, r.features) for r in one.relations
     ]
     assert one.found[0].bound == pytest.approx(math.log(one.screened / 0.05) / one.found[0].transitions)
+
+
+def test_features_that_rarely_vary_follow_the_others():
+    states = np.random.default_rng(0).standard_normal((3000, 2))
+    # The third is on where the first is large, the fourth where the second is, the last two never.
+    states = np.column_stack([states, states > 2.2, np.zeros((3000, 2))])
+    none = np.zeros(3000)
+    sample = Sample(states, none.astype(int), none, states, none > 0, 1, states[:5], 3000, np.arange(3000))
+    swapped = SignedMap((1, 0, 2, 3, 4, 5), (1,) * 6, (0,), (1,))
+    aligned = align_rare(swapped, sample, Matcher(Structure.of(sample)))
+    assert aligned == replace(swapped, images=(1, 0, 3, 2, 4, 5))
+
+
+def test_images_of_actions_are_repaired():
+    turn = SignedMap((0,), (1,), (1, 2, 3, 0), (1, 1, 1, 1))
+    wrong = replace(turn, action_images=(1, 0, 2, 3))
+    judge = lambda signed, action: float(signed.action_images[action] != turn.action_images[action])  # noqa: E731
+    assert repair_actions(wrong, judge) == turn
 
 
 class StoppedError(Exception):

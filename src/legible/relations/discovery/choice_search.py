@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from legible.relations.check.answers import Flags, Values
+from legible.relations.discovery.repair import MANY_FEATURES
 from legible.relations.discovery.sampling import Sample
 from legible.relations.discovery.search import NEVER, Agreement, Matcher, Proposal, action_maps, as_map
 from legible.relations.discovery.structure import Structure, find_choices
@@ -24,6 +25,8 @@ from legible.relations.discovery.structure import Structure, find_choices
 MOST_STEPS, MOST_ASCENTS = 30, 20
 # Starts and kicks for every map of actions; kicks for each of the best maps.
 STARTS, FIRST_KICKS, KICKS, BEST_MAPS = 3, 12, 60, 12
+# Kicks where screening repairs maps.
+FEW_FIRST_KICKS, FEW_KICKS = 4, 12
 # Choices and features that a kick sets free.
 MOST_FREE = 8
 # Spread of the logarithms of random starts.
@@ -57,16 +60,18 @@ class ChoiceSearch:
 
     def search(self, rng: np.random.Generator, stop: Callable[[], bool] = lambda: False) -> list[Proposal]:
         """Return maps, the best first: those of the most promising maps of actions, and exchanges of choices."""
-        exchanges = sorted(self._exchanges(rng, stop), key=lambda proposal: proposal.mismatch)[:BEST_MAPS]
+        is_repaired = self.structure.n_features > MANY_FEATURES
+        first_kicks, kicks = (FEW_FIRST_KICKS, FEW_KICKS) if is_repaired else (FIRST_KICKS, KICKS)
+        exchanges = sorted(self._exchanges(rng, stop, first_kicks), key=lambda proposal: proposal.mismatch)[:BEST_MAPS]
         found: list[tuple[float, NDArray[np.int64], _Found]] = []
         for actions in self._some_action_maps():
             if stop():
                 break
-            best = self.climb(actions, rng, STARTS, FIRST_KICKS)
+            best = self.climb(actions, rng, STARTS, first_kicks)
             found.append((self._of_actions.mismatch(actions, best.images, best.signs), actions, best))
         proposals = []
         for _, actions, best in sorted(found, key=lambda entry: entry[0])[:BEST_MAPS]:
-            better = best if stop() else self.climb(actions, rng, 0, KICKS, best)
+            better = best if stop() else self.climb(actions, rng, 0, kicks, best)
             proposals.append(self._propose(actions, better))
         # Every second proposal exchanges choices without a change of actions, while there are any.
         mixed = [proposal for pair in zip(proposals, exchanges, strict=False) for proposal in pair]
@@ -82,7 +87,7 @@ class ChoiceSearch:
                 seen.add(tuple(actions.tolist()))
                 yield actions
 
-    def _exchanges(self, rng: np.random.Generator, stop: Callable[[], bool]) -> Iterator[Proposal]:
+    def _exchanges(self, rng: np.random.Generator, stop: Callable[[], bool], kicks: int) -> Iterator[Proposal]:
         """Yield a map that keeps actions for every two choices of one size: the first maps to the second."""
         actions = np.arange(self.structure.n_actions)
         for one, other in combinations(self.choices, 2):
@@ -91,7 +96,7 @@ class ChoiceSearch:
                 allowed = self.allowed[0].copy(), self.allowed[1].copy()
                 for part in allowed:
                     part[np.ix_(one, outside)] = False
-                yield self._propose(actions, self.climb(actions, rng, 1, FIRST_KICKS, allowed=allowed))
+                yield self._propose(actions, self.climb(actions, rng, 1, kicks, allowed=allowed))
 
     def _propose(self, actions: NDArray[np.int64], found: _Found) -> Proposal:
         mismatch = self.matcher.mismatch(actions, found.images, found.signs)

@@ -24,7 +24,8 @@ from legible.relations.check.answers import CheckInputs, OnProgress
 from legible.relations.check.settable import StateChecker, settable_checker
 from legible.relations.discovery.choice_search import choice_search
 from legible.relations.discovery.parts import Parts
-from legible.relations.discovery.proving import MANY_FEATURES, PROVEN_STATES, SMALL, Prover
+from legible.relations.discovery.proving import PROVEN_STATES, SMALL, Prover
+from legible.relations.discovery.repair import MANY_FEATURES
 from legible.relations.discovery.results import Discovery
 from legible.relations.discovery.sampling import Sample, draw_sample
 from legible.relations.discovery.search import Proposal, search_maps

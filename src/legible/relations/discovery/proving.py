@@ -33,7 +33,7 @@ from legible.relations.discovery.candidates import (
 )
 from legible.relations.discovery.choice_search import choice_search
 from legible.relations.discovery.parts import Parts
-from legible.relations.discovery.repair import align_rare, repair_actions, repair_images
+from legible.relations.discovery.repair import MANY_FEATURES, align_rare, repair_actions, repair_images
 from legible.relations.discovery.results import DiscoveredRelation, DiscoveryVerdict
 from legible.relations.discovery.sampling import Sample
 from legible.relations.discovery.search import Matcher
@@ -56,8 +56,8 @@ IGNORED_SHARE = 1 / 3
 # The largest share that it may ignore before their images are corrected, which is done up to MOST_CORRECTIONS
 # times, and at most IDLE_CORRECTIONS times without success.
 CORRECTED_SHARE, MOST_CORRECTIONS, IDLE_CORRECTIONS = 0.6, 8, 2
-# With more features than MANY_FEATURES, those that disagree at least this share as often as the worst are ignored too.
-MANY_FEATURES, IGNORED_TOGETHER = 30, 0.5
+# Of many features, those that disagree at least this share as often as the worst are ignored too.
+IGNORED_TOGETHER = 0.5
 ERROR_RATE = 0.05
 
 

@@ -21,6 +21,8 @@ from legible.relations.discovery.sampling import Sample
 from legible.relations.discovery.search import NEVER, Matcher
 from legible.relations.discovery.signed_map import SignedMap
 
+# With more features, screening repairs the images of maps.
+MANY_FEATURES = 30
 # Unseen pairs are assumed to disagree in this share of the level: the disagreement of the features that are looked at.
 # The level begins at that of the worst feature, and is halved down to that of one state in a hundred.
 UNSEEN_SHARE, LEAST_LEVEL = 0.25, 0.01
@@ -28,6 +30,8 @@ UNSEEN_SHARE, LEAST_LEVEL = 0.25, 0.01
 MOST_CHECKS, MOST_VAIN_CHECKS = 30, 10
 # Features that differ from their usual value in a smaller share of states may not vary in a screening.
 RARE = 0.05
+# Preference for staying, where features never vary.
+TO_STAY = 1e-9
 
 
 def repair_images(signed: SignedMap, judge: Callable[[SignedMap], Mapping[int, float]], matcher: Matcher) -> SignedMap:
@@ -129,6 +133,7 @@ def align_rare(signed: SignedMap, sample: Sample, matcher: Matcher) -> SignedMap
     equal, opposite = (
         allowed[np.ix_(rare, rare)] for allowed in (matcher.structure.allowed, matcher.structure.opposite)
     )
+    costs += TO_STAY * (rare[:, None] != rare[None, :])
     costs[~(equal | opposite)] = NEVER
     columns = linear_sum_assignment(costs)[1]
     images[rare], signs[rare] = rare[columns], np.where(equal[np.arange(len(rare)), columns], 1, -1)
