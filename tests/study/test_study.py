@@ -36,7 +36,7 @@ def outcome(made: Study) -> dict[str, object]:
         "steps": improvement.steps,
         "effect": improvement.effect,
         "explanations": [explanation.to_dict() for explanation in explanations],
-        "symmetry": made.score_symmetries(),
+        "symmetry": made.do("symmetry"),
         "units": sorted(made._folder.units),
     }
 

@@ -22,7 +22,7 @@ def study_of(folder: Path, policy: Policy) -> Study:
 
 
 def test_a_symmetric_policy_loses_nothing(tmp_path):
-    (score,) = study_of(tmp_path / "study", mirror_world.best_policy()).score_symmetries()
+    (score,) = study_of(tmp_path / "study", mirror_world.best_policy()).do("symmetry")
     assert score.share == 1.0
     assert score.effect is None
     assert not score.is_costly
@@ -30,7 +30,7 @@ def test_a_symmetric_policy_loses_nothing(tmp_path):
 
 def test_the_cost_of_an_asymmetry_is_measured_once_on_seeds_of_its_own(tmp_path):
     study = study_of(tmp_path / "study", mirror_world.policy())
-    (score,) = study.score_symmetries()
+    (score,) = study.do("symmetry")
     assert 0.2 < score.share < 0.9
     assert score.effect is not None
     # Half of the goals lie to the left. The averaged policy walks there, the policy only by chance.
@@ -48,5 +48,5 @@ def test_the_cost_of_an_asymmetry_is_measured_once_on_seeds_of_its_own(tmp_path)
 @pytest.mark.parametrize("most", [0, 1])
 def test_the_number_of_played_relations_is_limited(tmp_path, monkeypatch, most):
     monkeypatch.setattr("legible.study.symmetry.MOST_PLAYED", most)
-    (score,) = study_of(tmp_path / "study", mirror_world.policy()).score_symmetries()
+    (score,) = study_of(tmp_path / "study", mirror_world.policy()).do("symmetry")
     assert (score.effect is not None) == bool(most)

@@ -67,8 +67,8 @@ def gather_symmetries(study: Study) -> tuple[Symmetry, ...]:
         ]
         example = f" (such as {' and '.join(shown)}{', …' if len(pairs) > MOST_PAIRS else ''})" if shown else ""
         sentence = (
-            f"The policy respects “{name}” in {percent(score.share)} of {score.states} states: there it takes the matching "
-            f"action in the matching state{example}{f'; {score.worth}' if score.worth else ''}."
+            f"The policy respects “{name}” in {percent(score.share)} of {score.states} states: there it takes the "
+            f"matching action in the matching state{example}{f'; {score.worth}' if score.worth else ''}."
         )
         discovered = name.endswith(LABEL)
         names, links = picture(group[0], study.space.names) if discovered else ((), ())

@@ -316,13 +316,13 @@ for _step in (
         "time-limit.npz",
         probe_time_limit,
         needs=("improvement",),
+    ),
     Step(
         "symmetry",
         "the symmetry of the policy has not been measured",
         "symmetry.npz",
         score_symmetries,
         needs=("experiences",),
-    ),
     ),
     Step("explanations", "no weaknesses have been explained", "explanations.npz", _explain, needs=("evaluation",)),
     Step(
