@@ -199,8 +199,11 @@ class Prover:
         )
 
     def _disagreements(self, signed: SignedMap) -> dict[int, float]:
-        """Return the shares of states in which features have wrong images, by feature."""
-        share_of_image = _to_ignore(self._check_action(signed, 0), self.inputs.space)[1]
+        """Return the shares of states in which features have wrong images, by feature; all if no state can be judged."""
+        answer = self._check_action(signed, 0)
+        if answer.verdict == "cannot tell":
+            return dict.fromkeys(range(len(signed.images)), 1.0)
+        share_of_image = _to_ignore(answer, self.inputs.space)[1]
         return {i: share_of_image[image] for i, image in enumerate(signed.images) if image in share_of_image}
 
     def _check_action(self, signed: SignedMap, action: int) -> RelationCheck:
