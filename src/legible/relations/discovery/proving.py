@@ -199,7 +199,7 @@ class Prover:
         )
 
     def _disagreements(self, signed: SignedMap) -> dict[int, float]:
-        """Return the shares of states in which features have wrong images, by feature; all if no state can be judged."""
+        """Return the shares of states in which features have wrong images, by feature: 1 if none can be judged."""
         answer = self._check_action(signed, 0)
         if answer.verdict == "cannot tell":
             return dict.fromkeys(range(len(signed.images)), 1.0)
