@@ -26,8 +26,9 @@ MANY_FEATURES = 30
 # Unseen pairs are assumed to disagree in this share of the level: the disagreement of the features that are looked at.
 # The level begins at that of the worst feature, and is halved down to that of one state in a hundred.
 UNSEEN_SHARE, LEAST_LEVEL = 0.25, 0.01
-# The most checks for one map, and the most in a row at one level that find no better map.
-MOST_CHECKS, MOST_VAIN_CHECKS = 30, 10
+# The most rounds for one map: each checks a map or lowers the level; and the most checks in a row at one level that find
+# no better map.
+MOST_ROUNDS, MOST_VAIN_CHECKS = 30, 10
 # Features that differ from their usual value in a smaller share of states may not vary in a screening.
 RARE = 0.05
 # Preference for staying, where features never vary.
@@ -68,7 +69,7 @@ def repair_images(signed: SignedMap, judge: Callable[[SignedMap], Mapping[int, f
     measured[pairs(best)] = best_shares
     ranks = _ranks_of_images(best, matcher)
     level, vain_checks = best_shares.max(initial=0.0), 0
-    for _ in range(MOST_CHECKS):
+    for _ in range(MOST_ROUNDS):
         if level < LEAST_LEVEL:
             break
         costs = np.where(np.isnan(measured), UNSEEN_SHARE * level * (1 + ranks), measured)
