@@ -26,8 +26,8 @@ MANY_FEATURES = 30
 # Unseen pairs are assumed to disagree in this share of the level: the disagreement of the features that are looked at.
 # The level begins at that of the worst feature, and is halved down to that of one state in a hundred.
 UNSEEN_SHARE, LEAST_LEVEL = 0.25, 0.01
-# The most rounds for one map: each checks a map or lowers the level; and the most checks in a row at one level that find
-# no better map.
+# The most rounds for one map, each of which checks a map or lowers the level, and the most checks in a row at one level
+# that find no better map.
 MOST_ROUNDS, MOST_VAIN_CHECKS = 30, 10
 # Features that differ from their usual value in a smaller share of states may not vary in a screening.
 RARE = 0.05
