@@ -26,7 +26,7 @@ from legible.features import Observations
 from legible.formatting import percent, signed
 from legible.play import stage_seeds
 from legible.play.adapted import features_read
-from legible.policies import Policy, acting, load_policy
+from legible.policies import Policy, acting
 from legible.relations import MetamorphicRelation, by_name, map_states
 
 if TYPE_CHECKING:
@@ -134,6 +134,8 @@ class AveragedScores:
 
 def average_policy(policy: Policy, group: Sequence[MetamorphicRelation], n_features: int) -> Policy:
     """Return the policy that acts by the averaged scores of another one; it also samples as that one does."""
+    from legible.policies import load_policy  # noqa: PLC0415 (PyTorch takes a while)
+
     output = "logits" if policy.kind == "log-probabilities" else "values"
     averaged = AveragedScores(policy, group, n_features)
     return load_policy(averaged, output=output, n_features=n_features, n_actions=policy.n_actions)
