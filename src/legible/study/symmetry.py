@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -136,7 +136,7 @@ def average_policy(policy: Policy, group: Sequence[MetamorphicRelation], n_featu
     """Return the policy that acts by the averaged scores of another one; it also samples as that one does."""
     from legible.policies import load_policy  # noqa: PLC0415 (PyTorch takes a while)
 
-    output = "logits" if policy.kind == "log-probabilities" else "values"
+    output: Literal["logits", "values"] = "logits" if policy.kind == "log-probabilities" else "values"
     averaged = AveragedScores(policy, group, n_features)
     return load_policy(averaged, output=output, n_features=n_features, n_actions=policy.n_actions)
 

@@ -24,18 +24,23 @@ _FORMAT = RecordFormat(
     (Sample, SignedMap, RelationCheck, Counterexample, Difference),
     made_again={
         # Files have no sets.
-        Candidate: lambda candidate: {**vars(candidate), "ignored": sorted(candidate.ignored)},
+        Candidate: lambda candidate: {
+            "signed": candidate.map,
+            "offsets": candidate.offsets,
+            "ignored_features": sorted(candidate.ignored),
+            "prices": candidate.prices,
+        },
     },
 )
 
 
 def _make_candidate(
-    map: SignedMap,  # noqa: A002 (the name of the field)
+    signed: SignedMap,
     offsets: tuple[float, ...],
-    ignored: tuple[int, ...],
+    ignored_features: tuple[int, ...],
     prices: tuple[tuple[int, float], ...],
 ) -> Candidate:
-    return Candidate(map, offsets, frozenset(ignored), prices)
+    return Candidate(signed, offsets, frozenset(ignored_features), prices)
 
 
 class Parts:

@@ -11,7 +11,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import TypeVar
 
 import numpy as np
@@ -103,7 +103,7 @@ class Prover:
             self.inputs.report(0.3 + 0.4 * number / most, "screening")
             if signed in close([candidate.map for candidate in passed]):
                 continue
-            candidate = self._once(f"screened-{number}", lambda signed=signed: self.screen(signed))
+            candidate = self._once(f"screened-{number}", partial(self.screen, signed))
             if candidate is not None and not candidate.follows_from(passed):
                 passed = _generators([*passed, candidate])
         return passed
@@ -126,25 +126,26 @@ class Prover:
             if candidate.map in close([entry.candidate.map for entry in found]):
                 continue  # it follows from the relations found so far
             used_names = [entry.name for entry in (*found, *rejected)]
-            name, words = name_candidate(candidate, self.inputs.space, used_names)
-            relations = candidate.relations(self.inputs.space, name, words)
-            checks = self._once(f"proven-{number}", lambda relations=relations: self._check(make_checker(), relations))
-            entry = DiscoveredRelation(
-                name=name,
-                words=words,
-                verdict=_verdict(checks),
-                space=self.inputs.space,
-                candidate=candidate,
-                relations=relations,
-                checks=checks,
-                bound=math.nan,
-                starts_differ=self._compare_starts(candidate),
-                parts=len(self.inputs.space.groups),
-            )
-            if entry.verdict == "exact as far as seen":
-                entry = replace(entry, bound=math.log(self.screened / ERROR_RATE) / max(entry.transitions, 1))
+            entry = self._prove_candidate(number, candidate, used_names, make_checker)
             (rejected if entry.verdict == "rejected" else found).append(entry)
         return tuple(found), tuple(rejected)
+
+    def _prove_candidate(
+        self, number: int, candidate: Candidate, used_names: Sequence[str], make_checker: Callable[[], Checker]
+    ) -> DiscoveredRelation:
+        """Return a candidate with the result of its proof; `number` is its place among those that passed."""
+        space = self.inputs.space
+        name, words = name_candidate(candidate, space, used_names)
+        relations = candidate.relations(space, name, words)
+        checks = self._once(f"proven-{number}", lambda: self._check(make_checker(), relations))
+        verdict, bound = _verdict(checks), math.nan
+        starts_differ = self._compare_starts(candidate)
+        entry = DiscoveredRelation(
+            name, words, verdict, space, candidate, relations, checks, bound, starts_differ, len(space.groups)
+        )
+        if verdict == "exact as far as seen":
+            entry = replace(entry, bound=math.log(self.screened / ERROR_RATE) / max(entry.transitions, 1))
+        return entry
 
     def _once(self, name: str, compute: Callable[[], T]) -> T:
         """Return a part that an earlier run finished, or compute and save it, with the steps and proposals so far."""
