@@ -58,6 +58,8 @@ IGNORED_SHARE = 1 / 3
 CORRECTED_SHARE, MOST_CORRECTIONS, IDLE_CORRECTIONS = 0.6, 8, 2
 # Of many features, those that disagree at least this share as often as the worst are ignored too.
 IGNORED_TOGETHER = 0.5
+# Sum of the disagreements of features below which a map is worth a second repair.
+NEARLY_RIGHT = 2.0
 ERROR_RATE = 0.05
 
 
@@ -190,8 +192,10 @@ class Prover:
         repaired = repair_images(signed, self._disagreements, self._matcher)
         aligned = align_rare(repaired, self.sample, self._matcher)
         if aligned != repaired:
-            aligned = repair_images(aligned, self._disagreements, self._matcher)
-            if sum(self._disagreements(aligned).values()) <= sum(self._disagreements(repaired).values()):
+            least = sum(self._disagreements(repaired).values())
+            if least < NEARLY_RIGHT:
+                aligned = repair_images(aligned, self._disagreements, self._matcher)
+            if sum(self._disagreements(aligned).values()) <= least:
                 repaired = aligned
         if not self.inputs.space.is_discrete:
             return repaired

@@ -28,7 +28,7 @@ MANY_FEATURES = 30
 UNSEEN_SHARE, LEAST_LEVEL = 0.25, 0.01
 # The most rounds for one map, each of which checks a map or lowers the level, and the most checks in a row at one level
 # that find no better map.
-MOST_ROUNDS, MOST_VAIN_CHECKS = 30, 10
+MOST_ROUNDS, MOST_VAIN_CHECKS = 60, 10
 # Features that differ from their usual value in a smaller share of states may not vary in a screening.
 RARE = 0.05
 # Preference for staying, where features never vary.
@@ -127,8 +127,13 @@ def align_rare(signed: SignedMap, sample: Sample, matcher: Matcher) -> SignedMap
     if len(rare) < 2 or not np.isin(images[rare], rare).all():
         return signed
     standard = (states - states.mean(axis=0)) / np.maximum(states.std(axis=0), 1e-9)
-    # [rare features, features]: the mean state while the feature differs, 0 if it never does.
-    means = np.array([standard[differs[:, i]].mean(axis=0) if differs[:, i].any() else 0 * standard[0] for i in rare])
+    # Rare features that nearly always differ together, such as two ghosts that are scared, are told apart by the states
+    # in which few of them do: these weigh most.
+    few = 0.01 ** differs[:, rare].sum(axis=1)
+    means = np.zeros((len(rare), states.shape[1]))  # the mean state while a feature differs; 0 if it never does
+    for row, i in enumerate(rare):
+        if differs[:, i].any():
+            means[row] = np.average(standard[differs[:, i]], axis=0, weights=few[differs[:, i]])
     mapped, found = means[:, common] * signs[common], means[:, images[common]]
     costs = ((mapped[:, None, :] - found[None, :, :]) ** 2).mean(axis=2)
     equal, opposite = (
