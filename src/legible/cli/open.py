@@ -20,7 +20,6 @@ from legible.cli.options import (
     seed_option,
     trust_option,
     verbose_option,
-    workers_option,
 )
 from legible.errors import LegibleError
 
@@ -43,7 +42,9 @@ _STUDIES = Path("studies")
 @click.option("--host", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", metavar="N", type=click.IntRange(0, 65535), default=0, help="Port. [default: a free one]")
 @click.option("--no-browser", is_flag=True, help="Print the address, and open no browser.")
-@workers_option
+@click.option(
+    "--workers", metavar="N", type=click.IntRange(min=1), help="Worker processes. [default: one per core, at most 3]"
+)
 @relations_option
 @seed_option("Random seed of all episodes.")
 @described_environment
@@ -68,8 +69,8 @@ def open_command(
     folders = _folders(words)
     if folders:
         choice.refuse_for_study(folders[0], relations=relations)
-    from legible.engines import LocalProcesses  # noqa: PLC0415
     from legible.server.guard import make_token  # noqa: PLC0415
+    from legible.server.jobs import make_workers  # noqa: PLC0415
     from legible.server.web import Subject, Workbench, listen, serve  # noqa: PLC0415
 
     # What the workbench shows: studies or a policy, each opened when a page first asks for it.
@@ -86,7 +87,7 @@ def open_command(
         }
         spec = choice.spec(words[0])
         subjects = [Subject(f"{words[1]} in {words[0]}", partial(_open_policy, spec, words[1], options))]
-    bench, listening_socket, token = Workbench(subjects, LocalProcesses(workers)), listen(host, port), make_token()
+    bench, listening_socket, token = Workbench(subjects, make_workers(workers)), listen(host, port), make_token()
     # The address to open: with the port that was chosen, IPv6 in brackets, and a token without which pages are refused.
     chosen_port = listening_socket.getsockname()[1]
     shown_host = "localhost" if host in ("0.0.0.0", "::") else host

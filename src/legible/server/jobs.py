@@ -1,5 +1,6 @@
 """Work that takes longer than an answer may: one piece at a time, streamed, and stopped when the page is gone.
 
+- `make_workers`: the worker processes that play.
 - `Player`: the thread that plays; pieces wait in line, and the line is short.
 - `Job`: one piece of work; `StoppedError` ends it.
 - `Emit`: a function that sends a message to the page.
@@ -13,11 +14,14 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
+from legible.engines import LocalProcesses
 from legible.errors import LegibleError, describe_error
 
 Emit = Callable[[Mapping[str, Any]], None]
 Work = Callable[[Emit], None]
 MOST_WAITING = 6
+MOST_WORKERS = 3
+"""Workers by default: they stay, and each needs about 300 MB."""
 
 
 class BusyError(LegibleError):
@@ -70,6 +74,12 @@ class Job:
             self._send({"kind": "error", "error": f"Unexpected {describe_error(error)}."})
         finally:
             self._send(None)
+
+
+def make_workers(count: int | None = None) -> LocalProcesses:
+    """Return worker processes: by default one per core, but at most `MOST_WORKERS`."""
+    per_core = LocalProcesses(count)
+    return per_core if count is not None else LocalProcesses(min(per_core.workers, MOST_WORKERS))
 
 
 class Player:

@@ -55,9 +55,14 @@ def find_states(desk: Desk, body: Mapping[str, Any]) -> dict[str, Any]:
         for row in shown
     ]
     n_episodes = len(np.unique(experiences.episode_ids[rows]))
+    sentence = (
+        f"{number(len(rows))} of {number(len(experiences))} recorded states fit ({percent(fits.mean())}), in "
+        f"{number(n_episodes)} of {number(experiences.n_episodes)} episodes."
+    )
+    if rule is None:
+        sentence = f"All {number(len(experiences))} recorded states; type a condition to see those in which it holds."
     return {
-        "sentence": f"{number(len(rows))} of {number(len(experiences))} recorded states fit ({percent(fits.mean())}), "
-        f"in {number(n_episodes)} of {number(experiences.n_episodes)} episodes.",
+        "sentence": sentence,
         "columns": [space.names[i] for i in columns],
         "states": states,
         "map": _map(experiences.observations, fits, x, y),

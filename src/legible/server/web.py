@@ -22,13 +22,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from legible.engines import Engine, LocalProcesses
+from legible.engines import Engine
 from legible.errors import LegibleError, describe_error
 from legible.imports import needs_extra
 from legible.server.bench import start_workers, warm_up
 from legible.server.desk import Desk, RequestError, number_of, read_asset
 from legible.server.guard import Guard
-from legible.server.jobs import BusyError, Job, Player
+from legible.server.jobs import BusyError, Job, Player, make_workers
 from legible.server.overview import overview_of, state_of
 from legible.server.questions import ANSWERS, STREAMS, Streamed, to_plain
 
@@ -82,7 +82,7 @@ class Workbench:
     """
 
     def __init__(self, subjects: Sequence[Subject], engine: Engine | None = None) -> None:
-        self.subjects, self.engine = tuple(subjects), engine or LocalProcesses()
+        self.subjects, self.engine = tuple(subjects), engine or make_workers()
         self.player = Player()
         self.is_closing = False
         self.streams = 0

@@ -9,14 +9,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from legible.engines import Engine, LocalProcesses
+from legible.engines import Engine
 from legible.environments import EnvironmentSpec
 from legible.errors import LegibleError
 from legible.imports import needs_extra
 from legible.policies import Policy
 from legible.server.bench import warm_up
 from legible.server.desk import Desk, RequestError, read_asset
-from legible.server.jobs import BusyError, Emit, Job, Player
+from legible.server.jobs import BusyError, Emit, Job, Player, make_workers
 from legible.server.questions import ANSWERS, STREAMS, to_plain
 from legible.study import Study
 from legible.workbench.arena import arena_of, open_arena
@@ -83,7 +83,7 @@ class WorkbenchWidget(anywidget.AnyWidget):
         engine: Engine | None = None,
         **options: Any,
     ) -> None:
-        self._player, self._engine = Player(), (engine or LocalProcesses()).__enter__()  # `close` stops both
+        self._player, self._engine = Player(), (engine or make_workers()).__enter__()  # `close` stops both
         self._jobs: dict[str, Job] = {}
         if policy is not None and not isinstance(subject, (Study, Path)):
             self._desk = Desk(open_arena(subject, policy, engine=self._engine, **options))

@@ -540,16 +540,17 @@ class Trial:
         features_used = list(dict.fromkeys(feature for rule in rule_set.rules for feature in rule.features))
         first_steps, record = self._play.first_changes(index), self._play.record
         examples = []
-        for place in np.flatnonzero(first_steps != NEVER)[:EXAMPLES].tolist():
-            # The part of the record that holds this episode, and the row of its step there.
-            ((places, part),) = record.parts(place, place + 1)
-            row = int(part.starts[place - places.start] + first_steps[place])
-            if part.failed[place - places.start]:
+        for episode in np.flatnonzero(first_steps != NEVER)[:EXAMPLES].tolist():
+            # The part of the record that holds this episode, the episode's number in it, and the row of its step.
+            ((episodes_of_part, part),) = record.parts(episode, episode + 1)
+            number_in_part = episode - episodes_of_part.start
+            if part.failed[number_in_part]:
                 continue
+            row = int(part.starts[number_in_part] + first_steps[episode])
             observation, scores = part.observations[row], part.scores[row]
             # The policy's action among the choices that the rule is about.
             choices = space.groups[space.group_of(rule_set.rules[0].action)].choices
             action = space.action_names[choices][int(np.argmax(scores[choices]))]
             values = {space.names[feature]: float(observation[feature]) for feature in features_used}
-            examples.append(Example(int(record.seeds[place]), int(first_steps[place]), values, action))
+            examples.append(Example(int(record.seeds[episode]), int(first_steps[episode]), values, action))
         return tuple(examples)

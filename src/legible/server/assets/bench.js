@@ -132,7 +132,8 @@ export class Bench {
       make("div", { class: "entry" }, this.input, list),
       this.problem, this.words, this.work, this.sliders,
       make("div", { class: "controls" }, this.tryButton,
-        make("label", {}, this.related, " also with related forms (symmetry)")),
+        make("label", { title: "also plays the rule together with its related forms: in a maze, for example, the same rule for the other directions" },
+          this.related, " also with related forms (symmetry)")),
       this.result, this.composition(), this.claims);
     this.listClaims();
   }

@@ -20,7 +20,8 @@ export class States {
     this.axes = ["x", "y"].map((axis) => make("select", { "aria-label": `${axis} axis`, onchange: (event) => { this[axis] = Number(event.target.value); this.find(); } },
       ...features.map((one, i) => make("option", { value: i }, one.name))));
     root.replaceChildren(make("h1", {}, "In which states does it do what?"),
-      make("p", { class: "soft" }, `Conditions find the recorded states in which they hold. “+${actions[0].name} <- …” finds those of them in which the policy takes that action, “-${actions[0].name} <- …” those in which it does not.`),
+      make("p", { class: "soft" }, `Conditions find the recorded states in which they hold. “+${actions[0].name} <- …” finds those of them `
+        + `in which the policy takes that action, “-${actions[0].name} <- …” those in which it does not.`),
       make("div", { class: "entry" }, this.input, list), this.problem, this.sentence,
       make("div", { class: "pair" }, this.table, make("div", {}, this.map,
         make("p", { class: "controls" }, make("label", {}, "across ", this.axes[0]), make("label", {}, "up ", this.axes[1])),
@@ -44,7 +45,8 @@ export class States {
     const heads = ["", "episode", "step", "action", ...found.columns].map((name) => make("th", {}, name));
     const rows = found.states.map((state) => make("tr", {},
       make("td", {}, make("button", { class: "link", onclick: () => this.shared.go("episodes", { episode: state.episode, step: state.step }) }, "Play from here")),
-      ...[state.episode, state.step, state.action, ...state.values.map((value) => (value === null ? "–" : figure(value)))].map((text) => make("td", {}, String(text)))));
+      ...[state.episode, state.step, state.action, ...state.values.map((value) => (value === null ? "–" : figure(value)))]
+        .map((text) => make("td", {}, String(text)))));
     this.table.replaceChildren(make("table", { class: "whole-words" }, make("thead", {}, make("tr", {}, ...heads)), make("tbody", {}, ...rows)));
     this.axes[0].value = String(found.x);
     this.axes[1].value = String(found.y);
