@@ -71,23 +71,26 @@ class Desk:
         """Recorded episodes by the stage that played them: "experiences", and "mistakes" where a study looked."""
         if self.study is None:
             return {"experiences": collect_some(self.arena)}
-        found = {"experiences": self.study.experiences}
+        episodes = {"experiences": self.study.experiences}
         if self.study.has("mistakes") and self.study.has("decisions"):
-            found["mistakes"] = self.study.decisions
-        return found
+            episodes["mistakes"] = self.study.decisions
+        return episodes
 
     @cached_property
     def recorded(self) -> Experiences:
         """The recorded episodes on which rules are shown at work, as many whole ones as are quick to look at."""
-        every = self.episodes["experiences"]
-        ends = np.cumsum(every.lengths)
+        experiences = self.episodes["experiences"]
+        ends = np.cumsum(experiences.lengths)  # of each episode, the row after its last one
         count = max(1, int(np.searchsorted(ends, MOST_ROWS, side="right")))
-        if count >= every.n_episodes:
-            return every
-        rows = slice(0, int(ends[count - 1]))
-        columns = {name: getattr(every, name)[rows] for name in ("observations", "actions", "scores", "episode_ids")}
-        columns |= {name: getattr(every, name)[:count] for name in ("returns", "lengths", "seeds", "success")}
-        return Experiences(**columns, space=every.space, numbers=every.numbers[rows], endings=every.endings[:count])
+        if count >= experiences.n_episodes:
+            return experiences
+        # Some columns have one entry per step, the others one per episode.
+        end_row = int(ends[count - 1])
+        per_step = ("observations", "actions", "scores", "episode_ids", "numbers")
+        per_episode = ("returns", "lengths", "seeds", "success", "endings")
+        columns = {name: getattr(experiences, name)[:end_row] for name in per_step}
+        columns |= {name: getattr(experiences, name)[:count] for name in per_episode}
+        return Experiences(**columns, space=experiences.space)
 
     @cached_property
     def keys(self) -> NDArray[np.uint64]:

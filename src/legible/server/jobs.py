@@ -95,13 +95,14 @@ class Player:
     def submit(self, job: Job) -> None:
         """Put work in line; raise `BusyError` if the line is long."""
         with self._lock:
-            if len(self._jobs) >= MOST_WAITING:
-                raise BusyError(f"{len(self._jobs)} plays are running or waiting; wait until one has ended.")
+            in_line = [other for other in self._jobs if not other.is_background]
+            if len(in_line) >= MOST_WAITING:
+                raise BusyError(f"{len(in_line)} plays are running or waiting; wait until one has ended.")
             for other in self._jobs:
                 if other.is_background:
                     other.stop()
-            if self._jobs:
-                job.emit({"kind": "progress", "stage": "waiting", "done": 0, "of": len(self._jobs)})
+            if in_line:
+                job.emit({"kind": "progress", "stage": "waiting", "done": 0, "of": len(in_line)})
             self._jobs.append(job)
         self._waiting.put(job)
 
