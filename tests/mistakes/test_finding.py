@@ -21,11 +21,14 @@ from legible.mistakes import (
     RolloutRunner,
     Rollouts,
     RolloutSetup,
+    RolloutUnit,
     choose_decisions,
     describe_mistake,
     describe_mistakes,
     find_mistakes,
     plan_decisions,
+    points_of,
+    record_futures,
     similar_mistakes,
     unusual_features,
 )
@@ -87,6 +90,19 @@ def test_the_planted_mistake_is_found_with_its_gain() -> None:
     assert found.share.low <= 1 / 6 <= found.share.high
     assert found.headroom.low <= 19 <= found.headroom.high
     assert not found.is_exact
+
+
+@pytest.mark.parametrize("hold", [1, 3])
+def test_a_choice_is_held_for_some_steps(hold: int) -> None:
+    policy, choice = RoomPolicy(), 1
+    seen = collect(policy, ROOMS, 1, seed=0, batch=8, step_limit=200)
+    unit = RolloutUnit(points_of(seen, np.array([1])), np.array([[CHOICE_TAKEN, choice]]), np.array([[5]]))
+    setup = RolloutSetup(policy, ROOMS, "copy", "new", PlaySettings(batch=4), hold)
+    held = record_futures(setup, unit)[1]
+    does = DOES[held.observations.argmax(axis=1)]
+    assert len(held.actions) == 5
+    assert held.actions.tolist() == [*[choice] * hold, *does[hold:].tolist()]
+    assert (does[:hold] != choice).any()  # the policy alone would do something else
 
 
 def test_a_perfect_policy_is_not_accused(snapshot) -> None:

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -26,8 +26,13 @@ from legible.play import Experiences
 from legible.rules import Condition, third_person
 from legible.rules.wording import describe_conditions
 
-MIN_TIME_LIMIT_SHARE, LAST_STEPS = 0.5, 50
-"""Share of the episodes that the time limit must end, and steps before it, for a sentence about what happens then."""
+LAST_STEPS_SHARE = {"time limit": 0.5, "failure": MIN_FAILING_SHARE}
+LAST_STEPS = {"time limit": 50, "failure": 10}
+"""Share of the episodes that must end in a way, and steps before the end, for a sentence about what happens then."""
+NEARLY_ALWAYS, MOST_HABITS = 0.9, 3
+"""Share of the steps from which on a poor policy is said to make the same choice always, and choices to name."""
+MOST_PLACES = 2
+"""Patterns of failures in the answer about a policy without a confirmed weakness."""
 MOST_SPREAD = 0.5
 """Spread of a feature in these steps, relative to its spread in all states, from which on it is not named."""
 
@@ -50,6 +55,7 @@ def answer_questions(
     costly: str = "",
     endings: Sequence[EndingShare] = (),
     experiences: Experiences | None = None,
+    places: Sequence[str] = (),
     reasons: Sequence[str] = (),
     ledger: Ledger | None = None,
     next_steps: Sequence[str] = (),
@@ -71,8 +77,8 @@ def answer_questions(
         How episodes end.
     experiences
         Recorded steps of the unguided policy.
-    reasons
-        Why the policy fails, a sentence each.
+    places, reasons
+        Where and why the policy fails, a sentence each.
     ledger
         The parts of the gain of guidance.
     next_steps
@@ -84,11 +90,17 @@ def answer_questions(
     if not how_it_ends:
         usual = f"{endings[0].words} in {percent(endings[0].base.value)} of the episodes" if endings else ""
         how_it_ends = usual or "the environment does not say how episodes end"
-    if stalls := _describe_last_steps(endings, experiences):
+    failing_share = sum(one.base.value for one in endings if one.kind == "failure")
+    stalls = _describe_last_steps(endings, experiences, "time limit")
+    if stalls:
         reasons = (stalls, *reasons)
-    elif endings and sum(one.base.value for one in endings if one.kind == "failure") < MIN_FAILING_SHARE:
+    whole = _whole_policy(improvement, references, experiences)
+    if not (stalls or whole) and endings and failing_share < MIN_FAILING_SHARE:
         reasons = ("It hardly ever fails.", *reasons)
-    why = (*reasons, *_habits(explanations))
+    why = (*whole, *reasons, *_habits(explanations))
+    if not (places or confirmed):
+        crash = _describe_last_steps(endings, experiences, "failure")
+        places = (crash,) if crash else ()
     # The time limit is no trouble for policies whose task is to survive until then.
     score = figure_of(find_objective("mean"), improvement.final_blocks.base.played)
     is_unsolved = solved is not None and score.high < solved
@@ -98,7 +110,11 @@ def answer_questions(
         Answer("How do its episodes end?", (f"{capitalise(how_it_ends)}.",)),
         Answer(
             "Where is it weak?",
-            (*_weaknesses(evaluation, explanations, confirmed, troubles), *([costly] if costly else [])),
+            (
+                *_weaknesses(evaluation, explanations, confirmed, troubles),
+                *places[: 1 if confirmed else MOST_PLACES],
+                *([costly] if costly else []),
+            ),
         ),
         Answer("Why does it fail?", why or ("Nothing that explains it was found.",)),
         Answer("What do the rules change?", _guidance(improvement, references, deployment, ledger)),
@@ -163,32 +179,66 @@ def _habits(explanations: Sequence[WeaknessExplanation]) -> tuple[str, ...]:
     return (f"It does not generalise: {which} that it follows, but not in related situations.",)
 
 
-def _describe_last_steps(endings: Sequence[EndingShare], experiences: Experiences | None) -> str:
-    """Say what happens in the last steps of episodes that the time limit ends; "" if it ends few of them."""
-    share = max((one.base.value for one in endings if one.kind == "time limit"), default=0.0)
-    if experiences is None or share < MIN_TIME_LIMIT_SHARE:
+def _whole_policy(improvement: Improvement, references: References, experiences: Experiences | None) -> tuple[str, ...]:
+    """Say that the whole policy is poor, if it is not shown to be better than random play or a constant action.
+
+    A second sentence names the choices that it makes in nearly all states.
+    """
+    best = references.best_plain
+    if best is None or best.over_policy.high < 0.0:
+        return ()
+    words = ObjectiveWords(improvement.evaluation_settings.objective)
+    how = "worse than" if best.over_policy.low > 0.0 else "not clearly better than"
+    sentences = [
+        f"The whole policy is poor, {how} {best.words} ({words.of(best.result)}): look at all of its decisions rather "
+        "than at single situations."
+    ]
+    if experiences is not None:
+        space = experiences.space
+        shares = {choice: float(experiences.taken(choice).mean()) for choice in range(len(space.actions))}
+        constant = sorted((i for i in shares if shares[i] >= NEARLY_ALWAYS), key=lambda choice: -shares[choice])
+        habits = [f"{third_person(space.actions[i].label)} ({percent(shares[i])})" for i in constant[:MOST_HABITS]]
+        if habits:
+            sentences.append(f"In nearly all states, whatever the features are, it {join_words(habits)}.")
+    return tuple(sentences)
+
+
+def _describe_last_steps(
+    endings: Sequence[EndingShare], experiences: Experiences | None, kind: Literal["failure", "time limit"]
+) -> str:
+    """Say what happens in the last steps of episodes that end in a kind of way; "" if few of them do.
+
+    The sentence names the most frequent actions, and the features that vary least there compared with all states.
+    """
+    share = sum(one.base.value for one in endings if one.kind == kind)
+    if experiences is None or share < LAST_STEPS_SHARE[kind]:
         return ""
     space, ids = experiences.space, experiences.episode_ids
-    truncated = np.array([Ending.parse(str(text)).kind == "time limit" for text in experiences.endings], np.bool_)
-    left = np.cumsum(experiences.lengths)[ids] - np.arange(len(ids))
-    last = truncated[ids] & (left <= LAST_STEPS)
-    if not last.any():
+    ends_so = np.array([Ending.parse(str(text)).kind == kind for text in experiences.endings], np.bool_)
+    n_last = LAST_STEPS[kind]
+    steps_to_end = np.cumsum(experiences.lengths)[ids] - np.arange(len(ids))
+    is_last = ends_so[ids] & (steps_to_end <= n_last)
+    if not is_last.any():
         return ""
     found = []
     if space.is_discrete:
-        shares = np.bincount(experiences.actions[last], minlength=len(space.actions)) / last.sum()
-        most = [choice for choice in np.argsort(-shares, kind="stable")[:2].tolist() if shares[choice] >= 0.1]
-        actions = [f"{third_person(space.actions[choice].label)} ({percent(float(shares[choice]))})" for choice in most]
+        shares = np.bincount(experiences.actions[is_last], minlength=len(space.actions)) / is_last.sum()
+        frequent = [choice for choice in np.argsort(-shares, kind="stable")[:2].tolist() if shares[choice] >= 0.1]
+        actions = [f"{third_person(space.actions[i].label)} ({percent(float(shares[i]))})" for i in frequent]
         found.append(f"it mostly {join_words(actions)}")
-    ends = np.quantile(experiences.observations[last], [0.1, 0.9], axis=0)
+    # Features whose range in these steps is small compared with their range in all states; both without the tails.
+    last_range = np.quantile(experiences.observations[is_last], [0.1, 0.9], axis=0)
     low, high = np.quantile(experiences.observations, [0.1, 0.9], axis=0)
-    numeric = np.array([feature.kind == "numeric" and not feature.is_flag for feature in space.features])
-    spread = np.where(numeric & (high > low), (ends[1] - ends[0]) / np.maximum(high - low, 1e-12), np.inf)
+    is_numeric = np.array([feature.kind == "numeric" and not feature.is_flag for feature in space.features])
+    is_usable = is_numeric & (high > low)
+    spread = np.where(is_usable, (last_range[1] - last_range[0]) / np.maximum(high - low, 1e-12), np.inf)
     steady = [i for i in np.argsort(spread, kind="stable")[:2].tolist() if 0.0 < spread[i] <= MOST_SPREAD]
     if steady:
-        found.append(describe_conditions([Condition(i, *map(float, ends[:, i])) for i in steady], space))
-    when = f"In the last {LAST_STEPS} steps before the time limit, which ends {percent(share)} of the episodes, "
-    return f"{when}{' while '.join(found)}." if found else ""
+        found.append(describe_conditions([Condition(i, *map(float, last_range[:, i])) for i in steady], space))
+    if not found:
+        return ""
+    event = "the time limit, which ends" if kind == "time limit" else "the failures, which end"
+    return f"In the last {n_last} steps before {event} {percent(share)} of the episodes, {' while '.join(found)}."
 
 
 def _play_otherwise(improvement: Improvement, references: References) -> tuple[str, ...]:

@@ -54,6 +54,8 @@ class Avoidable:
     avoided, as_played
         Shares of fresh rollouts from that step that do not fail then or soon after, with the other choice and with the
         policy's.
+    furthest
+        Largest number of steps before the end at which choices were tried.
     """
 
     episodes: int
@@ -61,12 +63,21 @@ class Avoidable:
     steps: Figure
     avoided: Figure
     as_played: Figure
+    furthest: int = 0
+
+    @property
+    def is_shown(self) -> bool:
+        """True if another choice is shown to avoid failures."""
+        return self.found > 0.0 and self.avoided.low > self.as_played.value
 
     def sentence(self) -> str:
         """Return the result in words."""
         if not self.found:
-            return f"A single other choice shortly before the end avoids none of {self.episodes} failures examined."
-        if self.avoided.low <= self.as_played.value:
+            return (
+                f"At up to {self.furthest} steps before the end, every other choice was tried once; that avoids none "
+                f"of {self.episodes} failures examined."
+            )
+        if not self.is_shown:
             return (
                 f"No single choice is shown to avoid it, in {self.episodes} failures examined. After the best other "
                 f"choice {_share(self.avoided)} of fresh rollouts survive, after the policy's own "
@@ -80,10 +91,13 @@ class Avoidable:
 
     def summary(self) -> str:
         """Return the result in a sentence without intervals; "" where no choice is shown to avoid failures."""
-        if not self.found or self.avoided.low <= self.as_played.value:
+        if not self.is_shown:
             return ""
         survive = f"{percent(self.avoided.value)} of fresh rollouts survive instead of {percent(self.as_played.value)}"
-        return f"Other choices up to {number(self.steps.value)} steps before the end help: {survive}."
+        return (
+            f"In {percent(self.found)} of {self.episodes} failures examined, another choice up to "
+            f"{number(self.steps.value)} steps before the end avoids it: {survive}."
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, for JSON."""
@@ -117,23 +131,26 @@ def find_last_chance(
     seed
         Seed of the resampling.
     """
-    last, before = [], []
+    last_chances: list[Chance] = []
+    steps_before_end: list[float] = []
     for chance, length, endings in zip(chances, lengths, try_choices(chances, 0, rollouts), strict=True):
-        shares = (~_fails(endings)).mean(axis=2)
-        best = 1 + shares[:, 1:].argmax(axis=1)
-        saved = shares[np.arange(len(best)), best]
-        places = np.flatnonzero((saved >= MIN_AVOIDED) & (saved > shares[:, 0]))
-        if len(places):
-            place = places[:1]
-            both = np.stack([chance.choices[place, 0], chance.choices[place, best[place]]], axis=1)
-            last.append(Chance(chance.episode, chance.steps[place], both))
-            before.append(float(length - chance.steps[place[0]]))
-    fresh = [(~_fails(endings)[0]).mean(axis=1) for endings in try_choices(last, rollouts, rollouts)]
-    back, played, avoided = before, [float(one[0]) for one in fresh], [float(one[1]) for one in fresh]
+        survived = (~fails_at_end(endings)).mean(axis=2)  # share of the rollouts, [steps, choices]
+        best = 1 + survived[:, 1:].argmax(axis=1)  # of the other choices, at each step
+        best_survived = survived[np.arange(len(best)), best]
+        saving = np.flatnonzero((best_survived >= MIN_AVOIDED) & (best_survived > survived[:, 0]))
+        if len(saving):
+            last = saving[:1]  # steps go from the end backwards
+            own_and_best = np.stack([chance.choices[last, 0], chance.choices[last, best[last]]], axis=1)
+            last_chances.append(Chance(chance.episode, chance.steps[last], own_and_best))
+            steps_before_end.append(float(length - chance.steps[last[0]]))
+    # Fresh rollouts of these choices: the share that survives with the policy's own choice, and with the other one.
+    fresh = [(~fails_at_end(endings)[0]).mean(axis=1) for endings in try_choices(last_chances, rollouts, rollouts)]
+    back, played, avoided = steps_before_end, [float(pair[0]) for pair in fresh], [float(pair[1]) for pair in fresh]
     n = len(lengths)
     unknown = Figure(float("nan"), float("nan"), float("nan"))
+    furthest = max(int(length - chance.steps.min()) for chance, length in zip(chances, lengths, strict=True))
     if not back:
-        return Avoidable(n, 0.0, unknown, unknown, unknown)
+        return Avoidable(n, 0.0, unknown, unknown, unknown, furthest)
     drawn = np.random.default_rng([seed, len(back)]).integers(len(back), size=(RESAMPLES, len(back)))
     return Avoidable(
         n,
@@ -141,6 +158,7 @@ def find_last_chance(
         _figure(np.array(back), drawn, np.median),
         _figure(np.array(avoided), drawn, np.mean),
         _figure(np.array(played), drawn, np.mean),
+        furthest,
     )
 
 
@@ -149,7 +167,8 @@ def _figure(values: NDArray[np.float64], drawn: NDArray[np.int64], of: Callable[
     return Figure(float(of(values)), low, high)
 
 
-def _fails(endings: NDArray[np.str_]) -> NDArray[np.bool_]:
-    texts, places = np.unique(endings, return_inverse=True)
-    kinds = np.array([Ending.parse(str(text)).kind == "failure" for text in texts], bool)
-    return kinds[places].reshape(endings.shape)
+def fails_at_end(endings: NDArray[np.str_]) -> NDArray[np.bool_]:
+    """Return which endings, as texts in an array of any shape, are failures; an unknown ending ("") is none."""
+    texts, text_numbers = np.unique(endings, return_inverse=True)
+    is_failure = np.array([bool(text) and Ending.parse(str(text)).kind == "failure" for text in texts], bool)
+    return is_failure[text_numbers].reshape(endings.shape)

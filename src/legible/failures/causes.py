@@ -25,7 +25,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from legible.formatting import percent
+from legible.formatting import percent, signed
 
 CauseKind = Literal["does not use", "misjudges", "never met", "cannot tell"]
 Preference = Callable[[NDArray[np.float32]], NDArray[Any]]
@@ -34,6 +34,8 @@ Preference = Callable[[NDArray[np.float32]], NDArray[Any]]
 FOLDS, TREES, MIN_LEAF = 4, 40, 6
 SIMILAR_STATES, SEARCHED_STATES, MOST_ASKED = 16, 2000, 200
 RESAMPLES, ALPHA = 400, 0.05
+CHECKED_TESTS = 8
+"""Number of groups of features with which planted causes show the error rate at `ALPHA`; more make it smaller."""
 FEWEST_DECISIONS, FEWEST_MISTAKES = 150, 12
 STEPS_AT = (0.025, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.975)
 """Quantiles at which the correction by a feature may change."""
@@ -187,6 +189,7 @@ def find_cause(
     names: Sequence[str],
     *,
     seed: int,
+    others: int = 0,
 ) -> Cause:
     """Return the cause of the mistakes among decisions.
 
@@ -204,76 +207,132 @@ def find_cause(
         Names of all features.
     seed
         Decides folds, models and replaced values.
+    others
+        Number of other sets of choices that are examined, too: the more there are, the stricter is each test.
     """
     n = len(tried)
     if n < FEWEST_DECISIONS or np.ptp(tried.episodes) == 0:
-        why = f"only {n} decisions were tried and {FEWEST_DECISIONS} are needed; a study with larger budgets tries more"
+        why = f"only {n} decisions could be tried and {FEWEST_DECISIONS} are needed; a longer study tries more"
         return Cause("cannot tell", why=why, decisions=n)
-    rng = np.random.default_rng([seed, n])
-    scores = _centred(preference(tried.observations))
-    spread = float(scores.std()) or 1.0
-    scores /= spread
-    fits = _CrossFits(tried, scores, rng, seed)
-    best_predicted = fits.predict(np.arange(tried.observations.shape[1]))
-    best = best_predicted.argmax(axis=1)
-    recoverable = tried.gains[np.arange(n), best]
-    mistakes = np.flatnonzero(best != tried.taken)
-    count = len(mistakes)
-    mean, low = fits.bound(recoverable)
-    if low <= 0.0 or count < FEWEST_MISTAKES:
-        why = "no model of the features predicts, on held-out episodes, where another choice is better"
-        return Cause("cannot tell", why=why, decisions=n, mistakes=count)
-    nothing = np.zeros(0, np.intp)
-    base, shifted = fits.recovered(nothing), fits.corrected(nothing)
-    model = _forest(tried.observations, tried.gains - tried.gains.mean(axis=1, keepdims=True), seed)
-    stakes = np.maximum(best_predicted[mistakes, best[mistakes]] - best_predicted[mistakes, tried.taken[mistakes]], 0)
-    if len(mistakes) > MOST_ASKED and (stakes > 0).sum() > MOST_ASKED:
-        mistakes = np.sort(rng.choice(mistakes, MOST_ASKED, replace=False, p=stakes / stakes.sum()))
-    swaps = _Swaps(recorded, rng)
-    asked = recorded[rng.permutation(len(recorded))[:MOST_ASKED]]
-    overall = float(scores.var(axis=0).sum()) or 1.0
-
-    def examine(name: str, columns: NDArray[np.intp]) -> GroupEvidence:
-        """Return the figures of one group of features."""
-        with_group = fits.recovered(columns)
-        added, added_low = fits.bound(with_group - base)
-        corrected, corrected_low = fits.bound(fits.corrected(columns) - shifted)
-        rare_states, rare_loss = _find_rare(with_group - base, tried, recorded, columns, seed)
-        elsewhere = swaps.replace(asked, columns)
-        answers = _centred(preference(elsewhere.reshape(-1, elsewhere.shape[2]))) / spread
-        use = float(answers.reshape(*elsewhere.shape[:2], -1).var(axis=1).sum(axis=1).mean()) / overall
-        changed = swaps.replace(tried.observations[mistakes], columns)
-        flat, shape = changed.reshape(-1, changed.shape[2]), changed.shape[:2]
-        both = np.stack([tried.taken[mistakes], best[mistakes]], axis=1).repeat(shape[1], axis=0)
-        preferred = _difference(np.asarray(preference(flat), np.float64) / spread, both).reshape(shape)
-        better = _difference(model.predict(flat), both).reshape(shape)
-        return GroupEvidence(
-            name,
-            added / mean,
-            added_low / mean,
-            corrected / mean,
-            corrected_low / mean,
-            use,
-            float(preferred.var(axis=1).mean()) / overall,
-            float((np.median(preferred, axis=1) > 0).mean()),
-            _agreement(preferred, better),
-            rare_states,
-            rare_loss,
+    if np.bincount(tried.taken).max() >= ALWAYS * n:
+        return Cause("cannot tell", why="it makes the same choice everywhere, whatever the features are", decisions=n)
+    tests = len(groups) * (1 + others)
+    alpha = ALPHA * min(1.0, CHECKED_TESTS / max(1, tests))
+    examiner = _Examiner(tried, preference, recorded, alpha=alpha, seed=seed)
+    count = len(examiner.mistakes)
+    gain = f"{signed(examiner.recoverable)} of return per decision"
+    if examiner.recoverable_low <= 0.0 or count < FEWEST_MISTAKES:
+        why = (
+            f"at {n} decisions every choice was tried, but where another choice is better follows from no features (a "
+            f"model of all of them, tested on other episodes, gives {gain}). A longer study tries more decisions and "
+            "finds smaller causes"
         )
-
-    evidence = tuple(examine(name, np.asarray(members, np.intp)) for name, members in groups.items())
+        return Cause("cannot tell", why=why, decisions=n, mistakes=count)
+    examiner.prepare()
+    evidence = tuple(examiner.examine(name, np.asarray(members, np.intp)) for name, members in groups.items())
     cause = _judge(evidence, n, count)
-    if cause.kind == "cannot tell" and np.bincount(tried.taken).max() >= ALWAYS * n:
-        return replace(cause, why="it takes the same choice almost everywhere, whatever the features are")
-    members = groups.get(cause.group, ())
+    if cause.kind == "cannot tell":
+        closest = max(evidence, key=lambda one: one.worth)
+        share = percent(float(np.clip(max(closest.added, closest.corrected), 0.0, 1.0)))
+        why = (
+            f"at {n} decisions every choice was tried, and a model of all features finds choices that give {gain} on "
+            f"held-out episodes, but no single group of features explains them (the closest, {closest.name}, recovers "
+            f"{share})"
+        )
+        return replace(cause, why=why)
+    members = groups[cause.group]
     if len(members) > 1:
         # The smallest group: one feature, if it alone supports the same verdict about as well.
-        singles = tuple(examine(names[column], np.array([column])) for column in members)
+        singles = tuple(examiner.examine(names[column], np.array([column])) for column in members)
         single = _judge(singles, n, count)
         whole, part = cause.evidence, single.evidence
         if single.kind == cause.kind and whole and part and part.worth >= ALMOST * whole.worth:
             return replace(single, groups=evidence + singles)
     return cause
+
+
+class _Examiner:
+    """Examiner of groups of features: whether a group matters for the better choice, and how the policy uses it.
+
+    Attributes
+    ----------
+    mistakes
+        Numbers of the decisions in which a model of all features, fitted to other episodes, prefers another choice.
+    recoverable, recoverable_low
+        Mean gain per decision of the choices that this model prefers, and its lower confidence bound.
+    """
+
+    def __init__(
+        self,
+        tried: TriedDecisions,
+        preference: Preference,
+        recorded: NDArray[np.float32],
+        *,
+        alpha: float,
+        seed: int,
+    ) -> None:
+        self._tried, self._preference, self._recorded, self._seed = tried, preference, recorded, seed
+        n = len(tried)
+        self._rng = np.random.default_rng([seed, n])
+        # The policy's scores, centred per decision and scaled to a spread of 1.
+        scores = _centred(preference(tried.observations))
+        self._spread = float(scores.std()) or 1.0
+        scores /= self._spread
+        self._score_variance = float(scores.var(axis=0).sum()) or 1.0
+        self._fits = _CrossFits(tried, scores, alpha, self._rng, seed)
+        self._predicted = self._fits.predict(np.arange(tried.observations.shape[1]))
+        self._better = self._predicted.argmax(axis=1)
+        self.recoverable, self.recoverable_low = self._fits.bound(tried.gains[np.arange(n), self._better])
+        self.mistakes = np.flatnonzero(self._better != tried.taken)
+
+    def prepare(self) -> None:
+        """Fit what all groups share; only needed where there are mistakes to explain."""
+        tried, rng, mistakes, predicted = self._tried, self._rng, self.mistakes, self._predicted
+        no_columns = np.zeros(0, np.intp)
+        self._by_scores, self._by_shift = self._fits.recovered(no_columns), self._fits.corrected(no_columns)
+        self._model = _forest(tried.observations, tried.gains - tried.gains.mean(axis=1, keepdims=True), self._seed)
+        # Of many mistakes a sample is asked about, in which costly ones are more frequent.
+        costs = np.maximum(
+            predicted[mistakes, self._better[mistakes]] - predicted[mistakes, tried.taken[mistakes]], 0.0
+        )
+        if len(mistakes) > MOST_ASKED and (costs > 0).sum() > MOST_ASKED:
+            mistakes = np.sort(rng.choice(mistakes, MOST_ASKED, replace=False, p=costs / costs.sum()))
+        self._asked_mistakes = mistakes
+        self._swaps = _Swaps(self._recorded, rng)
+        self._asked_states = self._recorded[rng.permutation(len(self._recorded))[:MOST_ASKED]]
+
+    def examine(self, name: str, columns: NDArray[np.intp]) -> GroupEvidence:
+        """Return the figures of one group of features."""
+        fits, preference, mistakes = self._fits, self._preference, self._asked_mistakes
+        # Does it matter? What the group adds to the scores alone, and what a correction by its values recovers.
+        beyond_scores = fits.recovered(columns) - self._by_scores
+        added, added_low = fits.bound(beyond_scores)
+        corrected, corrected_low = fits.bound(fits.corrected(columns) - self._by_shift)
+        rare_states, rare_loss = _find_rare(beyond_scores, self._tried, self._recorded, columns, self._seed)
+        # How does the policy use it in any state? Variance of its scores over other values of the group.
+        swapped = self._swaps.replace(self._asked_states, columns)  # [states, similar states, features]
+        scores = _centred(preference(swapped.reshape(-1, swapped.shape[2]))) / self._spread
+        use = float(scores.reshape(*swapped.shape[:2], -1).var(axis=1).sum(axis=1).mean()) / self._score_variance
+        # And at the mistakes? By how much the policy, and the model, prefer the better choice to the one taken there,
+        # ``float64[mistakes, similar states]``.
+        swapped = self._swaps.replace(self._tried.observations[mistakes], columns)
+        shape, states = swapped.shape[:2], swapped.reshape(-1, swapped.shape[2])
+        pairs = np.stack([self._tried.taken[mistakes], self._better[mistakes]], axis=1).repeat(shape[1], axis=0)
+        preferred = _difference(np.asarray(preference(states), np.float64) / self._spread, pairs).reshape(shape)
+        advantage = _difference(self._model.predict(states), pairs).reshape(shape)
+        return GroupEvidence(
+            name,
+            added / self.recoverable,
+            added_low / self.recoverable,
+            corrected / self.recoverable,
+            corrected_low / self.recoverable,
+            use,
+            float(preferred.var(axis=1).mean()) / self._score_variance,
+            float((np.median(preferred, axis=1) > 0).mean()),
+            _agreement(preferred, advantage),
+            rare_states,
+            rare_loss,
+        )
 
 
 def _judge(evidence: tuple[GroupEvidence, ...], decisions: int, mistakes: int) -> Cause:
@@ -304,8 +363,10 @@ def _judge(evidence: tuple[GroupEvidence, ...], decisions: int, mistakes: int) -
 class _CrossFits:
     """Models of the advantages of all choices; each decision is predicted by models of other episodes."""
 
-    def __init__(self, tried: TriedDecisions, scores: NDArray[np.float64], rng: np.random.Generator, seed: int) -> None:
-        self._tried, self._scores, self._seed = tried, scores, seed
+    def __init__(
+        self, tried: TriedDecisions, scores: NDArray[np.float64], alpha: float, rng: np.random.Generator, seed: int
+    ) -> None:
+        self._tried, self._scores, self._alpha, self._seed = tried, scores, alpha, seed
         episodes, self._ids = np.unique(tried.episodes, return_inverse=True)
         self._folds = (rng.permutation(len(episodes)) % FOLDS)[self._ids]
         self._drawn = rng.multinomial(len(episodes), np.full(len(episodes), 1 / len(episodes)), RESAMPLES)
@@ -349,7 +410,7 @@ class _CrossFits:
         weights, n = self._tried.weights, self._drawn.shape[1]
         sums, counts = np.bincount(self._ids, values * weights, n), np.bincount(self._ids, weights, n)
         resampled = (self._drawn @ sums) / np.maximum(self._drawn @ counts, 1e-12)
-        return float(sums.sum() / counts.sum()), float(np.quantile(resampled, ALPHA))
+        return float(sums.sum() / counts.sum()), float(np.quantile(resampled, self._alpha))
 
     def _gain(self, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
         return self._tried.gains[np.arange(len(chosen)), chosen]

@@ -5,7 +5,7 @@ are learned from some recorded episodes; others choose the number of steps k and
 episodes that chose nothing.
 
 - `find_modes`: learns and judges the modes; `FailureMode`: one of them.
-- `mark_failed`: which episodes fail.
+- `mark_failed`: which episodes fail; `find_states`: the states in which the conditions of a mode hold.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from legible.environments import Ending
 from legible.evaluation.figures import Figure, share_figure
-from legible.failures.avoiding import Avoidable
+from legible.failures.alternatives import Alternative
+from legible.failures.avoiding import Avoidable, fails_at_end
 from legible.features import FeatureSpace
 from legible.formatting import percent
 from legible.mistakes.decisions import steps_of
@@ -39,6 +39,8 @@ FEWEST_FAILURES = 10
 MOST_MODES = 3
 MIN_NEW = 0.1
 """Share of the failures that a further mode must cover, and the modes before it do not."""
+OFTEN_AVOIDED = 0.5
+"""Share of the failures that another choice must avoid to say that the better choice differs from state to state."""
 RESTARTS = 3
 MOST_CONDITIONS = 4
 """Longer rules are shortened to their first conditions: a mode must be readable."""
@@ -66,6 +68,8 @@ class FailureMode:
         A held-out episode that fails this way, and the step at which the rule first holds before its end.
     avoidable
         Until when it could have been avoided; None where that is unknown.
+    alternative
+        What the policy does in these states, and the best other choice there; None where that is unknown.
     """
 
     conditions: tuple[Condition, ...]
@@ -77,6 +81,7 @@ class FailureMode:
     seed: int
     step: int
     avoidable: Avoidable | None = None
+    alternative: Alternative | None = None
 
     @property
     def is_start(self) -> bool:
@@ -98,7 +103,32 @@ class FailureMode:
             f"If {when} in {_share(self.precision)} of the episodes ({self._usually}); this covers "
             f"{_share(self.covered)} of the failures."
         )
-        return [text, *([] if self.avoidable is None else [self.avoidable.sentence()])]
+        return [text, *self.evidence()]
+
+    def evidence(self, where: str = "There", *, short: bool = False) -> list[str]:
+        """Return what the policy does in these states, what is better there, and until when failing can be avoided.
+
+        Parameters
+        ----------
+        where
+            The states in words, to begin the first sentence.
+        short
+            Whether to leave out the intervals of the last.
+        """
+        lines = []
+        if self.alternative is not None:
+            lines += [f"{where}, {self.alternative.habit()}.", *self.alternative.sentences()]
+        if self.avoidable is not None:
+            lines.append((self.avoidable.summary() if short else "") or self.avoidable.sentence())
+        if self.alternative is None or self.alternative.is_better:
+            return lines
+        if self.avoidable is not None and self.avoidable.is_shown and self.avoidable.found >= OFTEN_AVOIDED:
+            return [*lines, "So which choice is better differs from state to state."]
+        if self.avoidable is not None and not self.avoidable.found:
+            return [*lines, "So no single decision is the cause: many small errors add up, or it lies earlier still."]
+        if self.alternative.is_too_late:
+            return [*lines, "So it is too late there: the cause lies in earlier decisions."]
+        return [*lines, "So the cause lies in earlier decisions, or in many small errors."]
 
     def figures_sentence(self) -> str:
         """Return the figures of the mode in words, to stand below its conditions."""
@@ -129,6 +159,7 @@ class FailureMode:
             "seed": self.seed,
             "step": self.step,
             "avoidable": None if self.avoidable is None else self.avoidable.to_dict(),
+            "alternative": None if self.alternative is None else self.alternative.to_dict(),
         }
 
 
@@ -138,7 +169,13 @@ def _share(figure: Figure) -> str:
 
 def mark_failed(experiences: Experiences) -> NDArray[np.bool_]:
     """Return which episodes end in failure."""
-    return np.array([bool(text) and Ending.parse(str(text)).kind == "failure" for text in experiences.endings], bool)
+    return fails_at_end(experiences.endings)
+
+
+def find_states(conditions: Sequence[Condition], experiences: Experiences) -> NDArray[np.bool_]:
+    """Return the recorded states in which all conditions hold, ``bool[steps]``."""
+    # A rule needs a sign and an action; they do not matter here.
+    return CompiledRules.compile([[Rule("+", 0, tuple(conditions))]]).matches(experiences.observations)[:, 0]
 
 
 def find_modes(
@@ -168,54 +205,70 @@ def find_modes(
     rng = np.random.default_rng([seed, len(recorded)])
     order = rng.permutation(recorded.n_episodes)
     learned, chosen = np.split(order, [round(LEARNED_SHARE * len(order))])
-    found: dict[int, list[_Judged]] = {}
+    # For every k, rules learned from some recorded episodes, and judged on the others, which choose k.
+    judged_by_k: dict[int, list[_Judged]] = {}
     for within in HORIZONS:
         tested = [_judge_best(rules, recorded, chosen, within) for rules in _learn(recorded, learned, within, rng)]
-        kept = [one for one in tested if one.is_better]
-        if kept:
-            found[within] = sorted(kept, key=lambda one: -one.worth)
+        better_than_chance = [judged for judged in tested if judged.is_better]
+        if better_than_chance:
+            judged_by_k[within] = sorted(better_than_chance, key=lambda judged: -judged.worth)
     # An early warning says more than one right before the end, if it is about as good.
-    best = max((kept[0].worth for kept in found.values()), default=0.0)
-    early = [within for within, kept in found.items() if kept[0].worth >= EARLY * best]
-    candidates = found[max(early, key=lambda within: found[within][0].notice)] if found else []
+    best = max((judged[0].worth for judged in judged_by_k.values()), default=0.0)
+    good = [judged for judged in judged_by_k.values() if judged[0].worth >= EARLY * best]
+    candidates = max(good, key=lambda judged: judged[0].notice) if good else []
     # Horizon 0 stands for rules about the first state of an episode, which predict failure at any time.
     starts = [_judge_best(rules, recorded, chosen, 0) for rules in _learn(recorded, learned, 0, rng)]
-    candidates += [one for one in starts if one.is_better]
-    everything, modes = np.arange(held_out.n_episodes), []
+    candidates += [judged for judged in starts if judged.is_better]
+    # The selected rules are judged again on held-out episodes, which give the figures.
+    modes = []
     for selected in _select(candidates, recorded, int(bad[chosen].sum())):
-        one = _judge(selected.conditions, held_out, everything, selected.within)
-        if not len(one.rows) or one.precision.value <= one.by_chance:  # it does not hold up on held-out episodes
+        judged = _judge(selected.conditions, held_out, np.arange(held_out.n_episodes), selected.within)
+        if not len(judged.rows) or judged.precision.value <= judged.by_chance:  # it does not hold up
             continue
+        example = judged.rows[0]
         modes.append(
             FailureMode(
-                one.conditions,
-                describe_conditions(one.conditions, held_out.space),
-                one.within,
-                one.covered,
-                one.precision,
-                one.by_chance,
-                int(held_out.seeds[held_out.episode_ids[one.rows[0]]]),
-                int(steps_of(held_out)[one.rows[0]]),
-                None if avoid is None else avoid(one.rows, one.within),
+                conditions=judged.conditions,
+                words=describe_conditions(judged.conditions, held_out.space),
+                within=judged.within,
+                covered=judged.covered,
+                precision=judged.precision,
+                by_chance=judged.by_chance,
+                seed=int(held_out.seeds[held_out.episode_ids[example]]),
+                step=int(steps_of(held_out)[example]),
+                avoidable=None if avoid is None else avoid(judged.rows, judged.within),
             )
         )
     return tuple(modes)
 
 
 def _select(candidates: list[_Judged], recorded: Experiences, failures: int) -> list[_Judged]:
-    """Return rules that cover different failures: each is worth most for failures that earlier rules leave."""
-    left = list(candidates)
-    selected: list[_Judged] = []
-    known: set[int] = set()
-    while left and len(selected) < MOST_MODES:
-        new = [len(set(recorded.episode_ids[one.rows].tolist()) - known) for one in left]
-        left = [one for one, count in zip(left, new, strict=True) if count >= MIN_NEW * failures]
-        new = [count for count in new if count >= MIN_NEW * failures]
-        if not left:
+    """Return rules that cover different failures, the most useful first; at most `MOST_MODES`.
+
+    The worth of a rule is the number of failed episodes that it covers and the rules before it do not, times its
+    precision beyond chance.
+
+    Parameters
+    ----------
+    candidates
+        The rules; the order decides between equals.
+    recorded
+        The episodes on which they were judged.
+    failures
+        Number of failed episodes; a rule must cover `MIN_NEW` of them that no rule before it covers.
+    """
+    covered_by = [set(recorded.episode_ids[candidate.rows].tolist()) for candidate in candidates]
+    selected: list[int] = []
+    covered: set[int] = set()
+    while len(selected) < MOST_MODES:
+        new = [len(episodes - covered) for episodes in covered_by]
+        eligible = [i for i, count in enumerate(new) if count and count >= MIN_NEW * failures and i not in selected]
+        if not eligible:
             break
-        selected.append(left.pop(int(np.argmax([n * one.advantage for n, one in zip(new, left, strict=True)]))))
-        known |= set(recorded.episode_ids[selected[-1].rows].tolist())
-    return selected
+        best = max(eligible, key=lambda i: new[i] * candidates[i].advantage)
+        selected.append(best)
+        covered |= covered_by[best]
+    return [candidates[i] for i in selected]
 
 
 def _learn(
@@ -227,11 +280,12 @@ def _learn(
     """
     from legible.mining.ripper import RipperClassifier  # noqa: PLC0415 (scikit-learn takes half a second)
 
-    steps, here = steps_of(recorded), recorded.of_episodes(episodes)
-    rows = np.flatnonzero(here & (steps == 0) if within == 0 else here)
-    rows = np.sort(rng.permutation(rows)[:MOST_ROWS])
-    labels = _fails_soon(recorded, within)[rows]
-    if min(int(labels.sum()), int((~labels).sum())) < FEWEST_FAILURES:
+    is_example = recorded.of_episodes(episodes)
+    if within == 0:
+        is_example &= steps_of(recorded) == 0
+    rows = np.sort(rng.permutation(np.flatnonzero(is_example))[:MOST_ROWS])
+    fails = _fails_soon(recorded, within)[rows]
+    if min(int(fails.sum()), int((~fails).sum())) < FEWEST_FAILURES:
         return []
     classifier = RipperClassifier(
         categorical_features=np.array([feature.kind == "categorical" for feature in recorded.space.features]),
@@ -239,7 +293,7 @@ def _learn(
         restarts=RESTARTS if within == 0 else 1,
         random_state=int(rng.integers(2**31)),
     )
-    classifier.fit(recorded.observations[rows], labels)
+    classifier.fit(recorded.observations[rows], fails)
     return [
         [as_conditions(rule.conditions[:n]) for n in range(1, min(len(rule.conditions), MOST_CONDITIONS) + 1)]
         for rule in classifier.rules_
@@ -286,7 +340,7 @@ def _judge_best(
     rules: Sequence[tuple[Condition, ...]], experiences: Experiences, episodes: NDArray[np.intp], within: int
 ) -> _Judged:
     """Return the figures of the rule that is worth most."""
-    return max((_judge(rule, experiences, episodes, within) for rule in rules), key=lambda one: one.worth)
+    return max((_judge(rule, experiences, episodes, within) for rule in rules), key=lambda judged: judged.worth)
 
 
 def _judge(
@@ -303,8 +357,7 @@ def _judge(
     within
         How many steps before a failure the rule should hold; 0: the rule is about the first state of an episode.
     """
-    # The states in which the conditions hold; the sign and the action of the rule do not matter.
-    holds = CompiledRules.compile([[Rule("+", 0, conditions)]]).matches(experiences.observations)[:, 0]
+    holds = find_states(conditions, experiences)
     steps, soon = steps_of(experiences), _fails_soon(experiences, within)
     chosen = experiences.of_episodes(episodes)
     if within == 0:

@@ -10,6 +10,7 @@ from typing import Any
 
 from legible.display import Displayed
 from legible.evaluation.figures import Figure
+from legible.failures.avoiding import Avoidable
 from legible.failures.causes import Cause
 from legible.failures.modes import FailureMode
 from legible.features import FeatureSpace
@@ -94,6 +95,8 @@ class Failures(Displayed):
         Causes of mistakes: of all choices together, then between those of weaknesses and mistakes.
     problem
         Why no causes were looked for; "" otherwise.
+    avoidable
+        Until when failures of any kind could have been avoided; None where modes say it, or where that is unknown.
     """
 
     failed: Figure | None
@@ -101,6 +104,7 @@ class Failures(Displayed):
     modes: tuple[FailureMode, ...]
     diagnoses: tuple[Diagnosis, ...]
     problem: str = ""
+    avoidable: Avoidable | None = None
 
     def facts(self) -> dict[str, object]:
         """Return what a notebook shows."""
@@ -114,10 +118,18 @@ class Failures(Displayed):
         return next((one for one in self.diagnoses if one.is_whole), None)
 
     def summary(self, space: FeatureSpace) -> list[str]:
-        """Return the first failure mode and the first known cause, in a sentence each."""
-        lines = [self.modes[0].summary()] if self.modes else []
-        known = [one for one in self.diagnoses if one.cause.kind != "cannot tell"]
-        return [*lines, *(one.sentence(space) for one in known[:1])]
+        """Return the first failure mode, the choice that is better there, and the first known cause, a sentence each.
+
+        This is for the verdict, which has little room: what was tried in vain is left out.
+        """
+        first, alternative = self.modes[:1], self.modes[0].alternative if self.modes else None
+        better = [alternative.sentences()[0]] if alternative is not None and alternative.is_better else []
+        known = [one.sentence(space) for one in self.diagnoses if one.cause.kind != "cannot tell"]
+        return [*(mode.summary() for mode in first), *better, *known[:1]]
+
+    def places(self) -> list[str]:
+        """Return where the policy fails: the failure modes with their figures, the most useful first."""
+        return [mode.summary() for mode in self.modes]
 
     def share(self) -> str:
         """Return how many episodes fail."""
@@ -130,25 +142,32 @@ class Failures(Displayed):
         return share if self.modes else f"{share} No rule predicts which."
 
     def reasons(self, space: FeatureSpace) -> list[str]:
-        """Return the first failure mode, until when it can be avoided, and the first known cause or why none is."""
-        lines = self.summary(space)
-        avoidable = self.modes[0].avoidable if self.modes else None
-        if avoidable is not None and avoidable.summary():
-            lines.insert(1, avoidable.summary())
-        if self.diagnoses and all(one.cause.kind == "cannot tell" for one in self.diagnoses):
-            lines.append(self.diagnoses[0].sentence(space))
-        return [*lines, *([self.problem] if self.problem else [])]
+        """Return why the policy fails: what it does where it fails, what would be better, and the cause in the policy.
+
+        If nothing is shown to be better, the sentences say what was tried and what that rules out.
+        """
+        # The first mode, unless only another one has a choice that is better.
+        with_better = [mode for mode in self.modes if mode.alternative is not None and mode.alternative.is_better]
+        lines: list[str] = []
+        for mode in (with_better or self.modes)[:1]:
+            where = "Where this pattern of failures holds" if mode == self.modes[0] else f"If {mode.words}"
+            lines += mode.evidence(where, short=True)
+        if self.avoidable is not None:
+            lines.append(self.avoidable.summary() or self.avoidable.sentence())
+        return [*lines, *self.causes(space)[:1]]
 
     def sentences(self, space: FeatureSpace) -> list[str]:
         """Return everything in words."""
-        modes = [sentence for mode in self.modes for sentence in mode.sentences()]
-        return [self.share(), *modes, *self.causes(space)]
+        lines = [self.share(), *(sentence for mode in self.modes for sentence in mode.sentences())]
+        lines += [] if self.avoidable is None else [self.avoidable.sentence()]
+        return [*lines, *self.causes(space)]
 
     def causes(self, space: FeatureSpace) -> list[str]:
-        """Return the causes of all choices together and those that are known, or why none were looked for."""
-        shown = [one for one in self.diagnoses if one.is_whole or one.cause.kind != "cannot tell"]
+        """Return the known causes in words; where there are none, why, or why none were looked for."""
+        known = [one for one in self.diagnoses if one.cause.kind != "cannot tell"]
         # Where actions have several parts, the same may hold for each of them.
-        return [*dict.fromkeys(one.sentence(space) for one in shown), *([self.problem] if self.problem else [])]
+        sentences = dict.fromkeys(one.sentence(space) for one in known or self.diagnoses[:1])
+        return [*sentences, *([self.problem] if self.problem else [])]
 
     def to_dict(self, space: FeatureSpace) -> dict[str, Any]:
         """Return plain data, for JSON."""
@@ -158,4 +177,5 @@ class Failures(Displayed):
             "modes": [mode.to_dict(space) for mode in self.modes],
             "causes": [one.to_dict(space) for one in self.diagnoses],
             "problem": self.problem or None,
+            "avoidable": None if self.avoidable is None else self.avoidable.to_dict(),
         }

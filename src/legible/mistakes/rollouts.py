@@ -50,6 +50,7 @@ class RolloutSetup:
     # "new": random numbers from the seeds of the futures; "same": the random numbers of the recorded episode.
     future: Future = "new"
     play: PlaySettings = field(default_factory=PlaySettings)
+    hold: int = 1  # number of steps for which a given choice is repeated before the policy goes on
 
 
 @dataclass(frozen=True)
@@ -82,12 +83,12 @@ class Rollouts(NamedTuple):
 
 
 class _FirstChoice:
-    """Chooser that takes a given choice at the decision, then follows the policy."""
+    """Chooser that takes a given choice at the decision and for `hold` steps in all, then follows the policy."""
 
-    def __init__(self, policy: PolicyChooser, first: NDArray[np.int64], forced: NDArray[Any]) -> None:
-        # The last entries are for idle rows, whose episode is −1.
-        self._policy = policy
-        self._first = np.append(first, -1)
+    def __init__(self, policy: PolicyChooser, first: NDArray[np.int64], forced: NDArray[Any], hold: int) -> None:
+        self._policy, self._hold = policy, hold
+        # The last entries are for idle rows, whose episode is −1; no step of theirs comes before the largest integer.
+        self._first = np.append(first, np.iinfo(np.int64).max - hold)
         self._forced = np.append(forced, forced[:1], axis=0)
 
     def __call__(
@@ -95,10 +96,11 @@ class _FirstChoice:
     ) -> tuple[NDArray[Any], Scores]:
         """Choose for every row."""
         actions, scores = self._policy(observations, episodes, steps)
-        is_decision = steps == self._first[episodes]
-        if is_decision.any():
+        first = self._first[episodes]
+        is_forced = (steps >= first) & (steps < first + self._hold)
+        if is_forced.any():
             actions = actions.copy()
-            actions[is_decision] = self._forced[episodes[is_decision]]
+            actions[is_forced] = self._forced[episodes[is_forced]]
         return actions, scores
 
 
@@ -208,7 +210,7 @@ def _play(
         states = branching.visit(unit.points)
         branches = Branches(branching, states, decision_of_rollout, steps, future=setup.future)
         policy = PolicyChooser(setup.policy, seeds, epsilon=setup.play.epsilon, sample=setup.play.sample)
-        chooser = _FirstChoice(policy, steps, np.repeat(forced, n_futures, axis=0))
+        chooser = _FirstChoice(policy, steps, np.repeat(forced, n_futures, axis=0), setup.hold)
         played = play_episodes(
             slots,
             chooser,

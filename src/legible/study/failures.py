@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 from legible.evaluation.figures import share_figure
 from legible.explanation.grouping import changed_states
 from legible.explanation.groups import feature_groups
-from legible.failures.avoiding import STEPS_BACK, Avoidable, Chance, find_last_chance
+from legible.failures.alternatives import FEWEST_EPISODES, HOLDS, HORIZON, Alternative, Trials, find_alternative
+from legible.failures.avoiding import STEPS_BACK, Avoidable, Chance, fails_at_end, find_last_chance
 from legible.failures.causes import TriedDecisions, choose_unusual, find_cause, weigh_decisions
-from legible.failures.modes import FEWEST_FAILURES, find_modes, mark_failed
+from legible.failures.modes import FEWEST_FAILURES, FailureMode, find_modes, find_states, mark_failed
 from legible.failures.results import Diagnosis, Failures
 from legible.features import cut_choices
-from legible.mistakes import RolloutSetup, RolloutUnit, play_endings, play_rollouts, points_of
-from legible.mistakes.decisions import other_choices, steps_of
+from legible.mistakes import RolloutSetup, RolloutUnit, play_endings, play_in_detail, points_of
+from legible.mistakes.decisions import count_choices_in, other_choices, steps_of
 from legible.play import Experiences, adapt_policy, reads_features, stage_seeds
 from legible.play.experiences import ExperienceSetup
 from legible.study.collecting import collect_in_units
@@ -30,8 +31,14 @@ if TYPE_CHECKING:
 STEP_SHARE = 0.12
 """Steps of the rollouts of failures, and again of those of causes, as a share of the steps that the study played."""
 FEWEST_EXAMINED, MOST_FAILURES, FAILURE_ROLLOUTS = 5, 12, 6  # failures to examine, and rollouts of each choice
-MOST_DECISIONS, UNUSUAL_DECISIONS, DECISION_ROLLOUTS = 1200, 0.3, 2  # UNUSUAL_DECISIONS: share in unusual states
+AVOIDING_SHARE, ALTERNATIVE_SHARE = 1 / 3, 1 / 4
+"""Share of these steps that each failure mode may take: until when it can be avoided, and what is better there."""
+MOST_ALTERNATIVES, TRIED_PER_EPISODE, MOST_TRIED = 2, 3, 120  # failure modes; decisions in the states of each
+MOST_DECISIONS, UNUSUAL_DECISIONS = 1200, 0.3  # of causes; UNUSUAL_DECISIONS: share in unusual states
+MIN_DECISIONS, MOST_STRETCH = 240, 2.0
+"""Decisions that causes need; a small study may take up to `MOST_STRETCH` times its share of the steps for them."""
 FUTURES = 2 * FAILURE_ROLLOUTS  # numbers of futures that are reserved for each state
+FIRST_ALTERNATIVE = 1_000_000  # number of the first decision in the states of a failure mode
 MOST_COMPARED = 4  # sets of choices
 SURVIVED = 20
 """Steps that an episode must go on after its failure, at least, to count as saved."""
@@ -66,29 +73,60 @@ def explain_failures(study: Study) -> Failures:
         seed=study.seed,
         avoid=None if tries is None else lambda rows, within: tries.avoid(held_out, rows, within),
     )
-    failed = int(mark_failed(held_out).sum())
+    is_failed = mark_failed(held_out)
+    failed = int(is_failed.sum())
     share = share_figure(failed, held_out.n_episodes) if failed >= FEWEST_FAILURES else None
-    problem = ""
-    diagnoses: tuple[Diagnosis, ...] = ()
     if tries is None:
         reason = branching.problem or "the same seed does not give the same episode."
-        problem = f"Causes were not looked for: {reason}"
-    elif not reads_features(study.player()):
-        problem = "Causes were not looked for: the policy does not read the features of the rules."
-    else:
+        return Failures(share, held_out.n_episodes, modes, (), f"Causes were not looked for: {reason}")
+
+    # What is better in the states of the first modes; without modes, until when any failure could be avoided.
+    rng = np.random.default_rng([study.seed, _STREAM, 1])
+    compared = [_with_alternative(mode, held_out, tries, rng) for mode in modes[:MOST_ALTERNATIVES]]
+    last_rows = np.cumsum(held_out.lengths) - 1
+    avoidable = None if modes else tries.avoid(held_out, last_rows[is_failed], SURVIVED)
+    problem = ""
+    diagnoses: tuple[Diagnosis, ...] = ()
+    if reads_features(study.player()):
         diagnoses = _diagnose(study, tries)
-    return Failures(share, held_out.n_episodes, modes, diagnoses, problem)
+    else:
+        problem = "Causes were not looked for: the policy does not read the features of the rules."
+    modes = (*compared, *modes[MOST_ALTERNATIVES:])
+    return Failures(share, held_out.n_episodes, modes, diagnoses, problem, avoidable)
+
+
+def _with_alternative(mode: FailureMode, held_out: Experiences, tries: _Tries, rng: np.random.Generator) -> FailureMode:
+    """Return a failure mode with what the policy does in its states and the best other choice there."""
+    is_inside = find_states(mode.conditions, held_out)
+    if mode.is_start:
+        is_inside &= steps_of(held_out) == 0
+    return replace(mode, alternative=tries.alternative(held_out, is_inside, rng))
 
 
 @dataclass(frozen=True)
 class _LimitedUnit(RolloutUnit):
-    """Rollouts that are cut off at a step."""
+    """Rollouts that are cut off at a step, and the number of steps for which their first choice is repeated."""
 
     limit: int
+    hold: int = 1
+
+    def setup(self, setup: RolloutSetup) -> RolloutSetup:
+        """Return a setup with this limit and repetition."""
+        return replace(setup, play=replace(setup.play, step_limit=self.limit), hold=self.hold)
 
 
-def _play_limited(setup: RolloutSetup, unit: _LimitedUnit) -> NDArray[np.str_]:
-    return play_endings(replace(setup, play=replace(setup.play, step_limit=unit.limit)), unit)
+def _play_endings(setup: RolloutSetup, unit: _LimitedUnit) -> NDArray[np.str_]:
+    return play_endings(unit.setup(setup), unit)
+
+
+def _play_horizon(setup: RolloutSetup, unit: _LimitedUnit) -> NDArray[np.float64]:
+    """Return what rollouts return within `HORIZON` steps, and whether they fail: ``float64[2, decisions, choices]``."""
+    played = play_in_detail(unit.setup(setup), unit)
+    fails = fails_at_end(played.endings) & (played.lengths <= HORIZON)
+    by_rollout = np.stack([played.course[:, :HORIZON].sum(axis=1), fails.astype(np.float64)])
+    shape = (2, *unit.choices.shape, unit.seeds.shape[1])
+    means: NDArray[np.float64] = by_rollout.reshape(shape).mean(axis=3)
+    return means
 
 
 class _Tries:
@@ -116,9 +154,8 @@ class _Tries:
         """
         rollouts, extra_steps = (1 if self.is_exact else FAILURE_ROLLOUTS), max(SURVIVED, within)
         space, first_rows = held_out.space, np.cumsum(held_out.lengths) - held_out.lengths
-        # Choose the episodes, and the steps to go back to, as long as there are environment steps for their rollouts;
-        # this question may use a third of them.
-        steps_left = self._steps / 3
+        # Choose the episodes, and the steps to go back to, as long as there are environment steps for their rollouts.
+        steps_left = AVOIDING_SHARE * self._steps
         chances: list[Chance] = []
         for episode in held_out.episode_ids[rows].tolist():
             length = int(held_out.lengths[episode])
@@ -153,45 +190,111 @@ class _Tries:
                 units.append(_LimitedUnit(points, chance.choices, np.array(futures, np.int64), length + extra_steps))
             # A unit that raises an error counts as not avoiding the failure: all of its rollouts end in failure.
             if_error = [np.full((*unit.choices.shape, count), "failure") for unit in units]
-            played = play_rollout_units(self._study, _play_limited, self._setup, units, "failures")
+            played = play_rollout_units(self._study, _play_endings, self._setup, units, "failures")
             return [failed if endings is None else endings for endings, failed in zip(played, if_error, strict=True)]
 
         lengths = [int(held_out.lengths[chance.episode]) for chance in chances]
         return find_last_chance(chances, lengths, try_choices, rollouts=rollouts, seed=self._study.seed)
 
+    def alternative(
+        self, held_out: Experiences, is_inside: NDArray[np.bool_], rng: np.random.Generator
+    ) -> Alternative | None:
+        """Return what the policy does in some held-out states, and the best other choice there.
+
+        None if too few episodes have such states, or if rollouts of enough decisions would take too many steps.
+
+        Parameters
+        ----------
+        held_out
+            Recorded episodes.
+        is_inside
+            Which of their states are meant.
+        rng
+            Draws the decisions to try: in each episode the first such state, and some others.
+        """
+        inside = np.flatnonzero(is_inside)
+        _, first_places = np.unique(held_out.episode_ids[inside], return_index=True)
+        is_first = np.zeros(len(inside), np.bool_)
+        is_first[first_places] = True
+        # A random order in which the first states of all episodes come before the others.
+        order = np.lexsort([rng.random(len(inside)), ~is_first])
+        most = int(ALTERNATIVE_SHARE * self._steps / (len(HOLDS) * self._cost(held_out, inside)))
+        rows: list[int] = []
+        in_episode = np.zeros(held_out.n_episodes, np.int64)
+        for row in inside[order].tolist():
+            episode = held_out.episode_ids[row]
+            if len(rows) < min(most, MOST_TRIED) and in_episode[episode] < TRIED_PER_EPISODE:
+                rows.append(row)
+                in_episode[episode] += 1
+        if np.count_nonzero(in_episode) < 2 * FEWEST_EPISODES:
+            return None
+        tried = np.sort(np.array(rows, np.int64))
+        trials = {
+            hold: self.trials("failures rollouts", held_out, tried, first=FIRST_ALTERNATIVE, hold=hold)
+            for hold in HOLDS
+        }
+        return find_alternative(held_out, is_inside, tried, trials, str(self._study.policy.kind))
+
     def decisions(self, recorded: Experiences, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Return rows of decisions to try, as many as there are steps for: a random sample, and unusual states."""
-        # The mean number of steps of a rollout: to the end of the episode, or the whole episode where it is replayed.
-        left = float((recorded.lengths[recorded.episode_ids] - steps_of(recorded)).mean())
-        if self._setup.way == "replay":
-            left = float(recorded.lengths[recorded.episode_ids].mean())
-        n_choices = other_choices(recorded.space, recorded.actions[:1]).shape[1]
-        count = min(MOST_DECISIONS, int(self._steps / (left * n_choices * self.rollouts)), len(recorded))
+        """Return rows of decisions to try for causes: a random sample, and unusual states."""
+        affordable = self._steps / self._cost(recorded, np.arange(len(recorded)))
+        count = int(max(affordable, min(MIN_DECISIONS, MOST_STRETCH * affordable)))
+        count = min(MOST_DECISIONS, count, len(recorded))
         unusual = choose_unusual(recorded.observations, round(UNUSUAL_DECISIONS * count), rng)
         usual = rng.permutation(len(recorded))[: count - len(unusual)]
         return np.union1d(usual, unusual).astype(np.int64)
 
-    @property
-    def rollouts(self) -> int:
-        """Rollouts of every choice of a decision."""
-        return 1 if self.is_exact else DECISION_ROLLOUTS
+    def _cost(self, recorded: Experiences, rows: NDArray[np.int64]) -> float:
+        """Return the mean number of steps that it takes to try every choice once in recorded states."""
+        steps = steps_of(recorded)[rows]
+        played = np.minimum(recorded.lengths[recorded.episode_ids[rows]] - steps, HORIZON)
+        if self._setup.way == "replay":  # states are reached by playing the episode again up to them
+            played = played + steps
+        return float(played.mean()) * count_choices_in(recorded.space) if len(rows) else 1.0
 
-    def gains(self, recorded: Experiences, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Return the choices at decisions, and the gain of each over the one taken; NaN where rollouts failed."""
-        choices = other_choices(recorded.space, recorded.actions[rows], recorded.scores[rows])
+    def trials(self, stage: str, recorded: Experiences, rows: NDArray[np.int64], *, first: int, hold: int) -> Trials:
+        """Play every choice once at decisions, held for some steps and followed by the policy.
+
+        Parameters
+        ----------
+        stage
+            The stage of the seeds of the futures.
+        recorded, rows
+            Recorded episodes, and the rows of the decisions.
+        first
+            Number of the first decision; the number of a decision determines its future.
+        hold
+            Number of steps for which the choice is repeated.
+        """
+        space = recorded.space
+        choices = other_choices(space, recorded.actions[rows], recorded.scores[rows])
+        # The decisions of a unit lie at similar steps of their episodes, because all are cut off at the same step.
+        steps = steps_of(recorded)[rows]
+        order = np.argsort(steps, kind="stable")
         units = []
-        for first in range(0, len(rows), UNIT_DECISIONS):
-            end = min(first + UNIT_DECISIONS, len(rows))
-            futures = [self._futures("causes rollouts", number, 0, self.rollouts) for number in range(first, end)]
-            points = points_of(recorded, rows[first:end])
-            units.append(RolloutUnit(points, choices[first:end], np.array(futures, np.int64)))
-        played = play_rollout_units(self._study, play_rollouts, self._setup, units, "failures")
-        if_error = [np.full((*unit.choices.shape, self.rollouts), np.nan) for unit in units]
-        # float64[decisions, choices]: the mean return of each choice over its futures; column 0 is the choice taken.
-        returns = np.concatenate(
-            [failed if result is None else result.returns for result, failed in zip(played, if_error, strict=True)]
-        ).mean(axis=2)
-        return choices, returns - returns[:, :1]
+        most_steps = self._study.settings.play.step_limit
+        for start in range(0, len(order), UNIT_DECISIONS):
+            members = order[start : start + UNIT_DECISIONS]
+            futures = [self._futures(stage, first + number, 0, 1) for number in members.tolist()]
+            points, limit = points_of(recorded, rows[members]), min(most_steps, int(steps[members].max()) + HORIZON)
+            units.append(_LimitedUnit(points, choices[members], np.array(futures, np.int64), limit, hold))
+        played = play_rollout_units(self._study, _play_horizon, self._setup, units, "failures")
+        failed = [np.full((2, *unit.choices.shape), np.nan) for unit in units]
+        results = np.empty((2, *choices.shape))
+        results[:, order] = np.concatenate(
+            [nothing if one is None else one for one, nothing in zip(played, failed, strict=True)], axis=1
+        )
+        # Results are by column of `choices`, whose first column is the choice that was taken; sort them by choice.
+        taken = recorded.actions[rows].reshape(len(rows), len(space.groups))
+        by_choice = np.full((2, len(rows), 1 + len(space.actions)), np.nan)
+        by_choice[:, :, 0] = results[:, :, 0]
+        for choice in range(len(space.actions)):
+            is_taken = taken[:, space.group_of(choice)] == choice
+            is_column = choices == choice  # at most one column per decision, none if it is taken or forbidden
+            is_tried = is_column.any(axis=1)
+            of_choice = results[:, np.arange(len(rows)), is_column.argmax(axis=1)]
+            by_choice[:, :, 1 + choice] = np.where(is_taken, results[:, :, 0], np.where(is_tried, of_choice, np.nan))
+        return Trials(*by_choice)
 
     def _futures(self, stage: str, number: int, first: int, count: int) -> list[int]:
         """Return `count` futures of the state with a number, from its `first` one on."""
@@ -203,15 +306,16 @@ def _diagnose(study: Study, tries: _Tries) -> tuple[Diagnosis, ...]:
 
     Weaknesses and mistakes of the study say which choices to compare. `tries` plays other choices from recorded states.
     """
-    # Draw recorded decisions (rows of the experiences) and play their other choices: ``[decisions, other choices]``.
+    # Draw recorded decisions (rows of the experiences) and play their other choices. `gains` is what each choice gives
+    # beyond the one taken, ``float64[decisions, choices]``: 0 for that one, NaN for forbidden ones.
     recorded, policy = study.experiences, study.player()
     rng = np.random.default_rng([study.seed, _STREAM])
     rows = tries.decisions(recorded, rng)
     if not len(rows):
         return ()
-    alternatives, gains = tries.gains(recorded, rows)
-    is_complete = ~np.isnan(gains).any(axis=1)
-    rows, alternatives, gains = rows[is_complete], alternatives[is_complete], gains[is_complete]
+    returns = tries.trials("causes rollouts", recorded, rows, first=0, hold=1).returns
+    is_played = ~np.isnan(returns[:, 0])
+    rows, gains = rows[is_played], (returns[:, 1:] - returns[:, :1])[is_played]
     # Features are examined in groups: their columns by the name of the group, and the words of a group or feature.
     space = recorded.space
     columns = {group: [space.feature_index(name) for name in names] for group, names in feature_groups(space).items()}
@@ -219,17 +323,11 @@ def _diagnose(study: Study, tries: _Tries) -> tuple[Diagnosis, ...]:
         name: f"the group {name}" for name, members in columns.items() if len(members) > 1
     }
     diagnoses = []
-    for compared in _choices_to_compare(study):
-        # The gain of each compared choice over the one that was taken, ``float64[decisions, compared]``; NaN where it
-        # was not tried.
+    choice_sets = _choices_to_compare(study)
+    for compared in choice_sets:
         group_number = space.group_of(compared[0])
         taken = recorded.actions[rows] if space.is_discrete else recorded.actions[rows, group_number]
-        gain_table = np.full((len(rows), len(compared)), np.nan)
-        for column, choice in enumerate(compared):
-            is_tried = alternatives == choice
-            gain_of_choice = np.where(is_tried, gains, 0.0).sum(axis=1)
-            gain_table[:, column] = np.where(is_tried.any(axis=1), gain_of_choice, np.nan)
-            gain_table[taken == choice, column] = 0.0
+        gain_table = gains[:, list(compared)]
         # Decisions in which one of the compared choices was taken, and all others were tried.
         is_usable = np.isin(taken, compared) & ~np.isnan(gain_table).any(axis=1)
         usable_rows = rows[is_usable]
@@ -245,8 +343,17 @@ def _diagnose(study: Study, tries: _Tries) -> tuple[Diagnosis, ...]:
             """Return the policy's scores of the compared choices."""
             return np.asarray(policy.scores(observations))[:, list(compared)]
 
-        cause = find_cause(tried, preference, recorded.observations, columns, space.names, seed=study.seed)
-        misranked = _misranked(tried, recorded.scores[usable_rows][:, list(compared)])
+        cause = find_cause(
+            tried,
+            preference,
+            recorded.observations,
+            columns,
+            space.names,
+            seed=study.seed,
+            others=len(choice_sets) - 1,
+        )
+        # Where futures differ, one rollout per choice does not show which of two choices is better.
+        misranked = _misranked(tried, recorded.scores[usable_rows][:, list(compared)]) if tries.is_exact else 0.0
         compares_all = len(compared) == space.groups[group_number].count
         kind = str(study.policy.kind) if space.is_discrete else "none"  # regions of continuous actions have no values
         diagnoses.append(Diagnosis(compared, compares_all, cause, words.get(cause.group, ""), misranked, kind))

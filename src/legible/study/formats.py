@@ -21,7 +21,7 @@ from legible.explanation import Deployment, FigureChange, SeedLoss, WeaknessExpl
 from legible.explanation.contributions import Contribution
 from legible.explanation.knowledge import Knowledge
 from legible.explanation.weakness import StrongerRule
-from legible.failures import Avoidable, Cause, Diagnosis, FailureMode, Failures, GroupEvidence
+from legible.failures import Alternative, Avoidable, Cause, Diagnosis, FailureMode, Failures, GroupEvidence
 from legible.features import FeatureSpace
 from legible.improvement import CompositionCheck, CompositionStep, FrontPoint, Improvement
 from legible.records import RecordFormat
@@ -49,7 +49,7 @@ RESULTS = RecordFormat(
         *(Contribution, Knowledge, StrongerRule, WeaknessExplanation),
         *(Summary, EndingShare, Ledger, LedgerPart, WeaknessGroup, Deployment, FigureChange, Figure, SeedLoss),
         *(EvaluationSettings, ImprovementSettings),
-        *(Avoidable, Cause, Diagnosis, FailureMode, Failures, GroupEvidence),
+        *(Alternative, Avoidable, Cause, Diagnosis, FailureMode, Failures, GroupEvidence),
         *(BaselineScore, FirstFacts, OwnRule, OwnRules, SymmetryScore, TimeLimitProbe),
     ),
     made_again={

@@ -822,6 +822,7 @@ class Study(Displayed):
             confirmed=sum(group.is_confirmed for group in self.weaknesses),
             endings=self.endings,
             experiences=self.experiences,
+            places=self.failures.places() if self.has("failures") else (),
             reasons=[*self._missed_action(), *(self.failures.reasons(self.space) if self.has("failures") else ())],
             ledger=self.ledger,
             costly=summarise_mistakes(self.mistakes) if self.has("mistakes") else "",
