@@ -327,6 +327,12 @@ def test_written_relations_are_read_back_equal(relations):
     assert dump_relations(parse_relations(text, PLAIN), PLAIN) == text
 
 
+@pytest.mark.parametrize("affine", [Affine(2.0, 2e38), Affine(-1.0, 2e38), Affine(-1.0, 1e300)])
+def test_maps_with_a_huge_shift_are_read_back_equal(affine):
+    far = MetamorphicRelation.of([FeatureRelation(0, 1, 0, 0, affine)], name="far")
+    assert parse_relations(dump_relations([far], PLAIN), PLAIN) == (far,)
+
+
 def test_written_files_are_short(tmp_path, snapshot):
     space = pacman_features(2)
     turn = load_relations(shipped_relations("legible/PacmanSmall-v0")[0].path, space)

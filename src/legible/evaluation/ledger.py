@@ -148,7 +148,11 @@ def split_gain(
 def _split_by_ending(
     base: UnitResult, guided: UnitResult, states: NDArray[np.float32] | None, space: FeatureSpace | None
 ) -> tuple[LedgerPart, ...]:
-    """Return the parts of a gain by the worse of both endings of a seed; none where endings are unknown."""
+    """Return the parts of a gain by how episodes end; none where endings are unknown.
+
+    Where the unguided and the guided episode of a seed end differently, its gain counts for the worse of both endings,
+    which guidance avoids or causes.
+    """
     if any((result.endings == "").any() for result in (base, guided)):
         return ()
     before, after = name_endings([base, guided], states, space)
@@ -178,7 +182,8 @@ def _split_by_ending(
 def find_reward_terms(*results: UnitResult) -> tuple[str, ...]:
     """Return the terms, at least two, whose totals add up to the return of every episode; () where there are none.
 
-    Terms whose names speak of rewards or costs are tried first, then the smallest set.
+    A term is a number in the infos, such as "reward_forward", of which every episode has a total. Terms whose names
+    speak of rewards or costs are tried first, then the smallest set.
     """
     returns = np.concatenate([result.returns for result in results])
     if len(returns) < MIN_TERM_EPISODES:

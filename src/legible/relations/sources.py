@@ -85,8 +85,8 @@ def resolve_relations(
     """
     entries = [relations] if isinstance(relations, (str, Path)) else relations
     if entries is not None and DISCOVER in entries and discover is not None:
-        others = [entry for entry in entries if entry != DISCOVER]
-        chosen = _chosen(environment, space, others or "none")
+        given = [entry for entry in entries if entry != DISCOVER]
+        chosen = _chosen(environment, space, given or "none")
         discovered = discover()
         if discovered:
             added = RelationsText(DISCOVERED, discovered, "the discovered relations")

@@ -123,8 +123,8 @@ def _dump_pair(fr: FeatureRelation, names: Sequence[str]) -> tuple[str, str]:
             return "negate", name
         if isinstance(relation, ValueTable):
             return "map", f"{{ features = {name}, values = {_dump_values(relation)} }}"
-        # 'about' is a float32, and has to be one that gives the same map.
-        if isinstance(relation, Affine) and (abs(relation.shift) >= 1e38 or relation == reflect(relation.shift / 2)):
+        # 'about' is a float32, and has to be one that gives the same map; a huge one would be infinite.
+        if isinstance(relation, Affine) and abs(relation.shift) < 1e38 and relation == reflect(relation.shift / 2):
             return "reflect", f"{{ features = {name}, about = {relation.shift / 2!r} }}"
     pair = f"from = {name}, to = {_quote(names[fr.image_feature])}"
     match relation:

@@ -210,9 +210,11 @@ def _compare_observations(
 
 
 def _explained_by_ties(relation: MetamorphicRelation, games: Games, found: Observations, known: Flags) -> Flags:
-    """Return which columns agree with the images once a tie between first steps is broken in another way.
+    """Return ``bool[n, features]``: features of images that agree if ties between shortest paths are broken otherwise.
 
-    `found` are the observations of the images, ``[n, features]``, and `known` the features that the relation maps.
+    An observation shows the first step of a shortest path to each target. Of several such paths, a game and its image
+    may show different ones. `found` are the observations of the images, ``[n, features]``, `known` the features that
+    the relation maps.
     """
     explained = np.zeros(found.shape, np.bool_)
     tied = tied_steps(games)

@@ -31,7 +31,11 @@ class Encoded(NamedTuple):
 
 
 def encode(X: NDArray[Any], nominal: NDArray[np.bool_], max_bins: int, seed: int) -> Encoded:
-    """Return the codes of the values or intervals of every feature."""
+    """Return a table as integer codes: the numbers of the values of nominal features, and of intervals of the others.
+
+    `X` is ``[rows, features]``, `nominal` ``bool[features]``. Other features have at most `max_bins` intervals; with
+    very many rows, their cut points come from a sample that `seed` decides.
+    """
     codes: NDArray[Any] = np.empty(X.shape, np.uint8)
     low, occurs = _encode_small_integers(X, codes)
     values: list[NDArray[Any]] = []  # of each feature: the distinct values, or the cut points of the intervals

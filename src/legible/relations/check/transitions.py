@@ -68,10 +68,11 @@ def play_at_random(inputs: CheckInputs, n_episodes: int, repeat: float = 0.0) ->
         return _play_whole_actions(inputs, n_episodes, repeat)
     slots = make_slots(inputs.env, 1)
     rng = np.random.default_rng([inputs.seed, Stream.RANDOM_PLAY, inputs.first])
-    recorded: list[tuple[NDArray[Any], ...]] = []
-    done = 0
-    last = np.zeros(1, np.int64)
+    recorded: list[tuple[NDArray[Any], ...]] = []  # of every step, the fields of `Transitions` in their order
+    n_done = 0
+    last_action = np.zeros(1, np.int64)
 
+    # The three functions that `play_episodes` calls: to choose actions, after every step, and after every episode.
     def choose(
         observations: Observations,
         episodes: NDArray[np.int64],  # noqa: ARG001
@@ -79,19 +80,18 @@ def play_at_random(inputs: CheckInputs, n_episodes: int, repeat: float = 0.0) ->
     ) -> tuple[NDArray[np.int64], Scores]:
         drawn = rng.integers(slots.n_actions, size=len(observations))
         if repeat:
-            drawn = np.where(rng.random(len(observations)) < repeat, last, drawn)
-            last[:] = drawn
+            drawn = np.where(rng.random(len(observations)) < repeat, last_action, drawn)
+            last_action[:] = drawn
         return drawn, np.zeros((len(observations), 1), np.float32)
 
     def record(step: StepRecord) -> None:
-        # In the order of the fields of `Transitions`; the slots have the next observations.
         columns = step.episodes, step.observations, step.actions, step.rewards
-        recorded.append((*columns, slots.observations.copy(), slots.terminated.copy()))
+        recorded.append((*columns, slots.observations.copy(), slots.terminated.copy()))  # the next observations
 
-    def count(ended: int) -> None:
-        nonlocal done
-        done += ended
-        inputs.report(done / n_episodes, "playing")
+    def count(n_ended: int) -> None:
+        nonlocal n_done
+        n_done += n_ended
+        inputs.report(n_done / n_episodes, "playing")
 
     seeds = episode_seeds(inputs.seed, inputs.first, n_episodes)
     play_episodes(slots, choose, seeds, step_limit=LONGEST_EPISODE, on_step=record, on_episode=count)
