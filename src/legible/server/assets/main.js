@@ -59,7 +59,7 @@ async function open() {
 export function choose(number) {
   api.subject = number;
   shared.about = null;
-  shared.rule = "";
+  shared.rule = shared.good = "";
   chooser.value = String(number);
   for (const key of Object.keys(shown)) if (key !== "overview") {
     document.getElementById(`view-${key}`).replaceChildren();

@@ -6,8 +6,8 @@ const LOOK_MS = 2000; // between two looks at the folders of studies
 const COLUMNS = [
   ["name", "Study", (s) => s.name],
   ["environment", "Environment", (s) => s.environment || ""],
-  ["unguided", "Unguided", (s) => s.unguided],
-  ["guided", "Guided", (s) => s.guided],
+  ["unguided", "Unguided return", (s) => s.unguided],
+  ["guided", "Guided return", (s) => s.guided],
   ["confirmed", "Weaknesses", (s) => s.confirmed],
   ["rules", "Rules", (s) => s.rules],
   ["state", "State", (s) => (s.error ? "cannot be read" : (s.left || []).length ? `running or stopped: ${s.done.length} steps done` : "finished")],
@@ -19,7 +19,8 @@ export class Overview {
     this.problem = make("p", { class: "error", role: "alert", hidden: "" });
     this.table = make("div", { class: "scroll" });
     this.first = make("div");
-    root.replaceChildren(this.problem, this.first, make("h2", {}, "Studies"), this.table);
+    this.head = make("h2", {}, "Studies");
+    root.replaceChildren(this.problem, this.first, this.head, this.table);
   }
 
   show() {
@@ -54,6 +55,7 @@ export class Overview {
           : make("td", {}, String(text));
       })));
     this.table.replaceChildren(make("table", { class: "studies" }, make("thead", {}, make("tr", {}, ...heads)), make("tbody", {}, ...rows)));
+    if (order.length > 1) this.root.prepend(this.problem, this.head, this.table); // choose a study first
     const chosen = this.studies[this.shared.api.subject];
     this.first.replaceChildren(...(chosen && chosen.is_study ? this.screen(chosen) : []));
   }
@@ -70,7 +72,7 @@ export class Overview {
     if (study.weaknesses.length) parts.push(make("h2", {}, "Weaknesses"), make("ul", { class: "found" },
       ...study.weaknesses.map((one) => make("li", {},
         make("span", { class: `badge ${one.is_confirmed ? "confirmed" : "found"}` }, one.is_confirmed ? "confirmed" : "suspected"), " ",
-        make("b", { class: "matters" }, one.gain), ` ${one.words} `,
+        make("b", { class: "matters" }, `${one.gain} points`), ` ${one.words} `,
         make("button", { class: "link", onclick: () => this.shared.go("bench", { rule: one.rule.replaceAll("; ", "\n") }) }, "Try it on the bench")))));
     return parts;
   }
