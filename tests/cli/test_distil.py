@@ -19,7 +19,7 @@ def test_distil_says_how_much_of_the_gain_is_kept(legible, place, tmp_path, snap
     words = ["distil", tmp_path / "guided.safetensors", "--env", WORLD, "--out", tmp_path / "network.zip", *LEARNING]
     said = legible(*words)
     assert (said.code, "of the gain" in said.out) == (0, True), said.err
-    assert "Round 1: agrees with the guided policy" in said.err
+    assert "agrees with the guided policy" in said.err
     refused = legible(*words)
     assert (refused.code, refused.err) == (2, snapshot)
     document = json.loads(legible(*words, "--force", "--json").out)

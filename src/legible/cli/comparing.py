@@ -20,7 +20,7 @@ from legible.cli.choice import (
 )
 from legible.cli.completion import complete_env_or_folder
 from legible.cli.drawing import Bars, out, print_json, print_list, say, table, tell
-from legible.cli.options import PATH, playing_options
+from legible.cli.options import PATH, count_option, playing_options
 from legible.errors import LegibleError
 from legible.formatting import capitalise, number, percent
 
@@ -41,14 +41,7 @@ if TYPE_CHECKING:
     shell_complete=complete_env_or_folder,
 )
 @click.option("--name", metavar="NAME", multiple=True, help="Name of a policy, in the order given; repeatable.")
-@click.option(
-    "--episodes",
-    metavar="N",
-    type=click.IntRange(min=50, max=1_000_000),
-    default=1000,
-    show_default=True,
-    help="Number of seeds.",
-)
+@count_option("--episodes", 1000, "Number of seeds.", least=50)
 @click.option(
     "--against",
     metavar="POLICY|random",

@@ -107,6 +107,12 @@ def seed_option(what: str) -> Callable[[Command], Command]:
     return click.option("--seed", metavar="N", type=click.IntRange(min=0), default=0, show_default=True, help=what)
 
 
+def count_option(name: str, default: int, help_text: str, *, least: int, most: int | None = 1_000_000) -> Decorator:
+    """Return a decorator that adds an option for a number of episodes, seeds, states or steps."""
+    limits = click.IntRange(least, most)
+    return click.option(name, metavar="N", type=limits, default=default, show_default=True, help=help_text)
+
+
 names_option = click.option(
     "--names", metavar="FILE", type=PATH, help="TOML file with names of features and actions, and derived features."
 )

@@ -19,6 +19,7 @@ from legible.cli.choice import EnvironmentChoice, load_typed_policy, options_of_
 from legible.cli.completion import complete_env, complete_env_or_relations
 from legible.cli.drawing import Bars, out, print_json, table
 from legible.cli.options import (
+    count_option,
     env_argument,
     json_option,
     named_environment,
@@ -104,14 +105,7 @@ def show(choice: EnvironmentChoice, env: str, file: str | None) -> None:
 @click.option(
     "--episodes", metavar="N", type=click.IntRange(min=1), help="Episodes to play; the default depends on ENV."
 )
-@click.option(
-    "--states",
-    metavar="N",
-    type=click.IntRange(min=1),
-    default=2000,
-    show_default=True,
-    help="The most states to compare for a pair of actions.",
-)
+@count_option("--states", 2000, "Maximum number of states to compare for a pair of actions.", least=1, most=None)
 @seed_option("The same seed gives the same answer.")
 @named_environment
 @json_option
@@ -162,19 +156,12 @@ def check(
 @click.option(
     "--output", "-o", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False), help="Write the relations here."
 )
-@click.option(
-    "--steps",
-    metavar="N",
-    type=click.IntRange(min=2000),
-    default=200_000,
-    show_default=True,
-    help="The most steps in ENV.",
-)
+@count_option("--steps", 200_000, "Maximum number of steps in ENV.", least=2000, most=None)
 @click.option(
     "--minutes",
     metavar="N",
     type=click.FloatRange(min=0, min_open=True),
-    help="The most minutes, 2 to 10 by the number of features; what is not proven then is left out.",
+    help="Maximum time, by default 2 to 10 minutes by the number of features. What is not proven then is left out.",
 )
 @seed_option("The same seed gives the same relations unless time runs out.")
 @named_environment
@@ -241,9 +228,7 @@ def discover(
 @env_argument()
 @policy_argument(required=True)
 @relations_argument
-@click.option(
-    "--episodes", metavar="N", type=click.IntRange(min=2), default=100, show_default=True, help="Episodes to play."
-)
+@count_option("--episodes", 100, "Episodes to play.", least=2, most=None)
 @seed_option("The same seed gives the same answer.")
 @named_environment
 @policy_options

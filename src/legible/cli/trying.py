@@ -14,7 +14,7 @@ from rich.padding import Padding
 from legible.cli.choice import PlayChoice, look_here_for_policy, open_study, options_of_policy
 from legible.cli.completion import complete_env_or_folder
 from legible.cli.drawing import Bars, out, print_json, print_list, say, tell
-from legible.cli.options import PATH, playing_options, relations_option
+from legible.cli.options import PATH, count_option, playing_options, relations_option
 from legible.errors import LegibleError
 from legible.formatting import duration, number, percent
 
@@ -59,14 +59,7 @@ class _RuleCommand(click.RichCommand):
 @margin_option("--relevant", "Smallest effect of interest in points. [default: 2 % of the scale of the task]")
 @click.option("--alone", is_flag=True, help="Try rules without their related forms.")
 @click.option("--save", metavar="STUDY", type=PATH, help="Add the rules to this study.")
-@click.option(
-    "--seeds",
-    metavar="N",
-    type=click.IntRange(min=200, max=1_000_000),
-    default=10_000,
-    show_default=True,
-    help="Maximum number of seeds.",
-)
+@count_option("--seeds", 10_000, "Maximum number of seeds.", least=200)
 @minutes_option("Time limit, checked whenever results are judged.")
 @relations_option
 @playing_options("Sample the policy's actions instead of taking the best one.")

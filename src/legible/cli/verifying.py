@@ -11,7 +11,15 @@ from rich.markup import escape
 from legible.cli.choice import look_here_for_policy, make_quick_engine, open_study, options_of_policy
 from legible.cli.completion import complete_policy, complete_study
 from legible.cli.drawing import Bars, print_json, print_list, tell
-from legible.cli.options import PATH, engine_options, json_option, policy_options, trust_option, verbose_option
+from legible.cli.options import (
+    PATH,
+    count_option,
+    engine_options,
+    json_option,
+    policy_options,
+    trust_option,
+    verbose_option,
+)
 from legible.cli.trying import margin_option, minutes_option
 from legible.errors import LegibleError
 
@@ -29,14 +37,7 @@ class _VerifyError(LegibleError):
 @click.argument("policy", metavar="NEW_POLICY", help="The new policy.", shell_complete=complete_policy)
 @click.option("--checks", metavar="FILE", type=PATH, help="File of checks. [default: weaknesses.toml of the study]")
 @margin_option("--margin", "Largest loss of the mean return. [default: the margin of the checks, or 2 % of the scale]")
-@click.option(
-    "--seeds",
-    metavar="N",
-    type=click.IntRange(min=20, max=1_000_000),
-    default=4000,
-    show_default=True,
-    help="Maximum number of seeds.",
-)
+@count_option("--seeds", 4000, "Maximum number of seeds.", least=20)
 @minutes_option("Time limit, checked whenever results are judged.")
 @click.option("--junit", metavar="FILE", type=PATH, help="Also write the results as JUnit XML.")
 @click.option("--markdown", metavar="FILE", type=PATH, help="Also write a summary for a pull request.")
