@@ -50,6 +50,8 @@ STAGE_WORDS = {
     "failures": "looking for failures",
     "failures rollouts": "looking for last chances",
     "causes rollouts": "looking for causes",
+    "discovery": "discovering relations",
+    "symmetry": "measuring symmetry",
     "own rules": "testing your rules",
     "try": "trying your rules",
     "try confirmation": "confirming your rules",
