@@ -17,7 +17,7 @@ from legible.improvement.backward import Selected, select_composition, union
 from legible.improvement.candidates import candidates_by_worth, worth
 from legible.improvement.check import check_composition, judge_composition, pareto_front, share_of_level
 from legible.improvement.composed import Composed, CompositionCheck, FrontPoint, share_changed
-from legible.improvement.forward import TESTED_BELOW_P, CompositionCandidate
+from legible.improvement.forward import TESTED_BELOW_P, CompositionCandidate, Path
 from legible.improvement.judging import CompositionJudge
 from legible.improvement.trials import Play, PlayedCompositions
 from legible.rules import Rule, RuleSet
@@ -67,11 +67,8 @@ def compose_on_confirmation(
     checks = _Checks(play, played, evaluation, {}, path.rule_sets if path is not None else ())
     for verdict, result in zip(verdicts, results, strict=True):
         checks.alone[frozenset(verdict.rule_set.rules)] = _check_alone(verdict, result)
-    # The first option that passes is deployed: the selected composition, those on the way to it, a rule set alone.
-    options = [selected] if selected.rule_sets else []
-    if path is not None:
-        shorter = range(len(path.rule_sets) - 1, 0, -1)
-        options += [Selected(path.rule_sets[:n], path.results[n - 1], tuple(path.steps[:n])) for n in shorter]
+    # The first option whose check is passed is deployed.
+    options = _list_options(selected, path)
     options += [Selected((verdict.rule_set,), result, ()) for verdict, result in zip(verdicts, results, strict=True)]
     first_check = None
     for option in options:
@@ -87,6 +84,17 @@ def compose_on_confirmation(
     points = [FrontPoint(one.composition, one.effect, one.changed, one is check) for one in (check, *others)]
     composed = option.composed(judge.environment_steps + checks.steps)
     return replace(composed, check=check, front=pareto_front(points))
+
+
+def _list_options(selected: Selected, path: Path | None) -> list[Selected]:
+    """Return the selected composition, then the smaller ones on the way to it, the largest first."""
+    if path is None:
+        return []
+    smaller = range(len(path.rule_sets) - 1, 0, -1)
+    return [
+        *([selected] if selected.rule_sets else []),
+        *(Selected(path.rule_sets[:n], path.results[n - 1], tuple(path.steps[:n])) for n in smaller),
+    ]
 
 
 @dataclass
