@@ -10,8 +10,10 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
+import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -143,4 +145,13 @@ def _write_record(
 def _work(work: Callable[..., None], arguments: tuple[Any, ...]) -> None:
     """Do a job in this process; exit cleanly when it is stopped, so that its seconds are saved."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+
+    def stop_with_parent() -> None:
+        # Otherwise the jobs of a killed command would go on, and lock their studies when it is given again.
+        parent = multiprocessing.parent_process()
+        if parent is not None:
+            parent.join()
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=stop_with_parent, daemon=True).start()
     work(*arguments)

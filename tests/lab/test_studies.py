@@ -3,11 +3,31 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+import mirror_world
+from engine_programs import session_members
+from engine_units import wait_for
 from lab.studies import Task, read_list, table
+
+TESTS = Path(__file__).parents[1]
+SETTINGS = """
+episodes = 60
+sources = "mined,yours"
+mining = { lime_states = 10, lime_samples = 200 }
+play = { batch = 8, unit_episodes = 40 }
+evaluation = { method = "paper", episodes = 40, confirmation_episodes = 40 }
+improvement = { episodes = 40, final_episodes = 40 }
+references = { episodes = 20 }
+"""
 
 
 def test_names_of_a_list(tmp_path: Path) -> None:
@@ -59,3 +79,43 @@ def test_the_table_has_the_largest_gain_first_and_names_what_is_left(tmp_path: P
     ]
     assert lines[5].startswith("| [one](one/report.html)")
     assert lines[-1].endswith(": three.")
+
+
+@pytest.mark.subprocess
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
+def test_a_killed_and_interrupted_study_goes_on_and_gives_the_same_table(tmp_path: Path, policy_file: Path) -> None:
+    (tmp_path / "settings.toml").write_text(SETTINGS, encoding="utf-8")
+    (tmp_path / "mirror.toml").write_text(mirror_world.MIRROR, encoding="utf-8")
+    options = ["--settings", str(tmp_path / "settings.toml"), "--relations", str(tmp_path / "mirror.toml")]
+    line = shlex.join(["mirror_world:MirrorWorld", str(policy_file), *options])
+    (tmp_path / "list.txt").write_text(line, encoding="utf-8")
+
+    def studies(folder: Path) -> subprocess.Popen[str]:
+        command = ["lab", "studies", tmp_path / "list.txt", "--out", folder]
+        variables = os.environ | {"PYTHONPATH": os.pathsep.join([str(TESTS), *filter(None, sys.path)])}
+        words = [sys.executable, "-m", *map(str, command)]
+        return subprocess.Popen(words, cwd=TESTS.parent, env=variables, text=True, start_new_session=True)
+
+    def stop_once(begun: Callable[[], bool], stop: Callable[[int], None]) -> None:
+        """Stop the study as soon as something has begun; none of its processes may live on."""
+        program = studies(stopped)
+        assert wait_for(begun, 60)
+        assert program.poll() is None
+        stop(program.pid)
+        program.wait(20)
+        assert wait_for(lambda: not session_members(program.pid), 20)
+
+    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
+    assert studies(whole).wait(120) == 0
+    stop_once(lambda: any(stopped.glob("*/experiences.npz")), lambda pid: os.kill(pid, signal.SIGKILL))
+    stop_once(lambda: any(stopped.glob("*/evaluation.npz")), lambda pid: os.killpg(pid, signal.SIGINT))
+    assert "0 of 1 studies are finished." in (stopped / "table.md").read_text(encoding="utf-8")
+    assert studies(stopped).wait(120) == 0
+    assert results(stopped) == results(whole)
+    assert results(whole)[0] == "1 of 1 studies are finished."
+
+
+def results(folder: Path) -> list[str]:
+    """Return the lines of the table in a folder without the column of core-minutes, which differ between runs."""
+    lines = (folder / "table.md").read_text(encoding="utf-8").splitlines()
+    return ["|".join(cells[:6] + cells[7:]) for cells in (line.split("|") for line in lines)]
