@@ -189,12 +189,12 @@ class FeaturedSpec(EnvironmentSpec):
         assert self.features is not None
         return FeatureEnv(self.plain.make(**more), self.features)
 
-    def make_batch(self, n: int) -> VectorEnv[Any, Any, Any] | None:
-        """Make a batch of n environments, or return None where rows hold more than the observation tells."""
+    def make_batch(self, n: int, *, undeclared: bool = False) -> VectorEnv[Any, Any, Any] | None:
+        """Make a batch of n environments, or return None where rows hold more than the observation."""
         assert self.features is not None
         if not isinstance(self.features.reader, ObservationReader) or self.features.masks is not None:
             return None
-        envs = self.plain.make_batch(n)
+        envs = self.plain.make_batch(n, undeclared=undeclared)
         return None if envs is None else FeatureVectorEnv(envs, self.features)
 
 

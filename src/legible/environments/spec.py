@@ -16,7 +16,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeAlias, cast
 
@@ -45,6 +45,12 @@ _PACKAGES = (
 )
 # BipedalWalker keeps one Box2D world for all episodes, and earlier ones leave traces in it; LunarLander makes new ones.
 _KEEPING_WORLDS = {"gymnasium.envs.box2d.bipedal_walker:BipedalWalker"}
+# Vector classes with one random stream for all episodes, and legible's version of them with a seed for each.
+_SEEDED_CLASSES = {
+    "gymnasium.envs.classic_control.cartpole:CartPoleVectorEnv": (
+        "legible.environments.gymnasium.cartpole:SeededCartPole"
+    ),
+}
 _SEAT_ARGUMENTS = {"seat", "others"}
 # Makers of environments that are no Gymnasium environments themselves, by what stands before the colon of their names.
 _MAKERS = {"pettingzoo": "legible.agents.seats:make_seat_env"}
@@ -153,35 +159,51 @@ class EnvironmentSpec:
         # Environments that draw explain which package is missing if drawing fails.
         return env if env.render_mode is None else _DrawnEnv(env)
 
-    def make_batch(self, n: int) -> VectorEnv[Any, Any, Any] | None:
-        """Return a vector environment that plays n episodes at once, or None if this environment has no suitable one.
+    @property
+    def vector_class(self) -> Callable[..., VectorEnv[Any, Any, Any]] | None:
+        """The class with which Gymnasium plays whole batches of this environment; None if it is registered without one.
 
-        Vector environments that draw random numbers from one stream for all episodes (such as Gymnasium's own CartPole)
-        are not suitable: an episode would depend on its neighbours. A suitable class has ``seeds_each_episode = True``;
-        it then takes ``autoreset_mode="Disabled"`` and ``copy=False``, and its ``reset`` takes a list of seeds with a
-        ``reset_mask``.
+        Wrappers and factories exist for single environments only. `_SEEDED_CLASSES` replaces classes that would draw
+        the random numbers of all episodes from one stream.
         """
-        # Wrappers, factories and arguments such as a time limit exist for single environments only.
         if any(wrapper != NO_WRAPPERS for wrapper in self.wrappers):
             return None
         _import_package(self.name)
-        # The vector class that the environment is registered with in Gymnasium, if any.
         spec = None if self._factory() is not None else _registered(self.name.rpartition(":")[2])
         entry = None if spec is None or spec.additional_wrappers else spec.vector_entry_point
-        if entry is None or _MAKE_ARGUMENTS & self.arguments.keys():
+        if entry is None:
             return None
         with self._explained():
-            env_class = registration.load_env_creator(entry) if isinstance(entry, str) else entry
-            if not getattr(env_class, "seeds_each_episode", False):
-                return None
-            return gymnasium.make_vec(
-                self.name,
-                num_envs=n,
-                vectorization_mode="vector_entry_point",
-                autoreset_mode="Disabled",
-                copy=False,
-                **self.arguments,
-            )
+            made = registration.load_env_creator(_SEEDED_CLASSES.get(entry, entry)) if isinstance(entry, str) else entry
+        return cast("Callable[..., VectorEnv[Any, Any, Any]]", made)
+
+    def make_batch(self, n: int, *, undeclared: bool = False) -> VectorEnv[Any, Any, Any] | None:
+        """Return a vector environment that plays n episodes at once, or None if this environment has no suitable one.
+
+        Its ``reset`` takes a list of seeds with a ``reset_mask``, and finished episodes wait until they are reset.
+        Vector environments that draw random numbers from one stream for all episodes are not suitable: an episode would
+        depend on its neighbours. A suitable class says so: ``seeds_each_episode = True``; it also takes ``copy=False``.
+
+        Parameters
+        ----------
+        n
+            The number of episodes that are played at once.
+        undeclared
+            Also make vector environments of other classes. `legible.play.vector_envs` checks whether they are suitable.
+        """
+        env_class = self.vector_class
+        if env_class is None:
+            return None
+        is_declared = getattr(env_class, "seeds_each_episode", False)
+        # Environments of legible take no arguments such as a time limit.
+        if not undeclared and (not is_declared or _MAKE_ARGUMENTS & self.arguments.keys()):
+            return None
+        with self._explained():
+            registered = _registered(self.name.rpartition(":")[2])
+            assert registered is not None
+            arguments = {**self.arguments, "autoreset_mode": "Disabled", **({"copy": False} if is_declared else {})}
+            spec = replace(registered, vector_entry_point=env_class)
+            return gymnasium.make_vec(spec, num_envs=n, vectorization_mode="vector_entry_point", **arguments)
 
     @contextmanager
     def _explained(self) -> Iterator[None]:

@@ -28,8 +28,9 @@ from legible.errors import LegibleError
 from legible.evaluation.starts import KnownPart, KnownPartCheck, StartedSlots, UnitStarts
 from legible.files import DamagedFileError
 from legible.guidance import CountingChooser, GuidedChooser
-from legible.play import Recorder, Recording, Slots, StepRecord, adapt_policy, choice_space, make_slots, play_episodes
+from legible.play import Recorder, Recording, Slots, StepRecord, adapt_policy, choice_space, play_episodes
 from legible.play.failures import FailedEpisode, FailureLimit, failure_reason, is_episode_failure
+from legible.play.vector_envs import make_fast_slots
 from legible.policies import Policy
 from legible.rules import RuleSet
 from legible.schemas import UNIT, check_arrays
@@ -248,7 +249,12 @@ def play_unit(setup: Setup, unit: Unit, on_step: Callable[[StepRecord], None] | 
 def slots_for(setup: Setup, unit: Unit) -> Slots:
     """Return the slots that a unit is played in."""
     play = setup.play
-    slots = make_slots(setup.environment, _count_slots(setup, unit), play.cost, play.endings, play.terms)
+    n = _count_slots(setup, unit)
+    # With fixed rows, results do not depend on the number of slots, so a vector environment gets more of them.
+    n_in_batch = min(SLOTS_FACTOR * n, len(unit)) if setup.rows else n
+    slots = make_fast_slots(
+        setup.environment, n, setup.policy, play.cost, play.endings, play.terms, n_in_batch=n_in_batch
+    )
     if unit.is_alone:
         slots.cost_seen = True
     return slots

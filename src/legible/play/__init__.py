@@ -1,6 +1,6 @@
 """Playing whole episodes with any policy, and recording them.
 
-- `slots`: environments that run in parallel.
+- `slots`: environments that run in parallel; `vector_envs`: those of other packages' vector environments.
 - `choosing`: from scores to actions; `acting`: actions of any space, action masks, recurrent policies.
 - `episodes`: plays one episode per seed.
 - `adapted`: policies as they play: on rows of features, with named choices, in batches of one size.

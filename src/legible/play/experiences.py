@@ -37,9 +37,10 @@ from legible.play.adapted import adapt_policy, choice_space
 from legible.play.choosing import PolicyChooser
 from legible.play.episodes import play_episodes
 from legible.play.recording import Recorder
-from legible.play.slots import DEFAULT_BATCH, make_slots, open_environment
+from legible.play.slots import DEFAULT_BATCH, open_environment
 from legible.play.stages import stage_seeds
 from legible.play.trained_environments import environment_for
+from legible.play.vector_envs import make_fast_slots
 from legible.policies import Policy
 from legible.policies.protocol import MASKED
 from legible.records import DAMAGE_ERRORS
@@ -314,7 +315,7 @@ def collect_unit(
     - `seeds`: a seed for every episode.
     - `on_episode`: called with the number of episodes that ended, for progress bars.
     """
-    slots = make_slots(setup.environment, min(setup.batch, len(seeds)), endings=setup.endings)
+    slots = make_fast_slots(setup.environment, min(setup.batch, len(seeds)), setup.policy, endings=setup.endings)
     recorder = Recorder()
     try:
         results = play_episodes(

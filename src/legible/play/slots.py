@@ -410,6 +410,13 @@ def make_slots(
             f"play.terms: {terms!r} cannot read the steps of {environment.name}, which is played in batches; leave "
             "play.terms out."
         )
+    return batch_slots(batch, environment, cost_name, endings)
+
+
+def batch_slots(
+    batch: VectorEnv[Any, Any, Any], environment: EnvironmentSpec, cost_name: str = "", endings: str = ""
+) -> BatchSlots:
+    """Return the slots of a vector environment; see `make_slots`."""
     # If the user's functions do not fit, the readers raise an error, and the batch is closed.
     with ExitStack() as opened:
         slots = BatchSlots(opened.enter_context(closing(batch)), cost_name)

@@ -49,6 +49,7 @@ from legible.play import (
     reads_features,
 )
 from legible.play.choosing import explain_not_flat
+from legible.play.vector_envs import vector_problem
 from legible.policies import Policy, ScoreKind, acting
 from legible.policies.protocol import lacks_fallback, traits_of
 from legible.relations import ChosenRelations, resolve_relations
@@ -515,7 +516,11 @@ class _Untrained:
 def _times(spec: EnvironmentSpec, policy: Policy, played: str, time_limit: float | None) -> Iterator[Finding]:
     """Yield the findings on the speed of play, and on the time that a study takes with each preset."""
     settings = settings_for(spec)
-    form = "a vector form with a seed for every episode" if is_native(spec) else "one environment at a time"
+    problem = vector_problem(spec, policy, settings.play.cost, settings.play.endings)
+    if is_native(spec) or (spec.vector_class is not None and not problem):
+        form = "a vector form with a seed for every episode"
+    else:
+        form = f"one environment at a time: {problem.rstrip('.')}" if problem else "one environment at a time"
     setup = Setup(policy, spec, (), settings.play)
     rate = measure_rate(setup, time_limit=time_limit)
     yield Finding("speed", "yes", f"{number(rate.episodes)} episodes a second in one process ({form}{played})")

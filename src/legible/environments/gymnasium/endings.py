@@ -5,6 +5,8 @@ Time limits without an own clause, and terminations that a function does not kno
 
 from __future__ import annotations
 
+import numpy as np
+
 from legible.environments.endings import LastStep
 
 
@@ -12,7 +14,8 @@ def cartpole(last: LastStep) -> str:
     """Return the ending of an episode of CartPole."""
     if not last.terminated:
         return "success: the pole is up when time runs out"
-    position, _, angle, _ = last.env.state
+    states = np.atleast_2d(np.transpose(last.env.state))  # a vector environment has one column per episode
+    position, _, angle, _ = states[last.row]
     if abs(position) > last.env.x_threshold:
         return f"failure: the cart leaves the track on the {_side(position)}"
     return f"failure: the pole falls to the {_side(angle)}"
