@@ -213,7 +213,9 @@ def test_cartpole_is_played_in_batches_with_the_same_bits(monkeypatch: pytest.Mo
 
 
 def test_derived_features_are_the_same_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = FeatureSpace.from_dict({"derived": {"before": "last_action", "change": "pole.angle - previous(pole.angle)"}})
+    names = FeatureSpace.from_dict(
+        {"derived": {"before": "last_action", "change": "pole.angle - previous(pole.angle)"}}
+    )
     plain = EnvironmentSpec("CartPole-v1")
     with closing(plain.make()) as env:
         spec = with_features(plain, map_features(env, names))
