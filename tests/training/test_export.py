@@ -81,7 +81,7 @@ def test_continuous_policies_act_the_same_when_exported(tmp_path, kind: Any) -> 
 
 
 def test_policies_that_cannot_be_exported_are_refused(tmp_path) -> None:
-    with pytest.raises(TrainingError, match=r"\.zip files"):
+    with pytest.raises(TrainingError, match=r"written as \.zip"):
         export_sb3(random_policy("values", Plain(9)), tmp_path / "p.pt")
     sloped = Activation("leaky_relu", (("negative_slope", 0.3),))
     with pytest.raises(TrainingError, match="Stable-Baselines3 does not support"):
