@@ -127,7 +127,7 @@ def undisturbed(units: range) -> dict[int, bytes]:
 
 
 def test_what_cannot_be_sent_is_said(engine: RayEngine) -> None:
-    with pytest.raises(LegibleError, match="a function given with them cannot be sent"):
+    with pytest.raises(LegibleError, match="with them cannot be sent"):
         list(engine.run(pow, threading.Lock(), [1]))
     with pytest.raises(LegibleError, match="unit 1 cannot be sent"):
         list(engine.run(pow, 2, [1, threading.Lock()]))

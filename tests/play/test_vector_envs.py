@@ -194,7 +194,7 @@ def test_a_faithful_vector_environment_is_used_and_gives_the_same_units(
 def test_other_vector_environments_are_not_used_for_a_reason(vector_class: None, reason: str) -> None:
     problem = vector_problem(SPEC, policy())
     assert reason in problem
-    assert problem.endswith("and play the episodes of the single environment.")
+    assert problem.endswith("episodes of the single environment.")
     assert "\n" not in problem
     assert isinstance(make_fast_slots(SPEC, 8, policy()), SingleSlots)
 
@@ -229,7 +229,8 @@ def test_derived_features_are_the_same_in_batches(monkeypatch: pytest.MonkeyPatc
 def test_gymnasium_s_own_class_for_cartpole_has_one_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("legible.environments.spec._SEEDED_CLASSES", {})
     problem = vector_problem(EnvironmentSpec("CartPole-v1", {"sutton_barto_reward": True}), policy(4, 2))
-    assert problem.startswith("CartPoleVectorEnv is not used: it fails (")
+    assert problem.startswith("CartPoleVectorEnv is not used: it ")
+    assert "fails (" in problem
     assert vector_problem(EnvironmentSpec("FrozenLake-v1"), policy(16, 4)) == ""  # it has no vector class
 
 
