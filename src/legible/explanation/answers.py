@@ -98,7 +98,9 @@ def answer_questions(
     if not (stalls or whole) and endings and failing_share < MIN_FAILING_SHARE:
         reasons = ("It hardly ever fails.", *reasons)
     why = (*whole, *reasons, *_habits(explanations))
-    if not (places or confirmed):
+    if whole and not confirmed:
+        places = ("Everywhere: the policy as a whole is poor.", *places)
+    elif not (places or confirmed):
         crash = _describe_last_steps(endings, experiences, "failure")
         places = (crash,) if crash else ()
     # The time limit is no trouble for policies whose task is to survive until then.

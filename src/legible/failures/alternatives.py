@@ -102,8 +102,11 @@ class Alternative:
         elsewhere = "" if np.isnan(self.elsewhere) else f"; in other states in {percent(self.elsewhere)}"
         return f"it {almost}{self.usual} ({share}{elsewhere})"
 
-    def sentences(self) -> list[str]:
-        """Return in words the best alternative and how the policy scores it, or what was tried in vain."""
+    def sentences(self, *, short: bool = False) -> list[str]:
+        """Return in words the best alternative and how the policy scores it, or what was tried in vain.
+
+        What was tried in vain is said in a shorter way if `short`.
+        """
         held = f" for {self.hold} steps" if self.hold > 1 else " once"
         interval = f"95 % CI {signed(self.gain.low)} to {signed(self.gain.high)}"
         effect = f"{signed(self.gain.value)} in the return of the next {HORIZON} steps ({interval})"
@@ -116,6 +119,11 @@ class Alternative:
         if self.is_better:
             found = f"Better there: {self.best}{held}, which gives {effect}{fails} ({evidence})."
             return [found, *self._scoring()]
+        if short:
+            return [
+                f"No choice is shown to be better in all of these states: {self.best}{held}, the best of {self.tried} "
+                f"that were tried, gives {signed(self.gain.value)} of return ({interval})."
+            ]
         holds = " or ".join("once" if hold == 1 else f"for {hold} steps" for hold in HOLDS)
         return [
             f"No choice is shown to be better in all of these states, made {holds}: the best of {self.tried}, "

@@ -139,8 +139,8 @@ class Cause:
         The verdict.
     group
         Name of the group of features that it is about; "" if it is unclear.
-    why
-        Why it is unclear; "" otherwise.
+    why, details
+        Why it is unclear, and the evidence and what to do in a sentence or two; "" otherwise.
     groups
         The evidence on all groups.
     decisions, mistakes
@@ -153,17 +153,19 @@ class Cause:
     groups: tuple[GroupEvidence, ...] = ()
     decisions: int = 0
     mistakes: int = 0
+    details: str = ""
 
     @property
     def evidence(self) -> GroupEvidence | None:
         """The figures of the group that the verdict is about."""
         return next((one for one in self.groups if one.name == self.group), None)
 
-    def sentence(self, words: str = "") -> str:
-        """Return the verdict in words; `words` describe the group."""
+    def sentence(self, words: str = "", *, short: bool = False) -> str:
+        """Return the verdict in words; `words` describe the group. A short one leaves out what was tried."""
         words, found = words or self.group, self.evidence
         if found is None:
-            return f"Which features it ignores or misjudges is unclear: {self.why}."
+            details = "" if short or not self.details else f" {self.details}"
+            return f"Which features it ignores or misjudges is unclear: {self.why}.{details}"
         if self.kind == "does not use":
             return (
                 f"It does not use {words}. Other values of it change its choice in only {percent(found.flips)} of "
@@ -212,8 +214,8 @@ def find_cause(
     """
     n = len(tried)
     if n < FEWEST_DECISIONS or np.ptp(tried.episodes) == 0:
-        why = f"only {n} decisions could be tried and {FEWEST_DECISIONS} are needed; a longer study tries more"
-        return Cause("cannot tell", why=why, decisions=n)
+        why = f"only {n} decisions could be tried, and {FEWEST_DECISIONS} are needed"
+        return Cause("cannot tell", why=why, decisions=n, details="A longer study tries more.")
     if np.bincount(tried.taken).max() >= ALWAYS * n:
         return Cause("cannot tell", why="it makes the same choice everywhere, whatever the features are", decisions=n)
     tests = len(groups) * (1 + others)
@@ -222,24 +224,24 @@ def find_cause(
     count = len(examiner.mistakes)
     gain = f"{signed(examiner.recoverable)} of return per decision"
     if examiner.recoverable_low <= 0.0 or count < FEWEST_MISTAKES:
-        why = (
-            f"at {n} decisions every choice was tried, but where another choice is better follows from no features (a "
-            f"model of all of them, tested on other episodes, gives {gain}). A longer study tries more decisions and "
-            "finds smaller causes"
+        why = f"in {n} decisions, no features tell where another choice is better"
+        details = (
+            f"Every choice was tried there; a model of all features, tested on other episodes, gives {gain}. A longer "
+            "study tries more decisions and finds smaller causes."
         )
-        return Cause("cannot tell", why=why, decisions=n, mistakes=count)
+        return Cause("cannot tell", why=why, decisions=n, mistakes=count, details=details)
     examiner.prepare()
     evidence = tuple(examiner.examine(name, np.asarray(members, np.intp)) for name, members in groups.items())
     cause = _judge(evidence, n, count)
     if cause.kind == "cannot tell":
         closest = max(evidence, key=lambda one: one.worth)
         share = percent(float(np.clip(max(closest.added, closest.corrected), 0.0, 1.0)))
-        why = (
-            f"at {n} decisions every choice was tried, and a model of all features finds choices that give {gain} on "
-            f"held-out episodes, but no single group of features explains them (the closest, {closest.name}, recovers "
-            f"{share})"
+        why = f"in {n} decisions, no single group of features tells where another choice is better"
+        details = (
+            f"Every choice was tried there; a model of all features gives {gain} on episodes that it did not learn "
+            f"from. Of the single groups, {closest.name} comes closest and recovers {share} of that."
         )
-        return replace(cause, why=why)
+        return replace(cause, why=why, details=details)
     members = groups[cause.group]
     if len(members) > 1:
         # The smallest group: one feature, if it alone supports the same verdict about as well.

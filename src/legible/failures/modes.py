@@ -113,11 +113,11 @@ class FailureMode:
         where
             The states in words, to begin the first sentence.
         short
-            Whether to leave out the intervals of the last.
+            Whether to leave out details.
         """
         lines = []
         if self.alternative is not None:
-            lines += [f"{where}, {self.alternative.habit()}.", *self.alternative.sentences()]
+            lines += [f"{where}, {self.alternative.habit()}.", *self.alternative.sentences(short=short)]
         if self.avoidable is not None:
             lines.append((self.avoidable.summary() if short else "") or self.avoidable.sentence())
         if self.alternative is None or self.alternative.is_better:

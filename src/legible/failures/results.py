@@ -46,10 +46,10 @@ class Diagnosis:
     misranked: float
     score_kind: str
 
-    def sentence(self, space: FeatureSpace) -> str:
-        """Return the diagnosis in words."""
+    def sentence(self, space: FeatureSpace, *, short: bool = False) -> str:
+        """Return the diagnosis in words; a short one leaves out what was tried."""
         where = "" if self.is_whole else f"{self.title(space)}: "
-        text = where + self.cause.sentence(self.group_words)
+        text = where + self.cause.sentence(self.group_words, short=short)
         if self.score_kind == "values" and self.misranked > 0:
             text += (
                 f" Its value estimates rank two choices in the wrong order in {percent(self.misranked)} of the "
@@ -70,7 +70,7 @@ class Diagnosis:
             "choices": [] if self.is_whole else [space.action_names[choice] for choice in self.choices],
             "kind": self.cause.kind,
             "features": self.cause.group or None,
-            "why": self.cause.why or None,
+            "why": f"{self.cause.why}. {self.cause.details}".strip(". ") or None,
             "decisions": self.cause.decisions,
             "mistakes": self.cause.mistakes,
             "misranked": self.misranked,
@@ -154,7 +154,7 @@ class Failures(Displayed):
             lines += mode.evidence(where, short=True)
         if self.avoidable is not None:
             lines.append(self.avoidable.summary() or self.avoidable.sentence())
-        return [*lines, *self.causes(space)[:1]]
+        return [*lines, *self.causes(space, short=True)[:1]]
 
     def sentences(self, space: FeatureSpace) -> list[str]:
         """Return everything in words."""
@@ -162,11 +162,11 @@ class Failures(Displayed):
         lines += [] if self.avoidable is None else [self.avoidable.sentence()]
         return [*lines, *self.causes(space)]
 
-    def causes(self, space: FeatureSpace) -> list[str]:
+    def causes(self, space: FeatureSpace, *, short: bool = False) -> list[str]:
         """Return the known causes in words; where there are none, why, or why none were looked for."""
         known = [one for one in self.diagnoses if one.cause.kind != "cannot tell"]
         # Where actions have several parts, the same may hold for each of them.
-        sentences = dict.fromkeys(one.sentence(space) for one in known or self.diagnoses[:1])
+        sentences = dict.fromkeys(one.sentence(space, short=short) for one in known or self.diagnoses[:1])
         return [*sentences, *([self.problem] if self.problem else [])]
 
     def to_dict(self, space: FeatureSpace) -> dict[str, Any]:
