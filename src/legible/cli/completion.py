@@ -37,8 +37,7 @@ def complete_policy(_context: Any, _parameter: Any, incomplete: str) -> list[Com
     from legible.policies.zoo import PREFIX, zoo_names  # noqa: PLC0415
 
     # Without a beginning there are hundreds of names: files are more likely.
-    is_begun = incomplete.startswith(PREFIX)
-    names = [f"{PREFIX}{name}" for name in zoo_names()] if is_begun else [PREFIX]
+    names = [f"{PREFIX}{name}" for name in zoo_names()] if incomplete.startswith(PREFIX) else [PREFIX]
     return _or_paths(_items(names, incomplete) if incomplete else [], incomplete, "file")
 
 

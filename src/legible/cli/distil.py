@@ -241,8 +241,6 @@ def _print_mending(mending: Mending) -> None:
     # "Again" counts weaknesses that an earlier round had confirmed, too.
     columns = ("", "Confirmed", "Again", "Mean return", "Against the last", "Against the policy")
     console.print(table(columns, rows, right=columns[1:4]))
-    if mending.file is not None:
-        console.print(f"Network: {mending.file}", soft_wrap=True, markup=False)
-    report = mending.folder / "report.html"
-    if report.exists():
-        console.print(f"Report: {report}", soft_wrap=True, markup=False)
+    for name, file in {"Network": mending.file, "Report": mending.folder / "report.html"}.items():
+        if file is not None and file.exists():
+            console.print(f"{name}: {file}", soft_wrap=True, markup=False)

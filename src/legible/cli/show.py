@@ -36,9 +36,7 @@ if TYPE_CHECKING:
 # Modules that need PyTorch are imported inside functions: that takes seconds.
 
 MOST_LINES = 40  # of a verdict
-MOST_WEAKNESSES = 3
-MOST_BASELINES = 2
-MOST_NEXT_STEPS = 4
+MOST_WEAKNESSES, MOST_BASELINES, MOST_NEXT_STEPS = 3, 2, 4
 # Headings of figures that are too long for a table on a narrow terminal.
 _SHORT_WORDS = {"Mean return of the worst tenth": "Worst tenth", "Share of successful episodes": "Successes"}
 
@@ -576,8 +574,7 @@ def _ledger_data(ledgers: Sequence[Ledger | None]) -> list[dict[str, Any] | None
 
 def _print_failures(study: Study) -> None:
     """Print failure modes, until when they can be avoided, and causes, a sentence each."""
-    for sentence in study.failures.sentences(study.space):
-        tell(sentence)
+    tell("\n".join(study.failures.sentences(study.space)))
 
 
 def _print_seeds(study: Study) -> None:

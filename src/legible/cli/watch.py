@@ -120,9 +120,7 @@ def watch(
     if not console.is_terminal and env.render_mode == "ansi":
         console.print(env.render(), markup=False)
     success = slots.success[0]
-    outcome = "over"
-    if not np.isnan(success):
-        outcome = "won" if success else "not won"
+    outcome = "over" if np.isnan(success) else "won" if success else "not won"
     console.print(f"The episode is {outcome}; return {total_return:g} in {steps} steps.")
     if outside_bounds is not None:
         say(f"Warning: {escape(outside_bounds)}.")
