@@ -28,7 +28,7 @@ MANY_FEATURES = 30
 UNSEEN_SHARE, LEAST_LEVEL = 0.25, 0.01
 # The most rounds for one map, each of which checks a map or lowers the level, and the most checks in a row at one level
 # that find no better map.
-MOST_ROUNDS, MOST_VAIN_CHECKS = 60, 10
+MOST_ROUNDS, MOST_VAIN_CHECKS = 40, 10
 # Features that differ from their usual value in a smaller share of states may not vary in a screening.
 RARE = 0.05
 # Preference for staying, where features never vary.
@@ -126,20 +126,23 @@ def align_rare(signed: SignedMap, sample: Sample, matcher: Matcher) -> SignedMap
     common = common[~np.isin(images[common], rare)]
     if len(rare) < 2 or not np.isin(images[rare], rare).all():
         return signed
-    standard = (states - states.mean(axis=0)) / np.maximum(states.std(axis=0), 1e-9)
-    # Rare features that nearly always differ together, such as two ghosts that are scared, are told apart by the states
-    # in which few of them do: these weigh most.
-    few = 0.01 ** differs[:, rare].sum(axis=1)
-    means = np.zeros((len(rare), states.shape[1]))  # the mean state while a feature differs; 0 if it never does
-    for row, i in enumerate(rare):
-        if differs[:, i].any():
-            means[row] = np.average(standard[differs[:, i]], axis=0, weights=few[differs[:, i]])
-    mapped, found = means[:, common] * signs[common], means[:, images[common]]
+    standard = np.clip((states - states.mean(axis=0)) / np.maximum(states.std(axis=0), 1e-9), -3, 3)
+    # means[half, rare feature, feature]: the mean state while the rare feature differs, 0 if it never does. One half is
+    # compared with the other, so that a feature has no advantage from agreeing with itself. Features that nearly always
+    # differ together, such as two ghosts that are scared, are told apart by the states in which few do
+    halves = np.tile(sample.units % 2, 2)
+    weights = 0.1 ** differs[:, rare].sum(axis=1)
+    means = np.zeros((2, len(rare), states.shape[1]))
+    for half, row in np.ndindex(2, len(rare)):
+        rows = differs[:, rare[row]] & (halves == half)
+        if rows.any():
+            means[half, row] = np.average(standard[rows], axis=0, weights=weights[rows])
+    mapped, found = means[0][:, common] * signs[common], means[1][:, images[common]]
     costs = ((mapped[:, None, :] - found[None, :, :]) ** 2).mean(axis=2)
+    costs += TO_STAY * (rare[:, None] != rare[None, :])
     equal, opposite = (
         allowed[np.ix_(rare, rare)] for allowed in (matcher.structure.allowed, matcher.structure.opposite)
     )
-    costs += TO_STAY * (rare[:, None] != rare[None, :])
     costs[~(equal | opposite)] = NEVER
     columns = linear_sum_assignment(costs)[1]
     images[rare], signs[rare] = rare[columns], np.where(equal[np.arange(len(rare)), columns], 1, -1)
