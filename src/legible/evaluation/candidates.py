@@ -49,15 +49,16 @@ def choose_contenders(
     including the better one: they reveal the same weakness.
     """
     unlimited_sources = {YOURS} if limits_mined else {MINED, YOURS}
+    # `found_by` is empty for treatments that no source proposed; they are all confirmed.
     chosen = [i for i, one in enumerate(contenders) if not one.found_by or unlimited_sources & set(one.found_by)]
-    counts: dict[str, int] = {}
+    counts: dict[str, int] = {}  # of the chosen contenders by source
     others = sorted(set(range(len(contenders))) - set(chosen))
     for i in sorted(others, key=lambda i: -contenders[i].worth):
         source = contenders[i].found_by[0]
         if most and counts.get(source, 0) >= most:
             continue
         if any(share_changed_alike(contenders[i].pairs, contenders[k].pairs) > SAME_EPISODES_SHARE for k in chosen):
-            continue
+            continue  # a duplicate
         same_weakness = [k for k in chosen if _changes_same_states(contenders[i], contenders[k], alike)]
         if most_alike and len(same_weakness) >= most_alike:
             continue

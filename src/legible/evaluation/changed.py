@@ -106,7 +106,7 @@ def changed_mean_test(
         return Effect(0.0, 0.0, 0.0, 0.0, 1.0, None, 0, seeds)
     share, mean_changed = n / seeds, float(sample.mean())
     mean = share * mean_changed
-    # The test on the changes, and the same test with all signs flipped, whose lower limit is the upper end.
+    # The test on the changes, and the same test with all signs flipped: minus its lower limit is the upper limit.
     helps = _Tilted(sample, invented_loss, resamples, rng_seed)
     harms = _Tilted(-sample, invented_loss, min(resamples, _UPPER_END_RESAMPLES), rng_seed)
     # The interval of the mean change, then that of the mean over all seeds, whose share of changes is uncertain, too.

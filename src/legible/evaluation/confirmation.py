@@ -59,7 +59,7 @@ class Expectation(NamedTuple):
     changes
         Number of changed episodes that would show an effect as large as in the race with a power of 80 %, even if
         no other candidate had an effect; 0 where that is not known.
-    excluding
+    changes_to_exclude_losses
         Number of changed episodes that would exclude that rare losses cancel the effect, where that is asked for.
     sample_factor
         How many times as many changed episodes show that the effect exceeds the smallest effect of interest, as show
@@ -68,7 +68,7 @@ class Expectation(NamedTuple):
 
     share: float
     changes: int = 0
-    excluding: int = 0
+    changes_to_exclude_losses: int = 0
     sample_factor: float = 1.0
 
 
@@ -139,7 +139,8 @@ def confirm(
     # `play` pairs episodes of candidates with `record`, the unguided episodes on the same seeds.
     record = EpisodeRecord(setup, seed, "racing confirmation", settings.confirmation_seeds, run, on_episodes)
     play = PairedPlay(setup, repetition, record, run, on_episodes)
-    # Play the candidates. `play` knows each by a number; lists below have one element per candidate.
+    # Play the candidates. `play` knows each by a number; lists below have one element per candidate. Poor candidates do
+    # badly on the first part of their goal and are given up then: that part stays their goal.
     numbers = [play.add(candidate) for candidate in candidates]
     goals = [changes_to_confirm(expectation, settings) for expectation in expected]
     is_poor = _find_poor(play, dict(zip(numbers, goals, strict=True)), settings)
@@ -159,43 +160,43 @@ def confirm(
     effects, q = judge.effects(is_rare, is_poor)
     # Play the mined rule behind each confirmed candidate alone, which shows whether its related forms add a gain. The
     # usual number of changes is enough for that. None: a candidate that is not confirmed, or without a mined rule.
-    mined = [
-        _add_mined_rule(play, number) if value < settings.alpha else None
-        for number, value in zip(numbers, q, strict=True)
+    mined_numbers = [
+        _add_mined_rule(play, number) if q_value < settings.alpha else None
+        for number, q_value in zip(numbers, q, strict=True)
     ]
     usual = settings.confirmation_changes
     mined_seed_counts = [
         min(count, max(min_seeds, play.seeds_for(number, min(goal, usual)))) if goal else count
         for number, count, goal in zip(numbers, seed_counts, goals, strict=True)
     ]
-    play.play_seeds(_largest_counts(mined, mined_seed_counts))
+    play.play_seeds(_largest_counts(mined_numbers, mined_seed_counts))
     confirmations = []
-    for place, rule in enumerate(mined):
+    for i, mined_number in enumerate(mined_numbers):
         of_rule = of_generalisation = None
-        if rule is not None:
-            rule_pairs = play.pairs(rule, mined_seed_counts[place])
+        if mined_number is not None:
+            rule_pairs = play.pairs(mined_number, mined_seed_counts[i])
             # The effect of the mined rule alone, and that of the candidate compared with the mined rule.
             of_rule = judge.effect(rule_pairs)
-            of_generalisation = judge.effect(play.pairs(numbers[place], mined_seed_counts[place]).beyond(rule_pairs))
+            of_generalisation = judge.effect(play.pairs(numbers[i], mined_seed_counts[i]).beyond(rule_pairs))
         confirmations.append(
             Confirmation(
-                effect=effects[place],
-                q=q[place],
+                effect=effects[i],
+                q=q[i],
                 of_rule=of_rule,
                 of_generalisation=of_generalisation,
-                failed=int(judged[place].guided.failed.sum()),
-                failed_unguided=int(record.result.failed[: seed_counts[place]].sum()),
-                is_too_rare=is_rare[place],
-                constraints=judge.constraints(judged[place]),
-                rare_losses=judge.rare_losses(judged[place], effects[place]),
+                failed=int(judged[i].guided.failed.sum()),
+                failed_unguided=int(record.result.failed[: seed_counts[i]].sum()),
+                is_too_rare=is_rare[i],
+                constraints=judge.constraints(judged[i]),
+                rare_losses=judge.rare_losses(judged[i], effects[i]),
             )
         )
     steps = [  # a mined rule that is the candidate itself counts once
-        play.steps(number) + (play.steps(rule) if rule not in (None, number) else 0)
-        for number, rule in zip(numbers, mined, strict=True)
+        play.steps(number) + (play.steps(mined_number) if mined_number not in (None, number) else 0)
+        for number, mined_number in zip(numbers, mined_numbers, strict=True)
     ]
     # Keep all episodes for the report and later steps.
-    largest_counts = _largest_counts([*mined, *numbers], [*mined_seed_counts, *seed_counts])
+    largest_counts = _largest_counts([*mined_numbers, *numbers], [*mined_seed_counts, *seed_counts])
     guided = [play.pairs(number, largest_counts[number]).guided for number in range(len(play.treatments))]
     base = record.result
     blocks = PlayedBlocks(play.setup, tuple(record.seeds[: len(base)].tolist()), (base, *guided))
@@ -243,8 +244,8 @@ def changes_to_confirm(expected: Expectation, settings: EvaluationSettings) -> i
     usual = max(usual, min(math.ceil(expected.sample_factor * usual), affordable))
     if expected_changes < OVERSAMPLING * usual:
         return FEWEST_CHANGES if expected_changes >= OVERSAMPLING * FEWEST_CHANGES else 0
-    if expected.excluding:
-        return max(usual, min(expected.excluding, affordable))
+    if expected.changes_to_exclude_losses:
+        return max(usual, min(expected.changes_to_exclude_losses, affordable))
     for_large_effect = POWER_SAFETY_FACTOR * expected.changes
     if 0 < for_large_effect < usual:
         return max(min(math.ceil(expected.sample_factor * FEWEST_CHANGES), usual), for_large_effect)

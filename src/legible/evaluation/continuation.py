@@ -67,15 +67,15 @@ def continue_evaluation(
         replace(setup, treatments=(), rows=repetition.rows),
         repetition,
         [evaluation.verdicts[i].treatment for i in chosen],
-        # `excluding` asks for as many changed episodes as there are seeds, so that every rule set plays all of them.
-        [Expectation(_changed_share(evaluation.verdicts[i]), excluding=seeds) for i in chosen],
+        # This asks for as many changed episodes as there are seeds, so that every rule set plays all of them.
+        [Expectation(_changed_share(evaluation.verdicts[i]), changes_to_exclude_losses=seeds) for i in chosen],
         seed=seed,
         settings=replace(settings, alpha=level, confirmation_seeds=seeds, confirmation_changes=FEWEST_CHANGES),
         run=run,
         on_episodes=on_episodes,
         worst_loss=evaluation.worst_loss,
     )
-    # Update the verdicts of the tested rule sets.
+    # Update the verdicts of the tested rule sets; the others stay as they are.
     verdicts, n_confirmed = list(evaluation.verdicts), 0
     for i, confirmation, steps in zip(chosen, played.confirmations, played.steps, strict=True):
         # q is multiplied by the inverse of the share of alpha, so that it compares with alpha like all others.

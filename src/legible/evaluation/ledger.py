@@ -140,7 +140,7 @@ def split_gain(
     return Ledger(
         total=_figure(guided.returns - base.returns),
         endings=_split_by_ending(base, guided, states, space),
-        terms=_parts(gains_by_term, {}, "the rest"),
+        terms=_parts(gains_by_term, masks={}, rest="the rest"),
         times=split_times(rewards) if len(rewards) == len(base) else (),
     )
 
@@ -175,7 +175,10 @@ def _split_by_ending(
             steps_of[part] = float(np.median((ends - guided.first_changed)[seeds_of[part]]))
     gains = guided.returns - base.returns
     return _parts(
-        {part: np.where(seeds, gains, 0.0) for part, seeds in seeds_of.items()}, seeds_of, "elsewhere", steps_of
+        {part: np.where(seeds, gains, 0.0) for part, seeds in seeds_of.items()},
+        masks=seeds_of,
+        rest="elsewhere",
+        steps=steps_of,
     )
 
 
@@ -222,7 +225,11 @@ def _parts(
     rest: str,
     steps: Mapping[str, float] = MappingProxyType({}),
 ) -> tuple[LedgerPart, ...]:
-    """Return the largest parts, and the sum of the others as one."""
+    """Return the largest parts of a gain, and the sum of the others as one, which is named `rest`.
+
+    `values` holds the gain of every seed by the words of a part, `masks` the seeds that belong to it: by default those
+    whose gain is not 0. `steps` are those of `LedgerPart`.
+    """
     order = sorted(values, key=lambda words: -abs(float(values[words].sum())))
     shown, others = (order, []) if len(order) <= MOST_PARTS + 1 else (order[:MOST_PARTS], order[MOST_PARTS:])
     columns = {words: values[words] for words in shown}
@@ -250,7 +257,10 @@ def courses_of(base: UnitResult, guided: UnitResult) -> list[Courses]:
 
 
 def split_times(rewards: Sequence[Courses]) -> tuple[LedgerPart, ...]:
-    """Split gains by the time after the first change; before it the episodes are the same."""
+    """Return the parts of a gain by the time after the first change; before it the episodes are the same.
+
+    `rewards` holds, for every seed, the rewards of the unguided and of the guided episode, and the first changed step.
+    """
     if not rewards:
         return ()
     edges = (0, *TIME_BINS)
@@ -260,7 +270,8 @@ def split_times(rewards: Sequence[Courses]) -> tuple[LedgerPart, ...]:
     gains = np.zeros((len(names), len(rewards)))  # [period, seed]
     for seed_number, (base_rewards, guided_rewards, first_change) in enumerate(rewards):
         for sign, step_rewards in ((-1.0, base_rewards), (1.0, guided_rewards)):
-            # Sums of rewards up to the ends of the periods; differences of these are the sums within periods.
+            # Sums of rewards up to the ends of the periods; differences of these are the sums within periods. Periods
+            # after the end of the episode are empty.
             length = len(step_rewards)
             cuts = np.minimum([first_change + edge for edge in (*edges, length)], length)
             cuts[0] = 0  # rewards before the change are the same, up to rounding

@@ -182,7 +182,7 @@ class PairedPlay:
         Only episodes are played that the treatment changes and that were not played before.
         """
         for number, seeds in wanted.items():
-            if len(self._plays[number].changed) < seeds:
+            if len(self._plays[number].changed) < seeds:  # it is not known yet which of these seeds it changes
                 self._look([number], seeds)
         episodes = [
             (number, index)
@@ -191,8 +191,8 @@ class PairedPlay:
             if index not in self._plays[number].rows
         ]
         if episodes:
-            # Episodes of similar length leave few slots idle; the longest come first. In full units, the length is that
-            # of the part that has to be played, from the first changed step on.
+            # Episodes of similar length are played together, the longest first, so that few slots are idle. In full
+            # units, the length is that of the part that has to be played, from the first changed step on.
             lengths = self._record.result.lengths
             starts_late = self.skips and self._full_units
             first_steps = {number: self._plays[number].first if starts_late else 0 * lengths for number in wanted}

@@ -356,9 +356,9 @@ def race(
 
     @cache
     def open_race_once() -> tuple[Race, Repetition]:
-        """Open the race when rule sets are first proposed: their sources may play trials of a search before.
+        """Return the race, opened late, because a source may first play trials of its own search.
 
-        Also returns whether the same seed gives the same episode, which is measured first.
+        The second value says whether the same seed gives the same episode, which is measured first.
         """
         opened, repetition = _open_race(setup, seed, "racing", settings, run, on_episodes)
         opened.enter(setup.treatments)
@@ -376,9 +376,11 @@ def race(
     # anywhere is noted, since a rule set may cause such losses too rarely to be seen.
     worst = WorstLoss(settings.worst_loss)
     run_sources(sources or {}, measure, make_explore(setup, seed, settings, run, on_episodes), add_loss)
+    # `repetition` says whether the same seed gives the same episode, and for which size of batch (`rows`).
     current, repetition = open_race_once()
-    current.record.extend(1)  # the unguided policy is measured even if there is nothing to compare it with
-    repetition = current.with_comparisons(repetition)
+    # The unguided policy plays at least one seed, even if no rule set was proposed, because its figures are reported.
+    current.record.extend(seeds=1)
+    repetition = current.with_comparisons(repetition)  # adds the episodes that the race has played twice
     worst.add([-current.worst_loss(entry) for entry in current.entries])
     # Candidates are the indices of the rule sets that passed the race and are worth the seeds of a confirmation.
     candidates = _find_candidates(current, settings)
@@ -400,12 +402,13 @@ def race(
     # Play enough seeds to exclude, for every candidate, losses that are too rare to have been seen but large enough to
     # cancel its gain. Such seeds can be very many, so their number has a limit.
     excluding_seeds = [
-        math.ceil(OVERSAMPLING * expectation.excluding / expectation.share)
+        math.ceil(OVERSAMPLING * expectation.changes_to_exclude_losses / expectation.share)
         for expectation in expected
-        if expectation.excluding
+        if expectation.changes_to_exclude_losses
     ]
     seeds = max(settings.confirmation_seeds, min(max(excluding_seeds, default=0), settings.most_excluding_seeds))
     played = confirm(
+        # The same size of batch as in the race, since results may depend on it.
         replace(setup, treatments=(), rows=repetition.rows),
         repetition,
         [verdicts[i].treatment for i in candidates],
@@ -438,7 +441,7 @@ def race(
 
 
 def _find_candidates(finished: Race, settings: EvaluationSettings) -> list[int]:
-    """Return the places of the entries that are confirmed."""
+    """Return the indices of the entries of a race that go on to the confirmation."""
     passed = []
     for i, entry in enumerate(finished.entries):
         evidence = finished.evidence(entry)
@@ -446,17 +449,18 @@ def _find_candidates(finished: Race, settings: EvaluationSettings) -> list[int]:
         is_too_small = evidence.difference + evidence.error < settings.smallest_effect
         if entry.passed and not is_too_small and is_worth_confirming(evidence.z, finished.share(entry), settings):
             passed.append(i)
+    # Of those that passed, few per source are confirmed, the best and most distinct ones.
     entries = [finished.entries[i] for i in passed]
     states = finished.changed_steps(entries) if settings.most_alike else [None] * len(entries)
     contenders = []
     for entry, changed_states in zip(entries, states, strict=True):
         evidence = finished.evidence(entry)
-        worth = evidence.difference - evidence.error
+        worth = evidence.difference - evidence.error  # a cautious estimate
         contenders.append(Contender(tuple(entry.found_by), worth, finished.pairs(entry), changed_states))
     chosen = choose_contenders(
         contenders,
         settings.most_confirmed,
-        limits_mined=settings.most_raced > 0,
+        limits_mined=settings.most_raced > 0,  # a limit on raced mined rules is one on confirmed ones, too
         most_alike=settings.most_alike,
         alike=settings.same_weakness,
     )
@@ -472,10 +476,10 @@ def _expectations(
         evidence, smallest = finished.evidence(entry), settings.smallest_effect
         changed, error = int(finished.pairs(entry).changed.sum()), finished.standing(entry).error
         needed = changes_for_power(changed, evidence.difference - smallest, error, len(candidates), settings.alpha)
-        excluding = finished.changes_to_exclude(entry, worst, len(candidates)) if settings.until_excluded else 0
+        to_exclude = finished.changes_to_exclude(entry, worst, len(candidates)) if settings.until_excluded else 0
         # Planned for an effect half as large as in the race, as `POWER_SAFETY_FACTOR` does.
         factor = sample_factor(evidence.difference / math.sqrt(POWER_SAFETY_FACTOR), smallest)
-        expected.append(Expectation(finished.share(entry), needed, excluding, factor))
+        expected.append(Expectation(finished.share(entry), needed, to_exclude, factor))
     return expected
 
 
@@ -510,7 +514,7 @@ def _make_verdicts(finished: Race, candidates: Sequence[int], alpha: float) -> l
     finished
         The race. Its entries are the rule sets, each with its episodes.
     candidates
-        Places, among the entries, of the rule sets that will be confirmed because guidance seems to help.
+        Indices, among the entries, of the rule sets that will be confirmed because guidance seems to help.
     alpha
         Significance level.
     """

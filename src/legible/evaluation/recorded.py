@@ -231,7 +231,7 @@ def find_repetition(setup: Setup, seed: int, stage: str, run: Runner, *, progres
     # The second time with half as many episodes at once, so that rows of the batch are refilled by other episodes.
     play_fewer = replace(setup.play, batch=max(1, min(setup.play.batch, len(seeds)) // 2))
     steps = 0
-    for rows in (usual_batch, 1):
+    for rows in (usual_batch, 1):  # numbers of states that the policy sees at once
         first_setup = replace(setup, treatments=(), rows=rows)
         first = run(first_setup, [Unit(unguided, tuple(seeds))], kept=STEPS, stage=progress_name or stage)
         second_setup = replace(first_setup, play=play_fewer)
@@ -385,7 +385,7 @@ class EpisodeRecord:
         States, observations, and sums of rewards and costs up to there, in the order of `places`.
         """
         units = self._unit_of(places)
-        order, starts_by_unit = [], []
+        indices_by_unit, starts_by_unit = [], []
         # Recordings are kept in units of consecutive seeds: read one unit after the other.
         for unit in np.unique(units).tolist():
             recorded = self._part(unit)
@@ -409,12 +409,12 @@ class EpisodeRecord:
             # The state after the step before; episodes that skip no step get an arbitrary row, which is not used.
             states = recorded.states[np.where(skipped_steps > 0, rows - 1, 0)]
             observations = recorded.observations[np.where(skipped_steps > 0, rows, 0)]
-            order.append(in_unit)
+            indices_by_unit.append(in_unit)
             starts_by_unit.append(
                 UnitStarts(skipped_steps, returns, costs, fired[in_unit], changed[in_unit], states, observations)
             )
         # Back to the order of `places`.
-        original_order = np.argsort(np.concatenate(order))
+        original_order = np.argsort(np.concatenate(indices_by_unit))
         columns = [
             np.concatenate([getattr(unit_starts, field.name) for unit_starts in starts_by_unit])[original_order]
             for field in fields(UnitStarts)

@@ -150,7 +150,8 @@ class ReferenceChooser(CountingChooser):
         if reference.kind == "way":  # the policy itself, played in another way: sampled, greedy or exploring
             epsilon = EXPLORING if reference.way == "exploring" else 0.0
             is_sampled = reference.way == "sampled"
-            return self._play_policy(self._policy, observations, keys, steps, is_sampled, epsilon)[1:]
+            _, choices, actions = self._play_policy(self._policy, observations, keys, steps, is_sampled, epsilon)
+            return choices, actions
         if reference.kind != "policy":  # random play or a constant action
             choices = np.tile(np.array(reference.choices, np.int64), (len(steps), 1))
             # Where the mask forbids the constant choice, a random allowed one is taken.
@@ -168,7 +169,8 @@ class ReferenceChooser(CountingChooser):
                 f"the policy of the baseline {reference.name!r} is missing, so it cannot be played. Pass its file "
                 "again."
             )
-        return self._play_policy(policy, observations, keys, steps, self._sample, self._epsilon)[1:]
+        _, choices, actions = self._play_policy(policy, observations, keys, steps, self._sample, self._epsilon)
+        return choices, actions
 
     def _play_policy(
         self,
@@ -334,7 +336,7 @@ class References(Displayed):
         rows = []
         for result in self.results:
             quoted = quoted_by_baseline.get(result.reference)
-            shown = quoted or result
+            shown = quoted or result  # both have a sample, and a comparison with the policy
             sample, over_policy = shown.sample, shown.over_policy
             low, high = mean_interval(sample.mean, sample.error, sample.episodes - sample.failed)
             rows.append(
@@ -405,15 +407,15 @@ def compare_references(
         Plays lists of episodes and returns their results: `run_units`, possibly with engine and store already chosen.
     """
     settings = settings or ReferenceSettings()
-    # Selection: play all baselines and compare each with the policy. Results are kept by the number of the baseline.
+    # Selection: play the policy and all baselines, and compare them. Results are kept by the number of the baseline.
     blocks = _ReferenceBlocks(replace(setup, treatments=tuple(references)), most_failed, run)
     selection_seeds = stage_seeds(seed, "references", 0, settings.episodes)
     selection_results = blocks.play(range(UNGUIDED, len(references)), selection_seeds)
     base = selection_results.pop(UNGUIDED)
     measure = find_objective(objective)
     # Failed episodes count as the worst case.
-    worst = WorstCase((base, *selection_results.values()), measure.value)
-    effects = [_compare(measure, worst, result, base) for result in selection_results.values()]
+    selection_worst = WorstCase((base, *selection_results.values()), measure.value)
+    effects = [_compare(measure, selection_worst, result, base) for result in selection_results.values()]
     corrected = holm([effect.p for effect in effects]).tolist()
     results = {
         number: ReferenceResult(references[number], Sample.of(selection_results[number]), effect, p)
@@ -423,11 +425,11 @@ def compare_references(
     ranked = sorted(selection_results, key=lambda number: -measure.value(selection_results[number].played))
     worse_constants = [number for number in ranked if references[number].kind == "constant"][settings.quoted :]
     played = blocks.play([number for number in ranked if number not in worse_constants], final.seeds)
-    worst = WorstCase((*final.results, *played.values()), measure.value)
+    final_worst = WorstCase((*final.results, *played.values()), measure.value)
     quoted = []
     for number, result in played.items():
-        over_policy = _compare(measure, worst, result, final.base)
-        over_guided = _compare(measure, worst, result, final.results[-1])  # the last results are the guided ones
+        over_policy = _compare(measure, final_worst, result, final.base)
+        over_guided = _compare(measure, final_worst, result, final.results[-1])  # the last results are the guided ones
         # A claim needs both: significance on the selection seeds, and an interval above zero on the final ones.
         beats_policy = results[number].p_holm < alpha and over_policy.low > 0.0
         quoted.append(

@@ -59,8 +59,9 @@ def screen(
     """
     screening = _Screening(setup, seed, settings.episodes, stage, run)
     screening.play(setup.treatments)
-    # Sources try rule sets with `explore`, on seeds of their own, and have those that they propose tested.
-    explore = make_explore(replace(setup, rows=usual_rows(setup.play)), seed, settings, run, None)
+    # Sources try rule sets with `explore`, on seeds of their own, and have those that they propose tested. `named` are
+    # these rule sets, each with the name of its source.
+    explore = make_explore(replace(setup, rows=usual_rows(setup.play)), seed, settings, run, on_episodes=None)
     named = run_sources(sources or {}, screening.measure, explore)
     treatments = (*setup.treatments, *(rule_set for _, rule_set in named))
     verdicts = _make_verdicts(treatments, screening.base, screening.others, settings.alpha)
@@ -194,7 +195,7 @@ def _confirm(
     worst = WorstCase(blocks.results, objective.value)
 
     def compare(better: UnitResult, worse: UnitResult) -> Effect:
-        """Return how much better the first episodes are, with failed episodes as the worst case for that claim."""
+        """Return the effect of the first treatment over the second; failed episodes count as the worst case for it."""
         sides = worst.of(better, worse)
         return objective.compare(*sides, method=settings.method, relevant=settings.smallest_effect)
 

@@ -293,7 +293,7 @@ def play_in_slots(
             chooser,
             unit.seeds,
             step_limit=setup.play.step_limit,
-            ask_idle=not setup.rows,
+            ask_idle=not setup.rows,  # fixed rows are filled up by the policy's adapter, so idle slots are not needed
             starts=None if unit.starts is None else StartedSlots(slots, unit.starts),
             on_step=on_step,
             keep_course=setup.count_choices,
