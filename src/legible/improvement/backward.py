@@ -106,23 +106,26 @@ def leave_out(judge: CompositionJudge, path: Path) -> Selected:
 def _without_some(
     judge: CompositionJudge, trials: Trials, selected: Selected, parts: Sequence[RuleSet], without: Without
 ) -> Selected:
-    """Remove parts one after the other, beginning with the one whose removal alone costs least."""
+    """Remove parts one after the other, beginning with the one whose removal alone costs least.
+
+    `parts` are rule sets, or sets of rules of any of them; `without` returns rule sets without a part.
+    """
 
     def play(removals: Sequence[RuleSet]) -> list[CompositionTrial]:
         return trials.play(removals, REMOVAL_LOOKS, idle_goes_on=True)
 
     alone = play([union(without(selected.rule_sets, part)) for part in parts])
-    for place in sorted(range(len(parts)), key=lambda place: -alone[place].addition):
-        fewer = without(selected.rule_sets, parts[place])
-        # A removal that costs return on the first half is not played on the second.
-        trial = play([union(fewer)])[0] if fewer and alone[place].addition >= 0.0 else None
+    for i in sorted(range(len(parts)), key=lambda i: -alone[i].addition):
+        fewer = without(selected.rule_sets, parts[i])
+        # Trials use the first half of the seeds. A removal that costs return there is not played on the second half.
+        trial = play([union(fewer)])[0] if fewer and alone[i].addition >= 0.0 else None
         if trial is None or trial.addition < 0.0:
             continue
         result = judge.both(trial.result, trial.rules)
         if judge.compare(result, selected.result) >= 0.0 and judge.is_allowed(result):
             sample, changed = Sample.of(result), share_changed(result)
             removal = CompositionStep(
-                parts[place], sample.mean, sample.error, accepted=True, changed=changed, is_removal=True
+                parts[i], sample.mean, sample.error, accepted=True, changed=changed, is_removal=True
             )
             selected = Selected(fewer, result, (*selected.steps, removal))
             judge.looked_at.append((trial.rules, result))

@@ -80,10 +80,11 @@ def check_composition(
     play = how.against("composition check" if confirmed is None else "racing confirmation", max_seeds)
     number, known_seeds = play.add(composition), 0
     if confirmed is not None:
+        # Episodes of the confirmation count no steps here; the composition may be a rule set that was confirmed.
         known_seeds = len(confirmed.base)
-        for place, treatment in enumerate(confirmed.setup.treatments):
+        for i, treatment in enumerate(confirmed.setup.treatments):
             if isinstance(treatment, RuleSet) and set(treatment.rules) == set(composition.rules):
-                play.take_over(number, confirmed.guided(place))
+                play.take_over(number, confirmed.guided(i))
     play.play_seeds({number: min_seeds})
     play.play_changes({number: FEWEST_CHANGES})
     seeds = max(min_seeds, play.seeds_for(number, FEWEST_CHANGES))
@@ -122,6 +123,7 @@ def judge_composition(
         Share of the significance level that this composition may use, if others could be tested on the same seeds. The
         p-value and the intervals are corrected accordingly, so that they hold for whichever composition is chosen.
     """
+    # The level decides the number of resamples and the intervals; the bounds keep both computable for tiny shares.
     settings = replace(how.settings, alpha=how.settings.alpha * max(share, FINEST_SHARE))
     judge = Judge(play.results, [pairs], settings, how.seed, how.worst_loss, 1.0 - 0.05 * max(share, SMALLEST_SHARE))
     effect, constraints = judge.effect(pairs), judge.constraints(pairs)
@@ -187,17 +189,25 @@ def front_candidates(
     settings: EvaluationSettings,
     most_points: int,
 ) -> list[RuleSet]:
-    """Return the other compositions that are played for the front, by the seeds on which they were selected.
+    """Return the compositions that are played for the Pareto front of gain and override rate, besides the chosen one.
 
-    With the chosen one they are at most `most_points`.
+    They are the best on the seeds on which compositions were selected. With the chosen one they are at most
+    `most_points`.
+
+    Parameters
+    ----------
+    looked_at
+        All compositions that the selection has tried, with their episodes.
+    base
+        The unguided episodes on the same seeds.
     """
     objective = find_objective(settings.objective)
-    different = {frozenset(rules.rules): (rules, result) for rules, result in looked_at}
-    different.pop(frozenset(chosen.rules), None)
-    tried = list(different.values())
-    alone = objective.value(base.played)
-    gains = [(objective.value(result.played) - alone, share_changed(result)) for _, result in tried]
-    best = non_dominated(gains)
-    if len(best) >= most_points:
+    distinct = {frozenset(rules.rules): (rules, result) for rules, result in looked_at}
+    distinct.pop(frozenset(chosen.rules), None)
+    tried = list(distinct.values())
+    unguided_value = objective.value(base.played)
+    gains_and_rates = [(objective.value(result.played) - unguided_value, share_changed(result)) for _, result in tried]
+    best = non_dominated(gains_and_rates)
+    if len(best) >= most_points:  # too many: take some, evenly spread
         best = [best[i] for i in np.linspace(0, len(best) - 1, most_points - 1).round().astype(int)]
     return [tried[i][0] for i in best]

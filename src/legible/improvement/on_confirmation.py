@@ -67,11 +67,12 @@ def compose_on_confirmation(
     checks = _Checks(play, played, evaluation, {}, path.rule_sets if path is not None else ())
     for verdict, result in zip(verdicts, results, strict=True):
         checks.alone[frozenset(verdict.rule_set.rules)] = _check_alone(verdict, result)
-    # The first option whose check is passed is deployed.
+    # The first option whose check is passed is deployed. If none passes, the report shows the check of the first.
     options = _list_options(selected, path)
     options += [Selected((verdict.rule_set,), result, ()) for verdict, result in zip(verdicts, results, strict=True)]
     first_check = None
     for option in options:
+        # Further seeds are played at most for the selected composition: they are not meant to choose between options.
         check = checks.check(option, may_play=option is selected)
         if check.is_passed:
             break
@@ -81,7 +82,7 @@ def compose_on_confirmation(
         return replace(nothing.composed(judge.environment_steps + checks.steps), check=first_check)
     # The front has the composition and all confirmed rule sets, which need no further episodes.
     others = [single for single in checks.alone.values() if single.is_passed and single is not check]
-    points = [FrontPoint(one.composition, one.effect, one.changed, one is check) for one in (check, *others)]
+    points = [FrontPoint(one.composition, one.effect, one.changed, is_chosen=one is check) for one in (check, *others)]
     composed = option.composed(judge.environment_steps + checks.steps)
     return replace(composed, check=check, front=pareto_front(points))
 

@@ -67,13 +67,13 @@ def compose_by_selection(
     if settings.seeds == "confirmation" and evaluation.settings.confirmation_changes and not evaluation.continuations:
         return compose_on_confirmation(play, evaluation, settings, veto)
     judge = CompositionJudge(play, settings)
-    # Forward: grow compositions from several first rule sets, adding the one that helps most. More candidates are taken
-    # than are tried at a time: the others replace candidates that turn out not to help.
-    #
-    # If the confirmation has no part in the selection, the composition can be checked on its seeds.
-    is_first = settings.candidates != "confirmed" and not evaluation.continuations
-    confirmed = evaluation.confirmation_blocks if is_first else None
+    # If the confirmation has no part in the selection, the composition can be checked on its seeds. Then candidates are
+    # taken by their gain in the race alone.
+    uses_confirmation = settings.candidates == "confirmed" or bool(evaluation.continuations)
+    confirmed = None if uses_confirmation else evaluation.confirmation_blocks
     verdicts = candidates_by_worth(evaluation, settings, veto, of_race=confirmed is not None)
+    # Grow compositions from several first rule sets, adding the one that helps most. More candidates are taken than are
+    # tried at a time: the others replace candidates that turn out not to help.
     most_active = settings.most_candidates or len(verdicts)
     candidates = [
         CompositionCandidate(verdict.rule_set, worth(verdict, of_race=confirmed is not None))

@@ -195,16 +195,17 @@ class Trials:
     ) -> list[CompositionTrial]:
         """Try compositions, and stop those that look worse than the current one on the first seeds.
 
-        Each look is a part of the seeds, such as 4 for a quarter, and the z above which a composition plays on. With
-        `idle_goes_on`, so does one that has changed nothing.
+        Each look is a divisor of the number of seeds, such as 4 for a quarter, and the z above which a composition
+        plays on. With `idle_goes_on`, so does one that has changed nothing. Episodes are played once, so later looks
+        only play further seeds.
         """
         trials: dict[int, CompositionTrial] = {}
         playing = list(range(len(compositions)))
-        for part, least in looks:
-            seeds = max(self._seeds // part, min(self._objective.rung_episodes, self._seeds), 2)
+        for divisor, least_z in looks:
+            seeds = max(self._seeds // divisor, min(self._objective.rung_episodes, self._seeds), 2)
             trials |= zip(playing, self._on_seeds([compositions[i] for i in playing], seeds), strict=True)
             idle = {i for i in playing if idle_goes_on and not trials[i].pairs.changed.any()}
-            playing = [i for i in playing if trials[i].standing.z > least or i in idle or seeds == self._seeds]
+            playing = [i for i in playing if trials[i].standing.z > least_z or i in idle]
         trials |= zip(playing, self._on_seeds([compositions[i] for i in playing], self._seeds), strict=True)
         return [trials[i] for i in range(len(compositions))]
 
