@@ -28,8 +28,6 @@ HORIZON = 150
 FEWEST_EPISODES = 6
 """Fewer episodes on either side of the split give no verdict."""
 ALMOST_ALWAYS = 0.9
-TOO_LATE = 0.8
-"""Smallest share of failures with and without the best alternative from which on it is called too late."""
 
 
 class Trials(NamedTuple):
@@ -87,11 +85,6 @@ class Alternative:
     def is_better(self) -> bool:
         """True if the alternative is shown to be better than what the policy does."""
         return self.gain.low > 0.0
-
-    @property
-    def is_too_late(self) -> bool:
-        """True if most rollouts fail whatever is done."""
-        return not self.is_better and min(self.fails, self.fails_as_played) >= TOO_LATE
 
     def habit(self) -> str:
         """Return what the policy does in these states."""

@@ -126,8 +126,6 @@ class FailureMode:
             return [*lines, "So which choice is better differs from state to state."]
         if self.avoidable is not None and not self.avoidable.found:
             return [*lines, "So no single decision is the cause: many small errors add up, or it lies earlier still."]
-        if self.alternative.is_too_late:
-            return [*lines, "So it is too late there: the cause lies in earlier decisions."]
         return [*lines, "So the cause lies in earlier decisions, or in many small errors."]
 
     def figures_sentence(self) -> str:
