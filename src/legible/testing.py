@@ -33,7 +33,7 @@ def assert_not_worse(
     margin: float | None = None,
     **options: Any,
 ) -> Verification:
-    """Assert that the mean return of a new policy is lower than that of an old one by less than a margin, if at all.
+    """Assert that a new policy is not worse than an old one: that its mean return is at most a margin lower.
 
     Both play the same seeds, more and more until the answer is clear. The result has the figures and the verdict. A
     violated claim raises `AssertionError`, an undecided one its subclass `UndecidedError`.

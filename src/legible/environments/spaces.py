@@ -52,8 +52,8 @@ class ObservationEncoder:
             case spaces.Dict() | spaces.Tuple():
                 raise UnfitEnvironmentError(
                     f"observations are a {type(space).__name__} space, but rules need one row of numbers. Flatten them "
-                    "with the wrapper of the policy's training: --wrap gymnasium.wrappers:FlattenObservation, "
-                    "--wrap minigrid.wrappers:FlatObsWrapper or one of your own."
+                    "with the wrapper that the policy was trained with, such as --wrap "
+                    "gymnasium.wrappers:FlattenObservation, --wrap minigrid.wrappers:FlatObsWrapper or one of your own."
                 )
         raise UnfitEnvironmentError(
             f"observations are a {type(space).__name__} space; Box, Discrete, MultiDiscrete or MultiBinary is needed."

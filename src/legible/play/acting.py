@@ -241,14 +241,16 @@ def check_can_be_studied(policy: Policy, env: Env, features: FeatureMap | None =
     # A policy that does not read features is checked against the environment inside.
     if features is None and isinstance(env, FeatureEnv) and features_read(policy) is None:
         features, env = env.feature_map, env.env
-    # Where rules see the observation itself, it must be flat; other readers take numbers from any observation.
+    # Where rules see the observation itself, it must be flat. Otherwise, a reader takes the features from an
+    # observation of any shape.
     reads_observation = features is None or isinstance(features.reader, ObservationReader)
     width = ObservationEncoder.of(env.observation_space).width if reads_observation else 0
     problem = explain_not_studied(policy) or (explain_not_flat(policy) if reads_observation else None)
     if problem is not None:
         raise LegibleError(problem)
 
-    # Policies with scores for discrete actions may not declare spaces: compare the numbers of features and actions.
+    # Policies with scores (kind "none": without) for discrete actions may not declare spaces: compare the numbers of
+    # features and actions.
     if reads_observation and isinstance(env.action_space, spaces.Discrete) and policy.kind != "none":
         check_counts(policy, width, count_actions(env.action_space))
     else:

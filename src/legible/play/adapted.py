@@ -148,10 +148,11 @@ class AdaptedPolicy:
           most likely actions. Nothing is sampled here where the scores are log-probabilities: the caller samples from
           them.
         """
-        if self.rows in (0, len(observations)):
+        if self.rows in (0, len(observations)):  # 0: batches of any size
             return self._compute(observations, keys, steps)
         # Answers can depend on the batch size in the last bit, so the policy sees batches of sizes that give equal
-        # bits: cut the observations, fill a single small batch up with copies of its first row, drop what is not new.
+        # bits. The last batch starts earlier, so that it is full: its first `n_repeated` rows were answered already.
+        # If all observations are fewer than the smallest size, copies of the first one fill the batch up.
         outputs = []
         for cut, size, n_repeated in self._batches(len(observations)):
             filled = self._compute(
@@ -159,7 +160,7 @@ class AdaptedPolicy:
                 None if keys is None else _filled(keys[cut], size),
                 None if steps is None else _filled(steps[cut], size),
             )
-            new = slice(n_repeated, cut.stop - cut.start)
+            new = slice(n_repeated, cut.stop - cut.start)  # neither answered already nor copies
             outputs.append(PolicyOutput(filled.scores[new], filled.actions[new]))
         return PolicyOutput(*(np.concatenate(fields) for fields in zip(*outputs, strict=True)))
 
@@ -313,14 +314,14 @@ def adapt_policy(
     rows = rows or adapted.rows
 
     # A policy for single choices needs no space: it scores the actions themselves.
-    is_needed = space is not None and not (space.is_discrete and adapted.space is None)
-    choices = space if is_needed else adapted.space
+    is_space_needed = space is not None and not (space.is_discrete and adapted.space is None)
+    choices = space if is_space_needed else adapted.space
 
-    # Without choices and features, wrap only to fix the batch size.
     if choices is not None or features is not None:
         return AdaptedPolicy(adapted.policy, choices, features, rows)
     if space is not None and not isinstance(adapted.policy, Policy):
         raise LegibleError(f"a {type(adapted.policy).__name__} has no scores for the actions of a Discrete space.")
+    # Without choices and features, wrap only to fix the batch size.
     return AdaptedPolicy(adapted.policy, rows=rows) if rows else cast("Policy", adapted.policy)
 
 

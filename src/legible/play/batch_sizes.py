@@ -29,8 +29,8 @@ def equal_sizes(policy: Hashable, rows: int, method: str) -> tuple[int, ...]:
     """Return the batch sizes, ascending, that give the same answers to the bit as batches of `rows` observations.
 
     The last bits of a matrix product can depend on the batch size. Some sizes are tried; `rows` itself is
-    always returned. Only networks of legible that read flat numbers are tried: other policies may remember what they
-    were asked.
+    always returned. Only networks of legible that read flat numbers are tried: questions may change the answers of
+    other policies, such as those with memory.
 
     - `rows`: the number of observations in its usual batches.
     - `method`: the method of the policy whose answers are compared: "scores", "part_scores" or "predict".
@@ -52,8 +52,9 @@ def equal_sizes(policy: Hashable, rows: int, method: str) -> tuple[int, ...]:
     # Compare the last observations, asked `rows` at a time, with the same ones in batches of another size, for small
     # and for usual deviations from the centre.
     rng = np.random.default_rng(0)
-    equal_so_far, n_observations = [size for size in _SIZES if size != rows], -(-_SIZES[-1] // rows) * rows
-    distinct = 0.0  # largest share of rows with different answers
+    equal_so_far = [size for size in _SIZES if size != rows]
+    n_observations = -(-_SIZES[-1] // rows) * rows  # the largest size, rounded up to whole batches
+    distinct = 0.0  # largest share of the answers in a batch that differ from each other
     with one_thread():
         for scale in _SCALES:
             drawn = rng.standard_normal((n_observations, *space.shape))

@@ -207,9 +207,12 @@ def _count_step(
 ) -> int:
     """Count a step of the busy rows, write the rows whose episodes ended to `ended`, and return their number.
 
-    `course` has no columns if the rewards of single steps are not kept.
+    If a reward is not finite, nothing is counted, and the place of its row in `rows` is returned, counted from the end
+    (-1: the last one), so that the caller can raise an error that names the episode.
 
-    A reward that is not finite counts nothing: the place of its row among `rows`, counted from the end, is returned.
+    - `rows`: the busy rows; `episodes` and `steps`: the number of the episode in each row, and its steps so far.
+    - `returns`, `costs`: sums, one per episode, to which the step is added.
+    - `course`: rewards ``[episodes, steps]``; without columns if those of single steps are not kept.
     """
     for i in range(rows.size):
         if not np.isfinite(rewards[rows[i]]):
@@ -281,9 +284,9 @@ class _Play:
 
     def advance(self, step_limit: int) -> int:
         """Count the step that was just taken, start new episodes where one ended, and return how many ended."""
-        slots, n_counted = self.slots, len(self.rows)
+        slots = self.slots
         if self._keep_course:
-            self._widen_course()
+            self._widen_course()  # room for the rewards of this step
         n_ended = _count_step(
             self.rows,
             self.episodes,
@@ -298,8 +301,8 @@ class _Play:
             self.course,
             self._ended,
         )
-        if n_ended < 0:
-            row = self.rows[n_counted + n_ended]
+        if n_ended < 0:  # a reward that is not finite, of this row counted from the end
+            row = self.rows[n_ended]
             reward, seed = float(slots.rewards[row]), self.seeds[self.episodes[row]]
             raise UnfitEnvironmentError(reward_fault(reward, seed, int(self.steps[row])))
 

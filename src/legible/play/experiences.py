@@ -280,7 +280,7 @@ def collect(
     columns = collect_unit(setup, stage_seeds(seed, "experiences", 0, episodes), on_episode)
     experiences = join_experiences([columns], space)
     experiences = experiences.with_guessed_kinds() if has_guessed_kinds else experiences
-    if is_cut(space):
+    if is_cut(space):  # nothing to cut, or cut by the names given
         return experiences
     return experiences.with_choices(cut_choices(experiences.space, experiences.numbers))
 

@@ -63,7 +63,8 @@ class FailureLimit:
                 shown = f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds[:SHOWN_SEEDS]))}{ellipsis}"
                 reasons.append(f"{name}: {shown} ({failed_episodes[0].error})")
 
-        # Advise twice the present share, rounded up to tenths, because more episodes can fail later; at most 0.9.
+        # Advise twice the present share, rounded up to tenths, because more episodes can fail later; at most 0.9. If
+        # more than that have failed already, continuing is not advised.
         share = len(self.found) / max(self.episodes, 1)
         new_share = min(0.9, math.ceil(10 * (2 * share)) / 10)
         how_to_continue = (

@@ -91,7 +91,8 @@ class Recorder:
                     seed=seeds[episode],
                     observations=map_arrays(lambda column, rows=rows: column[rows], steps.observations),
                     actions=actions if actions.dtype.kind == "f" else actions.astype(np.int64),
-                    # What the policy preferred before rules changed it; only scores of single choices show it.
+                    # The best action by the scores, which rules may have changed. If there are no scores, or an action
+                    # has several parts, the action taken stands for it.
                     wanted=scores.argmax(axis=1) if scores.shape[1] and actions.ndim == 1 else actions,
                     rewards=steps.rewards[rows].astype(np.float64),
                     masks=None if steps.masks is None else steps.masks[rows],

@@ -71,13 +71,14 @@ def play_policy(
     trained_environment = environment_for(policy, as_environment(environment))
     with open_environment(trained_environment) as env:
         check_spaces_fit(policy, env.observation_space, env.action_space)
-        # Policies with scores, flat observations and no masks are played as in studies, which is faster with a native
-        # vector environment. Images are excluded, because policies may read channels first.
+        # Policies with scores (kind "none": only actions), flat observations and no masks are played as in studies,
+        # which is faster with a native vector environment. Images are excluded: policies may read channels first.
         space = env.observation_space
         is_flat = not isinstance(space, spaces.Dict) and len(space.shape or ()) <= 1
         plays_as_in_studies = is_flat and policy.kind != "none" and find_masks(env) is None
 
-    # Sampling without scores uses the episode's own random numbers, which works for one episode at a time only.
+    # The acting policy also has a `predict` (`acting` adds one to policies that only have scores). If that samples
+    # without scores, it uses the episode's own random numbers, which works for one episode at a time only.
     acting_policy = acting(policy)
     samples = not deterministic and acting_policy.stochastic
     n_slots = 1 if samples and acting_policy.kind == "none" else max(1, min(slots, len(seeds)))

@@ -270,7 +270,8 @@ class _EnvironmentSlots(Slots):
         environment_actions = np.array(to_environment_actions(self.action_space, actions))
         new_observations = []
         for row in rows.tolist():
-            # Seed and step number are for error messages.
+            # Seed and number of the step are for error messages. The clock counts steps of all slots together, and
+            # `_since` says where it stood when the episode of a row started.
             observation, reward, terminated, truncated, info = step_environment(
                 self._envs[row], environment_actions[row], self._seeds[row], self._clock - self._since[row]
             )
@@ -282,7 +283,7 @@ class _EnvironmentSlots(Slots):
                 self.cost_seen |= self.cost_name in info
                 self.cost[row] = float(info.get(self.cost_name, 0.0))
 
-        # `_show` stores the observations. Reward terms are read last, because they may look at the new observation.
+        # Store the observations of these rows. Reward terms are read last, because they may look at them.
         self._clock += 1
         self._show(rows, new_observations, everywhere=False)
         for row in rows.tolist():

@@ -40,11 +40,14 @@ def environment_for(policy: Policy | None, environment: _E) -> _E:
       those of the files, but before frame stacking.
     - With `legible.environments.spec.NO_WRAPPERS` among the wrappers of `environment`, those of the files are left out.
     - If the rules of a guided policy see other features than the observation, the environment shows them.
+    - It is an error if the files name a wrapper that is not known and not among the wrappers of `environment`.
 
-    - `policy`: the policy, with or without rules, as returned by `legible.policies.load_policy`; None changes nothing.
-    - `environment`: the specification of an environment. Environment objects are returned unchanged.
-
-    It is an error if the files name an unknown wrapper that was not given.
+    Parameters
+    ----------
+    policy
+        The policy, with or without rules, as returned by `legible.policies.load_policy`; None changes nothing.
+    environment
+        The specification of an environment. Environment objects are returned unchanged.
 
     Examples
     --------

@@ -44,7 +44,9 @@ def make_fast_slots(
 ) -> Slots:
     """Return slots of the environment's own vector class if that plays the same episodes, else n single environments.
 
-    Branching needs single environments or copies of rows, so it does not use this function.
+    A vector class steps a whole batch at once, which is faster. "Undeclared" is one that does not say that it seeds
+    each episode alone, so it is tried out (`vector_problem`). Branching needs single environments or copies of rows, so
+    it does not use this function.
 
     Parameters
     ----------
@@ -75,7 +77,7 @@ def vector_problem(environment: EnvironmentSpec, policy: Policy, cost_name: str 
         try:
             difference = _find_difference(environment, policy, cost_name, endings)
         except Exception as error:  # whatever the vector class or the environment raises
-            # Errors of the environment are the causes of those that name it.
+            # The environment's own error, without the one that legible raises from it.
             difference = f"it fails ({describe_error(error.__cause__ or error)})"
         name = getattr(environment.vector_class, "__name__", "its vector class")
         _problems[key] = (
@@ -105,7 +107,7 @@ def _find_difference(environment: EnvironmentSpec, policy: Policy, cost_name: st
             registered = single.environments[0].spec
             own_spaces = (single.environments[0].observation_space, single.action_space)
             spaces = (batch.single_observation_space, batch.single_action_space)
-            if spaces != own_spaces:
+            if spaces != own_spaces:  # compared first: with other spaces, the policy could not play the batch
                 return f"its observations and actions are {spaces}, those of the single environment {own_spaces}"
             expected = _play(single, policy)
         found = _play(batch_slots(batch, environment, cost_name, endings), policy)

@@ -162,13 +162,15 @@ def try_way(environment: EnvironmentSpec | Env, way_and_seed: tuple[Way, int]) -
         steps = sorted({0, n_steps // 3, max(0, n_steps - STEPS_ON // 2)} - {n_steps})
         points = [Point(seed, step, recorded.actions, recorded.observations[step]) for step in steps]
         states = branching.visit(points)
-        # Continue from each with the recorded actions: observations and rewards must be the recorded ones.
+        # Continue from each with the recorded actions: observations and rewards must be the recorded ones, or
+        # `_repeat` raises an error.
         for i, point in enumerate(points):
-            state = states[np.array([i])]
+            state = states[np.array([i])]  # states are indexed by arrays, like their columns
             _repeat(branching, state, point, recorded)
             _repeat(branching, state, point, recorded)  # again: the saved state must not have changed
 
-        # Continue from each with three other seeds, and see whether anything differs.
+        # Continue from each with three other seeds, and see whether anything differs. Copied rows can always be
+        # reseeded; an environment only if its random generators can be reached.
         if way != "rows" and not can_reseed(slots.environments[0]):  # type: ignore[attr-defined]
             return "cannot be reseeded"
         for i, point in enumerate(points):
