@@ -220,8 +220,11 @@ def parse_toml(text: str, where: str, error: type[LegibleError] = LegibleError) 
     Traceback (most recent call last):
     legible.errors.LegibleError: deep.toml: line 1: is nested more than 32 deep.
     """
-    # Brackets in strings and comments do not nest: strings become empty and comments go, but their lines stay.
-    without_content = _QUOTED_OR_COMMENT.sub(lambda m: '""' * (m[0][0] != "#") + "\n" * m[0].count("\n"), text)
+    # Brackets in strings and comments do not nest: strings become empty and comments go. Line breaks stay, so that the
+    # numbers of lines in errors are right.
+    without_content = _QUOTED_OR_COMMENT.sub(
+        lambda found: ("" if found[0].startswith("#") else '""') + "\n" * found[0].count("\n"), text
+    )
     line = _first_line_too_deep(without_content)
     if line is not None:
         raise error(f"{where}: line {line}: is nested more than {DEEPEST} deep.")

@@ -49,20 +49,21 @@ def _find_factory(name: str) -> Any:
     except ModuleNotFoundError as error:
         missing = error.name or ""
         if module_name != missing and not module_name.startswith(f"{missing}."):
-            # The module is there, and something that it imports is not: for PettingZoo, the extra of its family.
+            # The module is there, and something that it imports is not. For games of PettingZoo, name the extra of
+            # their family; for others, `make_game` turns this error into the advice to install legible's extra.
             if not module_name.startswith("pettingzoo."):
                 raise
             family = module_name.split(".")[1]
             raise UnfitEnvironmentError(
                 f"environment 'pettingzoo:{name}' needs {missing!r}: pip install 'pettingzoo[{family}]'."
             ) from None
-        if missing in {"pettingzoo", "mpe2"}:
+        if missing in {"pettingzoo", "mpe2"}:  # also in legible's extra
             raise
         hint = " Games of mpe2 are named mpe2.simple_tag_v3." if "simple" in name else ""
         raise UnfitEnvironmentError(
             f"environment 'pettingzoo:{name}': there is no module {missing!r}.{hint} Write pettingzoo:MODULE, such as "
             "pettingzoo:pettingzoo.classic.tictactoe_v3, or pettingzoo:MODULE:FACTORY."
-        ) from None  # the cause would be taken for a missing extra
+        ) from None  # `make_game` would take a ModuleNotFoundError as the cause for a missing extra
     names = (attribute,) if colon else _FACTORIES
     factory = next((value for value in (getattr(module, each, None) for each in names) if callable(value)), None)
     if factory is None:

@@ -70,7 +70,10 @@ def _names_of_throws(bare: Any, seats: Sequence[str]) -> FeatureSpace | None:
 
 
 def _names_of_particles(bare: Any, seats: Sequence[str]) -> FeatureSpace | None:
-    """Return the names of the observations of simple_tag and simple_spread."""
+    """Return the names of the features and actions of simple_tag and simple_spread; None if they do not fit the game.
+
+    `bare` is the game without wrappers; `seats` are those that share the policy.
+    """
     scenario, world = type(bare.scenario).__module__, bare.world
     # By seat: the other agents, in the order in which it sees them. Seats that share a policy see different agents in
     # some places of their observation, which are then named by the place.
@@ -80,6 +83,7 @@ def _names_of_particles(bare: Any, seats: Sequence[str]) -> FeatureSpace | None:
         for i, agents in enumerate(zip(*others, strict=True))
     ]
     landmarks = [mark for mark in world.landmarks if not getattr(mark, "boundary", False)]
+    # Each of these is two numbers of the observation, x and y, in this order.
     things = ["velocity", "position", *(f"landmark_{i}" for i in range(len(landmarks))), *other_names]
     if "simple_tag" in scenario:
         named_agents = zip(others[0], other_names, strict=True)
@@ -90,7 +94,7 @@ def _names_of_particles(bare: Any, seats: Sequence[str]) -> FeatureSpace | None:
         return None
     names = [f"{thing}.{axis}" for thing in things for axis in "xy"]
     space, actions = bare.observation_space(seats[0]), bare.action_space(seats[0])
-    if len(names) != space.shape[0] or getattr(actions, "n", 0) != len(_MOVES):
+    if len(names) != space.shape[0] or getattr(actions, "n", 0) != len(_MOVES):  # other arguments of the game
         return None
     return FeatureSpace(tuple(Feature(name) for name in names), FeatureSpace.of([], _MOVES).actions)
 

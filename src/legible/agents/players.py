@@ -149,19 +149,20 @@ class PolicyPlayer:
             self._chooser = ActingChooser(self.policy, slots, [seed], deterministic=self._deterministic)
 
     def act(self, observation: Any, mask: NDArray[np.bool_] | None) -> Any:
-        """Return the policy's action."""
+        """Return the policy's action for what its seat observes, with the allowed actions ``bool[choices]`` if any."""
+        # The view stands for the environment of the seat: choosers and features read the observation there.
         view = self._view
         view.masks, view.observation = None if mask is None else mask[None], observation
         steps = np.array([self._turn])
-        if self._rows is None:
+        if self._rows is None:  # the policy reads the observation itself
             assert self._chooser is not None
             batch = stack_observations(view.observation_space, [observation])
             actions, _ = self._chooser(batch, np.zeros(1, np.int64), steps)
-        else:
+        else:  # it reads features, some of which depend on earlier steps and actions
             row = self._rows.step(self._last)[0] if self._turn else self._rows.reset()[0]
             rows, policy = np.asarray(row, np.float32)[None], cast("Any", self.policy)
             with naming_errors():
-                if policy.kind == "none":
+                if policy.kind == "none":  # without scores
                     rng = np.random.default_rng([int(self._keys[0]), self._turn])
                     actions = policy.predict(rows, deterministic=self._deterministic, rng=rng)[0]
                 else:
@@ -193,7 +194,7 @@ def make_player(
     shown, _ = shown_space(observation_space)
     try:
         policy = _load(source, shown, action_space)
-        metadata = getattr(getattr(policy, "network", policy), "metadata", None)
+        metadata = getattr(getattr(policy, "network", policy), "metadata", None)  # of a guided policy's network
         needs = metadata.get(ENVIRONMENT_NEEDS) if isinstance(metadata, Mapping) else None
         if isinstance(needs, Mapping) and (needs.get("wrappers") or (needs.get("frame_stack") or 1) > 1):
             raise UnfitEnvironmentError(

@@ -66,6 +66,8 @@ class SeatEnv(gymnasium.Env[Any, Any]):
         names = names_of_seats(game, self.seats)
         if names is not None:
             self.feature_space = names
+        # Of the present episode: the seats that the policy plays, the weights of rewards, the rewards before its first
+        # turn, observation and mask to show, whether each finished seat was terminated, and whether all are finished.
         self._active: frozenset[str] = frozenset(self.seats)
         self._weights: Mapping[str, float] = {}
         self._carried: dict[str, float] = {}
@@ -135,6 +137,7 @@ class SeatEnv(gymnasium.Env[Any, Any]):
                 if not is_over:
                     return earned
                 self._ended.append(bool(terminated))
+                # The reward of a single seat that ends can say whether it has won.
                 result = result_of_seat(game, float(reward)) if terminated and len(self._active) == 1 else None
                 if result is not None:
                     self._info["ending"] = result
@@ -143,9 +146,9 @@ class SeatEnv(gymnasium.Env[Any, Any]):
             game.step(None if player is None else player.act(*split_mask(self._spaces[seat], observation, info)))
             remaining = set(map(str, game.agents))
             if not remaining & self._active and not remaining & set(self._weights):
-                break
+                break  # only seats are left that the policy does not play and whose rewards do not count
         self._over = True
-        if not self._ended:
+        if not self._ended:  # the game removed the seats without a last turn
             self._ended.append(True)
         return earned
 
@@ -158,7 +161,7 @@ class SeatEnv(gymnasium.Env[Any, Any]):
         self.game.close()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> SeatEnv:
-        # Networks do not change.
+        # The copy shares the networks of other seats: they do not change.
         for player in self.players.values():
             if isinstance(player, PolicyPlayer):
                 memo[id(player.policy)] = player.policy
@@ -211,7 +214,7 @@ def make_seat_env(
     """
     game = make_game(name, arguments)
     order = possible_seats(game)
-    listed = f"pettingzoo:{name} has the seats {', '.join(order)}"
+    listed = f"pettingzoo:{name} has the seats {', '.join(order)}"  # the start of error messages
     if seat is None:
         raise UnfitEnvironmentError(f"{listed}; choose one for the policy (--seat {order[0]}).")
     drawn = seat == ANY
@@ -296,22 +299,23 @@ def describe_seats(environment: EnvironmentSpec) -> str:
     assert isinstance(game, SeatEnv)
     order, seats, reward = possible_seats(game.game), game.seats, str(arguments.get("reward", SUM))
     drawn = arguments["seat"] == ANY  # each episode draws the seat of the policy
-    seats_of: dict[str, list[str]] = {}
+    seats_by_player: dict[str, list[str]] = {}
     for seat, source in players_of(arguments.get("others"), [s for s in order if s in game.players]).items():
         file = source.get("policy") if isinstance(source, Mapping) else source
-        words = Path(file).name if isinstance(file, str | Path) else "a policy"
-        seats_of.setdefault("random play" if source == RANDOM else words, []).append(seat)
+        policy_name = Path(file).name if isinstance(file, str | Path) else "a policy"
+        seats_by_player.setdefault("random play" if source == RANDOM else policy_name, []).append(seat)
     if drawn:
         sentence = f"In each episode, the policy plays one of the seats {join_words(order, 'or')}, which is drawn"
     else:
         sentence = f"The policy plays {join_words(seats)}"
         sentence += " (each step is the turn of one of them)" if len(seats) > 1 else ""
-    for player, played in seats_of.items():
-        sentence += f"; {player} plays {'the others' if drawn and len(seats_of) == 1 else join_words(played)}"
+    for player, played in seats_by_player.items():
+        plays_all_others = drawn and len(seats_by_player) == 1
+        sentence += f"; {player} plays {'the others' if plays_all_others else join_words(played)}"
     if reward.startswith("-"):
-        whose = f"Returns are minus the rewards of {join_words(matching_seats(reward[1:], order, '', 'reward'))}"
+        returns = f"minus the rewards of {join_words(matching_seats(reward[1:], order, '', 'reward'))}"
     elif drawn or len(seats) == 1:
-        whose = f"Returns are the rewards of {'that seat' if drawn else seats[0]}"
+        returns = f"the rewards of {'that seat' if drawn else seats[0]}"
     else:
-        whose = f"Returns are the {reward} of their rewards"
-    return f"{sentence}. {whose}."
+        returns = f"the {reward} of their rewards"
+    return f"{sentence}. Returns are {returns}."

@@ -50,7 +50,7 @@ def values_loss(
     - `margin`: how far the choice of the guided policy should lead over the second-best action where rules decide.
       Elsewhere its lead in the unguided policy is enough, if that is smaller.
     """
-    # Squared distance from the unguided Q-values, only where rules change nothing.
+    # Squared distance from the unguided Q-values in units of the margin, ``[n]``; 0 where rules change the action.
     masked = unguided == MASKED
     if bool(masked.any()):
         distances = torch.where(masked, 0.0, outputs - torch.where(masked, 0.0, unguided)) / margin

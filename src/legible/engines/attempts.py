@@ -146,7 +146,7 @@ def limit_time(seconds: float | None) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, outer_handler)
         if outer_seconds:
-            remaining_seconds = max(1e-6, outer_seconds - (time.monotonic() - began))
+            remaining_seconds = max(1e-6, outer_seconds - (time.monotonic() - began))  # 0 would stop the timer
             signal.setitimer(signal.ITIMER_REAL, remaining_seconds, outer_interval)
 
 

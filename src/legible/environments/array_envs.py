@@ -105,7 +105,8 @@ class Drawing:
     def check_actions(self, actions: NDArray[Any], n: int, space: FeatureSpace) -> NDArray[np.int64]:
         """Return n actions as int64, or raise and name the first one that does not exist."""
         if actions.shape != (n,):
-            raise self.error(f"{n} actions are expected, one {self.an_episode}; got an array of shape {actions.shape}.")
+            noun = self.an_episode.split()[-1]  # without its article
+            raise self.error(f"{n} actions are expected, one per {noun}; got an array of shape {actions.shape}.")
         if actions.dtype.kind not in "iu":
             raise self.error(f"{_known_actions(space)} and whole numbers; got {actions[0]!r}.")
         wrong = (actions < 0) | (actions >= len(space.actions))
@@ -317,7 +318,8 @@ class ArrayVectorEnv(Drawing, VectorEnv[NDArray[np.float32], NDArray[np.int64], 
         else:
             seeds = seed
         if len(seeds) != self.num_envs:
-            raise self.error(f"{self.num_envs} seeds are expected, one {self.an_episode}; got {len(seeds)}.")
+            noun = self.an_episode.split()[-1]
+            raise self.error(f"{self.num_envs} seeds are expected, one per {noun}; got {len(seeds)}.")
         self.start(mask, seeds)
         return self.observations(), {}
 

@@ -153,7 +153,7 @@ class EnvironmentSpec:
 
         # The user's wrappers, innermost first.
         for wrapper in self.wrappers:
-            if wrapper != NO_WRAPPERS:
+            if wrapper != NO_WRAPPERS:  # which only keeps away the wrappers that a policy was trained with
                 env = _wrap(env, wrapper)
         check_spaces(env, self.name)
         # Environments that draw explain which package is missing if drawing fails.
@@ -195,7 +195,7 @@ class EnvironmentSpec:
         if env_class is None:
             return None
         is_declared = getattr(env_class, "seeds_each_episode", False)
-        # Environments of legible take no arguments such as a time limit.
+        # Suitable classes take no arguments such as a time limit, for which `gymnasium.make` adds a wrapper.
         if not undeclared and (not is_declared or _MAKE_ARGUMENTS & self.arguments.keys()):
             return None
         with self._explained():

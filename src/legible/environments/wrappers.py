@@ -106,7 +106,7 @@ class FrameStack(_Wrapper):
     """
 
     def __init__(self, env: Env, n_stack: int, channels_order: str | None = None, padding: Padding = None) -> None:
-        """Prepare the stacking of `n_stack` observations into one."""
+        """Prepare the stacking of `n_stack` observations into one; the arguments are explained in the class."""
         super().__init__(env)
         self._n = _check_number("VecFrameStack: n_stack", n_stack, 1000)
 

@@ -189,6 +189,7 @@ def _cut_family(family: _Family, values: Values) -> tuple[Regions, list[int]]:
         cuts = list(family.given)
         if family.symmetric:
             middle = family.twice_centre / 2
+            # The cuts are symmetric numbers, but a cut itself belongs to the region below it: mirror that exactly.
             centre_cut, upper_cuts = [cut for cut in cuts if cut == middle], [cut for cut in cuts if cut > middle]
             cuts = _on_both_sides(centre_cut, upper_cuts, family.twice_centre)
     elif family.symmetric:

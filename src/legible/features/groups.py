@@ -172,6 +172,7 @@ def move_to(
             values = np.array(group.regions.typical)[wanted[is_outside]]
             if enforce == "nearest":
                 values = group.regions.nearest(actions[is_outside, i], wanted[is_outside])
+            # Environments may have continuous parts of whole numbers only: the action keeps its type.
             moved[is_outside, i] = values if moved.dtype.kind == "f" else np.rint(values)
     return moved
 

@@ -59,7 +59,7 @@ def normalised_file(
     - `trained_normalised`: whether the policy was trained on normalised observations; None if the file does not say.
     - `frames`: number of observations stacked into one input. Statistics may cover a single observation.
     """
-    # If there are statistics in the file and from the caller, they must be the same.
+    # Statistics in the file or from the caller; if there are both, they must be the same.
     if policy.normalisation is not None or options.normalisation is not None:
         return normalised(policy, policy.normalisation, options, str(path), frames)
     # A file like driver.normalisation.npz belongs to driver.zip. A vecnormalize.pkl in the folder may belong to another

@@ -38,12 +38,16 @@ def read_state(raw: bytes, path: Path, what: str) -> dict[str, torch.Tensor]:
 
 
 def read_saved(raw: bytes, path: Path, what: str) -> Any:
-    """Return the content of a file of ``torch.save`` if it is made of tensors and plain data."""
+    """Return the content of a file of ``torch.save`` if it is made of tensors and plain data, or raise an error.
+
+    The pickles in the file are first read as data, because loading them with PyTorch could run code. `raw` are the
+    bytes of the file; `path` and `what` name it in errors: "policy.pth" of this path.
+    """
     try:
         content = _checked_archive(raw, path, what) if zipfile.is_zipfile(io.BytesIO(raw)) else raw
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError, ValueError) as error:
         raise PolicyError(f"{path}: {what} cannot be read as plain tensors: it is damaged ({error})") from error
-    if content is raw:
+    if content is raw:  # no archive
         # Files from before PyTorch 1.6 are pickles in a row: a mark, a version, the system, the content, and its keys.
         _check_names(raw, path, what)
         mark, *_, keys = [*islice(read_pickles(io.BytesIO(raw), f"{path}: {what}", _is_of_tensors), 5)]
@@ -51,7 +55,7 @@ def read_saved(raw: bytes, path: Path, what: str) -> Any:
             raise PolicyError(f"{path}: {what} cannot be read as plain tensors: it is damaged or not from torch.save")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+            warnings.simplefilter("ignore")  # of PyTorch about older formats
             return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
     except Exception as error:
         # PyTorch refuses foreign objects and damaged files in many ways.

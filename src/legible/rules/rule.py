@@ -237,9 +237,10 @@ def _parse_condition(text: str, space: FeatureSpace) -> Condition:
     low, high = np.float32(-np.inf), np.float32(np.inf)
     if flag:
         return Condition.equals(space.feature_index(flag["name"]), 0.0 if flag["no"] else 1.0)
+    # A condition is ``low < x <= high``: for ``low <= x`` and ``x < high``, the bound is the next number below.
     if between:
-        low = _read_bound(between["low"], between["first"] == "<")
-        high = _read_bound(between["high"], between["second"] == "<=")
+        low = _read_bound(between["low"], exact=between["first"] == "<")
+        high = _read_bound(between["high"], exact=between["second"] == "<=")
         return Condition(space.feature_index(between["name"]), float(low), float(high))
     if not comparison:
         raise RuleError(
@@ -249,9 +250,9 @@ def _parse_condition(text: str, space: FeatureSpace) -> Condition:
     if sign.startswith("="):
         return Condition.equals(feature, float(number))
     if sign.startswith("<"):
-        high = _read_bound(number, sign == "<=")
+        high = _read_bound(number, exact=sign == "<=")
     else:
-        low = _read_bound(number, sign == ">")
+        low = _read_bound(number, exact=sign == ">")
     return Condition(feature, float(low), float(high))
 
 
@@ -293,8 +294,8 @@ def find_thresholds(text: str, space: FeatureSpace) -> list[Threshold]:
     return thresholds
 
 
-def _read_bound(number: str, exact: bool) -> np.float32:
-    """Return a bound of ``low < x <= high``: the number itself, or the next one below for ``<= x`` and ``x <``."""
+def _read_bound(number: str, *, exact: bool) -> np.float32:
+    """Return a bound of ``low < x <= high``: the number itself if `exact`, otherwise the next float32 below it."""
     value = np.float32(number)
     return value if exact else np.float32(below(value))
 

@@ -221,7 +221,7 @@ def guided_shift(logits: Tensor, allowed: Tensor, share: Tensor, starts: Sequenc
     - `starts`: the first choice of each component, and the number of choices at the end.
     """
     shifts = []
-    log_rest = (1.0 - share).log()
+    log_rest = (1.0 - share).log()  # −∞ for a share of 1
     for first, last in pairwise(starts):
         is_allowed = allowed[..., first:last]
         log_probabilities = logits[..., first:last].log_softmax(dim=-1)
@@ -313,7 +313,7 @@ def _check_names(space_of_rules: FeatureSpace, env: Env, source: str, environmen
                 f"{environment} has {len(own_names)}."
             )
         different = [pair for pair in zip(own_names, names_of_rules, strict=True) if pair[0] != pair[1]]
-        if different and named_space.is_named:  # names that legible made up, such as x0, prove nothing
+        if different and named_space.is_named:  # names that legible made up, such as f0, prove nothing
             own_name, name_of_rules = different[0]
             raise TrainingError(
                 f"{source}: its rules belong to another environment: among their {what} is {name_of_rules!r} where "

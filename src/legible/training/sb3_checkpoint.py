@@ -49,7 +49,7 @@ class TrainingCheckpoint:
             filled = buffer.buffer_size if buffer.full else buffer.pos  # rows that hold a transition
             arrays = {name: getattr(buffer, name)[:filled] for name in _REPLAY}
             np.savez(self._folder / f"{stem}.npz", pos=buffer.pos, full=buffer.full, **arrays)
-        # SAC learns the logarithm of the weight of its entropy, which is not part of the networks.
+        # SAC learns the logarithm of the weight of its entropy, which is not in the zip of the networks.
         log_weight = model.log_ent_coef if isinstance(model, SAC) else None
         document = {
             "file": stem,

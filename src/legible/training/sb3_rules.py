@@ -143,8 +143,8 @@ class BehaviourGuide:
         if share <= 0.0:
             return actions
 
-        # Draw which of the episodes that begin now are guided; the others stay as they are.
-        # A resumed training continues with other draws than it began with.
+        # Draw which of the episodes that begin now are guided; the others stay as they are. The generator is made in
+        # the first step: a checkpoint does not hold it, so a resumed training makes one from its number of steps.
         self._rng = self._rng or np.random.default_rng((_STREAM, self._seed, self._model.num_timesteps))
         drawn = self._rng.random(len(actions)) < share
         self._is_guided = np.where(self._begins, drawn, self._is_guided)

@@ -140,7 +140,8 @@ class ActorPolicy(SpacePolicy):
         # Features from the extractor, the memory and the hidden layers; the head turns them into actions, which it
         # samples if it gets a generator.
         observations, is_single = batch_of(observation, self.observation_space)
-        generator = None if deterministic or not self.stochastic else rng or own_generator(self)
+        samples = self.stochastic and not deterministic
+        generator = (rng or own_generator(self)) if samples else None
         with torch.inference_mode():
             latent, state = self._latent(observations, state, episode_start)
             flat_actions = self.head(latent, generator, self._masks(action_masks, len(latent))).numpy()

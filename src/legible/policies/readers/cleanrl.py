@@ -64,7 +64,6 @@ def _policy_of(tensors: Tensors, arguments: Mapping[str, Any]) -> NetworkPolicy 
     - `tensors`: the tensors of the network by name; each is removed when it is used.
     - `arguments`: the arguments of the training script, empty if the file has none.
     """
-    # `_checked_actor` below makes the policy and plays one observation, to see that the tensors fit each other.
     metadata = {key: arguments[key] for key in ("env_id", "exp_name", "seed", "total_timesteps") if key in arguments}
     env_id = arguments.get("env_id")
     common_fields: dict[str, Any] = {
@@ -72,6 +71,7 @@ def _policy_of(tensors: Tensors, arguments: Mapping[str, Any]) -> NetworkPolicy 
         "metadata": {"library": "CleanRL", **metadata},
     }
     # PPO with continuous actions: a Gaussian around the mean, with one spread for each number of the action.
+    # `_checked_actor` makes the policy and plays one observation, to see that the tensors fit each other.
     if tensors.has("actor_mean.0.weight"):
         layers = _layers(tensors, "actor_mean", "tanh")
         log_std = torch.from_numpy(tensors.take("actor_logstd").reshape(-1).copy())

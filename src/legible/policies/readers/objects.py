@@ -126,7 +126,8 @@ def with_output(
         actions = spaces.Box(-np.inf, np.inf, (width,), np.float32)
         return ActionFunctionPolicy(function, actions, n_features, normalisation)
 
-    # Scores: the number of actions is given, or that of the action space, or one call shows it.
+    # Scores: the number of actions is given, or one call shows it if the number of features is known, or it is that of
+    # the action space.
     if options.fallback is not None:
         raise PolicyError(f"fallback does not apply to {whose}: its {output} decide what is taken instead")
     n_actions = options.n_actions
@@ -180,8 +181,8 @@ def _controller(
         "fallback": fallback,
     }
 
-    # Only flat observations can come as a batch of rows; others are passed one by one. A function may fail in any way
-    # on observations that are not of the form that it takes.
+    # Only flat observations can come as a batch of rows; others are passed one by one. Which of the two forms the
+    # function takes is tried out: given the wrong one, it may raise any error.
     has_rows = not isinstance(observation_space, spaces.Dict) and len(np.shape(example)) <= 1
     problem = "it takes neither a batch nor one observation"
     for batched in [True, False] if has_rows else [False]:

@@ -332,8 +332,8 @@ class _Pictures(nn.Module):
                 modules.append(nn.ZeroPad2d((before, pad_width - before, above, pad_height - above)))
             else:
                 new_size = ((size[0] - kernel_height) // stride_down + 1, (size[1] - kernel_width) // stride_across + 1)
-            layer = convolution(weight, bias, 1)
-            layer.stride = (stride_down, stride_across)
+            layer = convolution(weight, bias, stride=1)
+            layer.stride = (stride_down, stride_across)  # `convolution` takes one number for both axes
             modules += [layer, Activated(activation)]
             size = new_size
         self.layers = nn.Sequential(*modules)

@@ -168,7 +168,8 @@ def _read_rsl_rl(saved: Any, raw: bytes, path: Path, activation: Activation) -> 
     action_std = _take_first(tensors, "std", "actor.std", "distribution.std_param")
     if log_std is None and action_std is not None:
         log_std = np.log(np.maximum(action_std, 1e-6))  # as rsl_rl, never the logarithm of 0
-    policy = _gaussian(_take_layers(tensors, tensors.names_of_layers(prefix), activation), log_std, np.inf, "rsl_rl")
+    layers = _take_layers(tensors, tensors.names_of_layers(prefix), activation)
+    policy = _gaussian(layers, log_std, bound=np.inf, library="rsl_rl")
 
     # Statistics are among the tensors, with one of these prefixes, or a part of their own without a prefix.
     prefixes = ("obs_normalizer.", "actor_obs_normalizer.", "actor.obs_normalizer.")
@@ -180,7 +181,9 @@ def _read_rsl_rl(saved: Any, raw: bytes, path: Path, activation: Activation) -> 
     mean = statistics.take(f"{prefix}_mean").astype(np.float64)
     has_std = statistics.has(f"{prefix}_std")
     std = statistics.take(f"{prefix}_std") if has_std else np.sqrt(statistics.take(f"{prefix}_var"))
-    return policy, Normalisation(mean, (std.astype(np.float64) + _RSL_EPSILON) ** 2, 0.0, np.inf)
+    # rsl_rl divides by the standard deviation plus a number, `Normalisation` by the root of variance plus epsilon.
+    variance = (std.astype(np.float64) + _RSL_EPSILON) ** 2
+    return policy, Normalisation(mean, variance, epsilon=0.0, clip=np.inf)
 
 
 def _read_skrl(saved: Any, raw: bytes, path: Path, activation: Activation) -> tuple[Any, Normalisation | None]:

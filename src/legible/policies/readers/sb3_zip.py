@@ -56,7 +56,8 @@ def _read_trained(path: Path, options: LoadOptions, training: Training | None) -
     - `training`: the training settings in the RL Zoo's files next to the zip, None without such files. What they say
       about the environment (arguments, wrappers, stacked frames) goes into the policy's metadata.
     """
-    # Read the network, with Stable-Baselines3's own loader or without running code. `refuse` refuses options.
+    # Read the network, with Stable-Baselines3's own loader or without running code. `refuse` raises an error if the
+    # caller gave an option that does not apply.
     options.refuse("a policy file", "output")
     algorithm = checked_algorithm(options.algorithm)
     frames = 1 if training is None else training.frame_stack

@@ -69,7 +69,8 @@ def read_sb3_zip(
         algorithm = algorithm_of(contents, algorithm)
         options = options_of(contents)
         activation = activation_of(contents, options, algorithm, caller_options.activation)
-        tensors = ZipTensors(contents, read_tensors(contents.path), needs_biases=algorithm != "ARS")
+        needs_biases = algorithm != "ARS"  # its linear policies have none by default
+        tensors = ZipTensors(contents, read_tensors(contents.path), needs_biases=needs_biases)
         uses_sde = bool(contents.data.get("use_sde") or options.get("use_sde"))
         builder = _Builder(contents, algorithm, options, tensors, activation, uses_sde)
 
