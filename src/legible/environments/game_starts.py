@@ -61,7 +61,7 @@ class RememberedStarts(gymnasium.Wrapper[Any, Any, Any, Any]):
         if seed is None:
             return self.env.reset(options=options)
         game: Any = self.unwrapped
-        key = (self._key, int(seed))
+        key = (self._key, int(seed))  # the game with its arguments, and the seed
         remembered = _starts.get(key)
         if remembered is not None:
             _starts.move_to_end(key)

@@ -67,7 +67,7 @@ def environment_for(policy: Policy | None, environment: _E) -> _E:
         arguments = (
             {str(key): value for key, value in file_arguments.items()} if isinstance(file_arguments, Mapping) else {}
         )
-        arguments.pop("render_mode", None)
+        arguments.pop("render_mode", None)  # how the training was watched
         # A policy file must not make us import code that it names.
         refuse_named_code(EnvironmentSpec("", arguments), "the files of the policy", trust=False)
         spec = replace(spec, arguments={**arguments, **spec.arguments}, wrappers=_wrappers(needs, spec.wrappers))

@@ -92,7 +92,7 @@ def preset(env_id: str, algorithm: Algorithm, *, continuous: bool = False) -> Pr
     # Discrete actions: the preset of the environment's own package (PAC-Man and driving have the paper's) comes first.
     domain = domain_of(env_id)
     if domain is not None and domain.training:
-        preset_of_domain = load_by_name(domain.training)(env_id, algorithm)
+        preset_of_domain = load_by_name(domain.training)(env_id, algorithm)  # a function, named as ``module:function``
     else:
         preset_of_domain = None
     known_preset = preset_of_domain or _DISCRETE.get(name, {}).get(algorithm)

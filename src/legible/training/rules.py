@@ -227,7 +227,8 @@ def guided_shift(logits: Tensor, allowed: Tensor, share: Tensor, starts: Sequenc
         log_probabilities = logits[..., first:last].log_softmax(dim=-1)
         log_allowed = log_probabilities.masked_fill(~is_allowed, -torch.inf).logsumexp(dim=-1, keepdim=True)
         # A forbidden probability b falls to (1 − share) · b, and the allowed 1 − b grows accordingly. Adding one number
-        # to all forbidden logits does both, because the softmax normalises afterwards.
+        # to all forbidden logits does both, because the softmax normalises afterwards: the logarithm of
+        # (1 − share) · (1 − b) / (share + (1 − share) · (1 − b)).
         forbidden_shift = log_rest + log_allowed - torch.logaddexp(share.log(), log_rest + log_allowed)
         shifts.append(
             torch.where(is_allowed, torch.zeros_like(log_probabilities), forbidden_shift.clamp(min=LEAST_SHIFT))

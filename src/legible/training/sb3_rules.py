@@ -320,7 +320,7 @@ class PolicyGuide:
         possible = self._rules.possible_now()
         if possible is None:
             shift = guided_shift(logits, allowed, self._share, self._starts)
-        else:  # the mask first; the rules then share out the probability that it leaves
+        else:  # the mask first; the rules then share out the probability that it leaves, so they spare masked choices
             mask = torch.from_numpy(possible).to(logits.device)
             shift = torch.where(mask, 0.0, LEAST_SHIFT)
             shift = shift + guided_shift(logits + shift, allowed | ~mask, self._share, self._starts)
