@@ -23,7 +23,7 @@ from legible.files import DamagedFileError, read_arrays, read_json, sha256_of, w
 from legible.settings import StudySettings
 from legible.study.fingerprint import is_same_behaviour
 
-SCHEMA = 3
+SCHEMA = 4
 BEHAVIOUR = "policy and environment"
 RULES_FROM = "rules from"
 """Key of study.json for the other policies and studies whose rules are tested."""
