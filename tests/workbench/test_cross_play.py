@@ -69,7 +69,7 @@ def test_the_worst_opponent_is_named(found: CrossPlay, snapshot: Any) -> None:
     assert rock.candidates == (2,)
     assert rock.interval.low < -10.0 < rock.interval.high
     assert found.headline().startswith("No policy is shown")
-    assert found.worst_sentence(0).startswith("rock does worst against paper")
+    assert found.worst_sentence(0).startswith("rock scores lowest against paper")
     data = json.loads(json.dumps(found.to_dict()))
     assert sorted(data) == snapshot
     assert [each["opponent"] for each in data["worst"]] == ["paper", "scissors"]

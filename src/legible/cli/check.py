@@ -76,7 +76,7 @@ def check(
         _describe(env, options_of_policy(of_policy), trust=trust, as_json=as_json)
         return
     spec = choice.spec(env)
-    spaces: list[FeatureSpace] = []  # the features and actions, once they are known
+    spaces: list[FeatureSpace] = []  # `check_env` puts the features and actions here, unless it fails before
     with Bars(quiet=as_json) as bars:
         bars.now("loading the policy and the environment")
         loaded = None if policy is None else load_typed_policy(spec, policy, options_of_policy(of_policy), trust=trust)

@@ -107,10 +107,11 @@ def _stopping_in_time() -> Iterator[None]:
 
     def watch() -> None:
         """Wait for Ctrl-C, then give the code some seconds to end, and end the program."""
-        while (number := reader.recv(1)) and number[0] != signal.SIGINT:
-            pass
-        # Nothing to read: the socket was closed because the block has ended. It may also end within the seconds.
-        if not number or has_ended.wait(STOP_SECONDS):
+        signal_byte = reader.recv(1)
+        while signal_byte and signal_byte[0] != signal.SIGINT:
+            signal_byte = reader.recv(1)
+        # No byte: the socket was closed because the block has ended. The block may also end within the seconds.
+        if not signal_byte or has_ended.wait(STOP_SECONDS):
             return
         processes = sys.modules.get("multiprocessing")  # it is slow to import, and there only if there are workers
         for child in processes.active_children() if processes else ():

@@ -73,7 +73,8 @@ def compare(
         from legible.workbench import compare_policies, play_against  # noqa: PLC0415
 
         env, *policies = words
-        if Path(env, "study.json").is_file():  # a study stands for its policy, and for its environment if it is first
+        # A study stands for its policy. If it comes first, also for its environment: then all words are policies.
+        if Path(env, "study.json").is_file():
             choice.refuse_for_study(env)
             where, policies = open_study(Path(env), trust=choice.trust).environment, list(words)
         else:

@@ -132,7 +132,7 @@ def check(
     checks_by_file: dict[str, list[RelationCheck]] = {}
     with Bars(quiet=as_json) as bars:
         for source, relations in loaded:
-
+            # The default value keeps the source of this round of the loop.
             def report(share: float, what: str, source: str = source) -> None:
                 bars.now(f"{source}: {what} ({percent(share)})")
 
@@ -253,11 +253,11 @@ def symmetry(
     from legible.workbench import measure_symmetry  # noqa: PLC0415
 
     # `of_policy` holds the options for a policy file. Relations come from one file or several; the policy gets a score
-    # for each.
+    # for each relation.
     spec = choice.spec(env)
     space, loaded = _load(spec, file, choice.names)
     loaded_policy = load_typed_policy(spec, policy, options_of_policy(of_policy), trust=trust)
-    relations = [relation for _, of_file in loaded for relation in of_file]
+    relations = [relation for _, relations_of_file in loaded for relation in relations_of_file]
     scores = measure_symmetry(spec, loaded_policy, relations, space, episodes=episodes, seed=seed)
     if as_json:
         inputs = {"environment": env, "policy": policy, "episodes": episodes, "seed": seed}
@@ -361,7 +361,8 @@ def _show_group(console: Console, title: str, group: Sequence[MetamorphicRelatio
 def _print_checks(console: Console, source: str, checks: Sequence[RelationCheck]) -> None:
     """Print whether a relation holds: a table with a line for every pair of actions, and notes below it.
 
-    `checks` are the results of this relation, one for every action and the action that the relation maps it to.
+    `checks` are the results of this relation, one for every pair of an action and the action that the relation maps it
+    to; `source` is the file of the relation, or its name.
     """
     from legible.relations.check.answers import OTHER  # noqa: PLC0415
 

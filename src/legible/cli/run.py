@@ -39,7 +39,11 @@ UNTIL = {
 
 @contextmanager
 def working(choice: StudyChoice) -> Iterator[Study]:
-    """Open or make the study, with progress bars and workers while it is worked on."""
+    """Open or make the study, with progress bars and workers while it is worked on.
+
+    Remarks on policy and environment are printed if the command names a policy. A command that names the folder of a
+    study continues it, and they were printed when the study was made.
+    """
     with Bars(quiet=choice.as_json) as bars:
         discovering = ", and discovering relations (2 to 10 minutes at most)" if "discover" in choice.relations else ""
         bars.now(f"loading the policy and the environment{discovering}")
@@ -115,7 +119,7 @@ def run(
             _run_until(study, choice, until)
         else:
             _play_and_plan(study, choice, started, seconds)
-            # A finished study with more time: test the undecided rule sets on new seeds.
+            # A finished study with time left: test the undecided rule sets on new seeds.
             if seconds is not None and study.has("summary"):
                 seconds_left = started + seconds - time.monotonic()
                 if study.continue_testing(fit_continuation(study, _measure(study), seconds_left)) is None:
@@ -177,9 +181,9 @@ def _play_and_plan(
     Mined rules and their related forms (made by symmetries of the task) are the rule sets. With
     --minutes, the speed is measured again after mining, because the machine may have become busier.
 
-    If rule sets have been tested already, budgets stay as they are. `started` is when the command did (a value of
-    `time.monotonic`), and `seconds` the time for the whole run (None: no limit). Steps of `steps_left_out` will not be
-    done, and do not count in the estimates.
+    If rule sets have been tested already, budgets stay as they are. `started` is the time at which the command started
+    (a value of `time.monotonic`), and `seconds` the time for the whole run (None: no limit). Steps of `steps_left_out`
+    will not be done, and do not count in the estimates.
     """
     from legible.study.budget import LADDER_FACTOR, fit_to_ladder, fit_to_minutes  # noqa: PLC0415
     from legible.study.estimate import describe_endless, estimate  # noqa: PLC0415
@@ -211,7 +215,7 @@ def _play_and_plan(
             speed = f"{number(rate.episodes * whole.workers)} episodes/s"
             remark(f"The study takes roughly {duration(whole.seconds)} at {speed}.")
     else:
-        rate = None
+        rate = None  # not measured yet: an earlier run has recorded the episodes and fitted the budgets
     # First facts and the user's own rules, then the rule sets; after that, their number makes a better estimate.
     for sentence in (*study.do("first facts").sentences(), *study.do("own rules").sentences()):
         remark(escape(sentence))

@@ -128,7 +128,10 @@ def _print_verdict(study: Study) -> None:
 
 
 def _draw_verdict(console: Console, study: Study, most_weaknesses: int, *, splits_gain: bool) -> None:
-    """Draw the verdict of a finished study, with a number of its weaknesses at most."""
+    """Draw the verdict of a finished study, with at most `most_weaknesses` weaknesses.
+
+    With `splits_gain`, a sentence says which ending, reward term or time the gain of the guided policy comes from.
+    """
     from legible.mistakes import summarise_mistakes  # noqa: PLC0415
 
     conclusion, improvement = study.conclusion, study.improvement
@@ -287,16 +290,16 @@ def _print_weaknesses(study: Study) -> None:
         if advice_key in shown_advice:  # rule sets that give the same advice are listed once
             continue
         shown_advice.add(advice_key)
-        # The effect and the p-value of the first test; after a confirmation its effect, and its corrected q-value.
+        # Without a confirmation: effect and p-value of the first test. With one: its effect, and both the p-value and
+        # the q-value, which is corrected for the number of confirmations.
         confirmation = verdict.confirmation
         if confirmation is None:
-            effect, tests = signed(verdict.difference), p_value(verdict.p, "p")
+            effect_text, tests = signed(verdict.difference), p_value(verdict.p, "p")
         else:
-            confirmed_effect = confirmation.effect
-            low, high = signed(confirmed_effect.low), signed(confirmed_effect.high)
-            effect = f"{signed(confirmed_effect.mean)}\n({low} to {high})"
+            effect = confirmation.effect
+            effect_text = f"{signed(effect.mean)}\n({signed(effect.low)} to {signed(effect.high)})"
             tests = f"{p_value(verdict.p, 'p')}\n{p_value(confirmation.q, 'q')}"
-        rows.append((_advice(study, verdict.rule_set), effect, tests, _confirmed_word(evaluation, verdict)))
+        rows.append((_advice(study, verdict.rule_set), effect_text, tests, _confirmed_word(evaluation, verdict)))
     if rows:
         columns = ("Guided by", "Effect (95 % CI)", "Tests", "Confirmed")
         console.print(table(columns, rows, right=columns[1:-1]))
@@ -391,24 +394,24 @@ def _print_rules(study: Study) -> None:
     from legible.rules import describe_rule  # noqa: PLC0415
 
     console, mining = out(), study.mining
-    forms = [len(related) for related in study.generalisations] if study.has("generalisations") else None
+    form_counts = [len(related) for related in study.generalisations] if study.has("generalisations") else None
     # "Agrees": share of the covered states in which the policy follows the rule; "Covers": share of states in which its
     # conditions hold.
-    columns = ["The policy …", "Agrees", "Covers", *(["Related forms"] if forms else [])]
+    columns = ["The policy …", "Agrees", "Covers", *(["Related forms"] if form_counts else [])]
     rows = []
     for i, (figures, mined) in enumerate(zip(mining.to_rows(), mining.rules, strict=True)):
         words = capitalise(describe_rule(mined.rule, study.space))
         cells = [words, percent(figures["agreement"]), percent(figures["coverage"])]
-        if forms:
-            cells.append(number(forms[i]))
+        if form_counts:
+            cells.append(number(form_counts[i]))
         rows.append(cells)
     console.print(table(columns, rows, right=columns[1:]))
     dropped = _dropped(mining)
     learned = f" ({mining.learned} learned; dropped: {dropped})" if dropped else ""
     console.print(f"{len(rows)} rules from {study.experiences.n_episodes} episodes{learned}.", markup=False)
-    if forms:
-        relations = counted(len(study.relations), "relation")
-        console.print(f"With related forms: {sum(forms)} rules in {len(forms)} rule sets, by {relations} of actions.")
+    if form_counts:
+        sizes = f"{sum(form_counts)} rules in {len(form_counts)} rule sets"
+        console.print(f"With related forms: {sizes}, by {counted(len(study.relations), 'relation')} of actions.")
     _remark_on_rules(study)
 
 
@@ -432,7 +435,7 @@ def _rules_data(study: Study) -> dict[str, Any]:
             {
                 "rule": related.short_text(space),
                 "rules": [rule.text(space) for rule in related.rules],
-                "tested": bool(related.rules),
+                "tested": bool(related.rules),  # no rules are left if relations ignore all features of a rule
             }
             for related in study.generalisations
         ]
@@ -448,7 +451,7 @@ def _print_composition(study: Study) -> None:
 
     console, improvement = out(), study.improvement
     # Rule sets in the order in which they were tried, with what each adds to those before it. The paper's method tests
-    # no additions. Mean returns are not compared, because promising rule sets play more seeds than others.
+    # no additions and shows mean returns; the other methods show none, because promising rule sets play more seeds.
     words, rows = ObjectiveWords(improvement.evaluation_settings.objective), []
     is_tested = any(step.effect is not None for step in improvement.steps)
     for step in improvement.steps:

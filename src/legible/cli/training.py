@@ -121,16 +121,17 @@ def train(
     from legible.training import train as train_policy  # noqa: PLC0415
     from legible.training.rules import RuleSettings  # noqa: PLC0415
 
-    # The options: `start` (--from) is a policy to begin with, `rules` guide exploration and fade out over the share
-    # `rules_fade` of the training; with `margin` a loss holds them, too, weighted by `margin_weight`. `long` takes the
-    # longer training of the preset. `choice` has the options of the environment.
+    # The options: `start` (--from) is a policy to begin with. `rules` guide exploration, ever less until the share
+    # `rules_fade` of the training; with `margin`, a term of the loss, weighted by `margin_weight`, also teaches them.
+    # `long` takes the longer training of the preset. `choice` has the options of the environment.
+
     # The policy to begin with, and the environment, which its file may name.
     start_policy = None if start is None else read_start(start, algo, normalisation)
     if env is not None:
         spec = choice.spec(env)
     elif start_policy is not None:
         spec = environment_of_start(start_policy)
-        spec = choice.spec(spec.name) if choice.arg or choice.wrap else spec
+        spec = choice.spec(spec.name) if choice.arg or choice.wrap else spec  # the user's arguments replace the file's
     else:
         raise LegibleError(
             "which environment? Name it (ENV), or begin with a policy whose file names it (--from POLICY)."
@@ -140,7 +141,7 @@ def train(
     guiding_rules = None if rules is None else read_rules(rules, spec, choice.names)
     algo, is_continuous = choose_algorithm(spec, start_policy.algorithm if start_policy is not None else algo)
     settings = _exploring(preset(spec.name, algo, continuous=is_continuous).settings, exploration)
-    # The files of the trained policy, without suffix.
+    # The files of the trained policy, without suffix; the default name says how it was trained.
     ending = "" if start is None else "-extended"
     if rules is not None:
         ending = "-rules"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import rich_click as click
 from rich.markup import escape
@@ -71,7 +70,6 @@ def verify(
     # `checks` is a file of claims about the new policy, `margin` the largest loss that is allowed; `junit` and
     # `markdown` are files to write. Scripts read the exit code, so every failure that is not the user's input becomes a
     # `_VerifyError` with code 4.
-    options: dict[str, Any] = {"policy_options": options_of_policy(of_policy)}
     try:
         with Bars(quiet=as_json) as bars:
             bars.now("loading the policy and the environment")
@@ -88,7 +86,7 @@ def verify(
                 minutes=minutes,
                 engine=make_quick_engine(engine, workers, address),
                 progress=bars,
-                **options,
+                policy_options=options_of_policy(of_policy),
             )
         if junit is not None:
             write_text(junit, verification.junit())
@@ -98,7 +96,7 @@ def verify(
         if error.exit_code == 2:  # wrong input
             raise
         raise _VerifyError(str(error)) from error
-    except (click.ClickException, click.Abort):
+    except (click.ClickException, click.Abort):  # wrong options and Ctrl-C keep the exit codes that click gives them
         raise
     except Exception as error:
         raise _VerifyError(f"{type(error).__name__}: {error}") from error

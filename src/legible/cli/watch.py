@@ -47,7 +47,7 @@ def make_watchable(spec: EnvironmentSpec, *, window: bool, drawn: bool) -> gymna
                 "terminal."
             )
         return _drawing(spec, "human")
-    # Text is best in a terminal; pictures are shown there as characters.
+    # The first mode that works: text, then pictures, which a terminal shows as characters.
     for mode in ("ansi", "rgb_array") if drawn else ("ansi",):
         if mode in modes:
             try:
@@ -95,7 +95,7 @@ def watch(
     steps = triggered = changed = 0
     outside_bounds: str | None = None  # which values of an observation lay outside of their declared range
     while not has_ended:
-        actions, _ = choose(slots.observations, zero, np.array([steps]))
+        actions, _ = choose(slots.observations, zero, np.array([steps]))  # one action, of slot 0
         # A guided policy also says what its rules did in this step.
         intervention = _explain(player, slots, actions[0]) if isinstance(player, GuidedPolicy) else None
         if intervention is not None:
@@ -108,6 +108,7 @@ def watch(
         total_return += float(slots.rewards[0])
         steps += 1
         has_ended = bool(slots.terminated[0] or slots.truncated[0])
+        # Compare arrays of numbers with their declared range; dictionaries and other objects are not compared.
         is_array = isinstance(slots.observations, np.ndarray) and slots.observations.dtype != object
         if outside_bounds is None and is_array:
             outside_bounds = explain_outside(slots.observation_space, slots.observations.reshape(1, -1))
@@ -120,7 +121,8 @@ def watch(
     if not console.is_terminal and env.render_mode == "ansi":
         console.print(env.render(), markup=False)
     success = slots.success[0]
-    outcome = "over" if np.isnan(success) else "won" if success else "not won"
+    won_or_not = "won" if success else "not won"
+    outcome = "over" if np.isnan(success) else won_or_not
     console.print(f"The episode is {outcome}; return {total_return:g} in {steps} steps.")
     if outside_bounds is not None:
         say(f"Warning: {escape(outside_bounds)}.")

@@ -216,11 +216,12 @@ def _caveats(evaluation: Evaluation, improvement: Improvement | None) -> list[st
     unless = evaluation.unless_rare_losses
     if unless:
         needed = max(v.confirmation.rare_losses.episodes_needed for v in unless)  # type: ignore[union-attr]
-        gain, are, of_each = ("gains", "is", "") if len(unless) == 1 else ("gain", "are", " of each")
+        gain, are, for_each = ("gains", "is", "") if len(unless) == 1 else ("gain", "are", " for each")
         sentences.append(
             f"{counted(len(unless), 'rule set')} {gain} on average but {are} not confirmed: a rare loss as large as "
-            f"the largest seen ({number(evaluation.worst_loss)}) could cancel that. --until-excluded plays up to "
-            f"{number(needed)} changed episodes{of_each} to exclude it."
+            f"the largest seen ({number(evaluation.worst_loss)}) could cancel this gain. To rule such losses out, pass "
+            f"--until-excluded: it plays until up to {number(needed)} episodes in which the rules changed an action "
+            f"have been seen{for_each}."
         )
     failed = [evaluation.failed] + ([] if improvement is None else [improvement.final_blocks.failed])
     guided_failed, unguided_failed = (sum(counts) for counts in zip(*failed, strict=True))

@@ -16,7 +16,7 @@ from legible.errors import LegibleError
 from legible.evaluation import WorstCase
 from legible.evaluation.units import UnitResult
 from legible.features import FeatureSpace
-from legible.formatting import counted, number, signed
+from legible.formatting import counted, number, percent, signed
 from legible.policies import Policy
 from legible.workbench.arena import Arena, open_arena
 from legible.workbench.comparing import (
@@ -102,9 +102,10 @@ class CrossPlay(Displayed):
         if len(self.opponents) == 1:
             return f"{name} scores {_words(worst.interval)} against {self.opponents[0]}."
         sentence = (
-            f"{name} does worst against {self.opponents[worst.opponent]}: mean return {number(worst.interval.mean)}. "
-            f"Its mean return against the worst of {len(self.opponents)} opponents lies between "
-            f"{number(worst.interval.low)} and {number(worst.interval.high)}."
+            f"{name} scores lowest against {self.opponents[worst.opponent]}: mean return "
+            f"{number(worst.interval.mean)}. With {percent(1.0 - self.alpha)} confidence, its lowest mean return "
+            f"against any of the {len(self.opponents)} opponents lies between {number(worst.interval.low)} and "
+            f"{number(worst.interval.high)}."
         )
         others = [self.opponents[i] for i in worst.candidates if i != worst.opponent]
         return sentence + (f" The worst may also be {', '.join(others)}." if others else "")
