@@ -216,7 +216,8 @@ class GuidedPolicy(Displayed):
             remember_actions(self.features, memory, actions)  # for features about the last action
             return (actions[0] if is_single else actions), None if memory is None else (memory[None],)
 
-        # Rows of features. Random numbers follow from a key and a step: draw a key for each row; all steps are 0.
+        # Rows of features. Random numbers follow from a key and a step: draw a key for each row; all steps are 0. A
+        # generator of the caller may have no `integers` (`legible.streams.RowGenerator`).
         array = np.asarray(observation, np.float32)
         if array.size % self._width:
             raise LegibleError(f"an observation must have {self._width} features, got an array of shape {array.shape}.")
@@ -303,7 +304,7 @@ class GuidedPolicy(Displayed):
         if wanted is None:
             best_choices = [[group.first + int(scores[0, group.choices].argmax()) for group in groups]]
             wanted = choices_to_actions(scored, np.array(best_choices), own_actions)
-        elif not any(group.regions is None for group in groups):
+        elif all(group.regions is not None for group in groups):  # scores of regions follow from the action alone
             scores = scores_of(groups, wanted)
 
         # Per part of the action: the wanted choice is kept if the rules allow it, otherwise the best one that they

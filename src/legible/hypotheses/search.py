@@ -182,9 +182,10 @@ class Search:
         return [sets[0] if len(sets) == 1 else reduce(or_, sets) for sets in joined]
 
     def _of_use(self, made: Sequence[tuple[Clauses, RuleSet]], *, once: bool) -> list[SearchCandidate]:
-        """Return the rule sets, with their clauses, that change enough of the recorded states, but not too many.
+        """Return the rule sets that change enough of the recorded states, but not too many, as candidates.
 
-        With `once`, a rule set must also change them in another way than all before; others are kept for `again`.
+        With `once`, a rule set must also change them in another way than all before; others are kept for `again`. A
+        clause is the conditions of a rule and its head: the choice that it takes or avoids.
         """
         responses = respond([rule_set for _, rule_set in made], self._states, negative_first=self._known.negative_first)
         useful = []
@@ -192,7 +193,7 @@ class Search:
             digest = int(responses.digests[i])  # of the changed states and the new choices
             share = float(responses.changed[i].mean())
             # Rules without conditions and combined rules may change more.
-            is_single = len(clauses) == 1 and clauses[0][0]
+            is_single = len(clauses) == 1 and clauses[0][0]  # one rule, with conditions
             most = self._most_changed if is_single else self._known.most_changed
             if not self._settings.least_changed <= share <= most:
                 continue
@@ -202,7 +203,7 @@ class Search:
             self._seen.add(digest)
             changed_states = np.packbits(responses.changed[i])
             candidate = SearchCandidate(clauses, rule_set, changed_states, float(responses.losses[i]))
-            if not once or self._changed.add(candidate):
+            if not once or self._changed.add(candidate):  # `add` refuses a set that changes nearly the same states
                 useful.append(candidate)
         return useful
 

@@ -306,6 +306,8 @@ def _learn(
         Function that learns the conditions of rules from interval numbers and a mark of the positive rows.
     codes
         ``uint16[steps, features]``: the number of the interval in which each value lies.
+    learning
+        The numbers of the steps to learn from; the others are held out to judge rules.
     importance
         The importance of the features; None if all are equal.
     presence

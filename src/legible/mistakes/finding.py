@@ -269,7 +269,7 @@ class DecisionSearch:
 
     def gains(self, measure: Measure, count: int) -> DecisionGains:
         """Return the gains of other choices at all decisions that did not fail, from the first rollouts of each."""
-        returns = measure(np.arange(len(self.decisions)), self.choices, 0, count)
+        returns = measure(np.arange(len(self.decisions)), self.choices, first=0, count=count)
         differences = returns[:, 1:] - returns[:, :1]
         is_complete = ~np.isnan(differences).any(axis=(1, 2))
         differences, rows = differences[is_complete], self.decisions.rows[is_complete]
@@ -325,7 +325,7 @@ def find_mistakes(
     all_decisions = np.arange(len(search.decisions))
     is_exact = False
     if branching.futures == "nothing random" and greedy:
-        returns = measure(all_decisions, search.choices, 0, EXACT_ROLLOUTS)
+        returns = measure(all_decisions, search.choices, first=0, count=EXACT_ROLLOUTS)
         # The last bit of a network's output may depend on its row in the batch, so that continuous actions, and with
         # them returns, are only equal up to rounding.
         is_exact = np.allclose(returns, returns[:, :, :1], rtol=_ROUNDING, atol=_ROUNDING, equal_nan=True)
@@ -338,7 +338,7 @@ def find_mistakes(
     # Without other random numbers, only the recorded episodes can be judged; if nothing is random, gains are exact;
     # otherwise a gain is proven by tests over many futures.
     if branching.futures == "cannot be reseeded":
-        result = _find_in_recorded(search, measure(all_decisions, search.choices, 0, 1))
+        result = _find_in_recorded(search, measure(all_decisions, search.choices, first=0, count=1))
     elif is_exact:
         result = _find_exact(search, returns, futures, alpha=alpha, seed=seed)
     else:
@@ -442,7 +442,7 @@ def _find_proven(
         numbers: NDArray[np.intp], choices: NDArray[np.int64], first: int, count: int
     ) -> NDArray[np.float64]:
         # `measure` numbers all planned decisions, of which the search may have kept only some.
-        return measure(decision_numbers[numbers], choices, first, count)
+        return measure(decision_numbers[numbers], choices, first=first, count=count)
 
     # Rollouts in three rounds, in which only promising decisions go on. The decisions of the last round have the
     # numbers `race.numbers`; for each, `race.better` is the choice that looked best before that round, and
@@ -467,7 +467,9 @@ def _find_proven(
     largest, largest_numbers = ranked[:MEASURED_AGAIN], race.numbers[ranked[:MEASURED_AGAIN]]
     taken = search.choices[largest_numbers, 0]  # the first column stands for the choice that was taken
     taken_and_better = np.stack([taken, race.better[largest]], axis=1)
-    measured_again = measure_searched(largest_numbers, taken_and_better, SHOWN_FUTURES, settings.final_rollouts)
+    measured_again = measure_searched(
+        largest_numbers, taken_and_better, first=SHOWN_FUTURES, count=settings.final_rollouts
+    )
 
     # Futures are numbered: those of the last round from FINAL_FUTURES on, those that measured again from SHOWN_FUTURES.
     mistakes = []

@@ -62,31 +62,32 @@ def race_decisions(measure: Measure, choices: NDArray[np.int64], settings: Mista
     """Return the decisions in which another choice looks better, by rollouts: few for all, more for promising ones.
 
     A rollout returns to a decision, makes a choice there, and follows the policy to the end of the episode. `measure`
-    plays them, `choices` are ``int64[decisions, choices]``, the choice taken first.
+    plays them and gives their returns ``[decisions, choices, rollouts]``; each rung uses other futures, that is, other
+    random numbers after the decision. `choices` are ``int64[decisions, choices]``, the choice taken first.
     """
     # First rung: all choices of all decisions. Gains are [decisions, other choices, rollouts].
     n_decisions = len(choices)
-    first = measure(np.arange(n_decisions), choices, 0, settings.rollouts)
-    gains = first[:, 1:] - first[:, :1]
+    first_returns = measure(np.arange(n_decisions), choices, first=0, count=settings.rollouts)
+    gains = first_returns[:, 1:] - first_returns[:, :1]
 
     # Second rung: promising decisions, the choice taken and the best other choices. Their gains in both rungs count.
     promising = _best(gains, SECOND_RUNG_Z, max(FEWEST_IN_RUNG, round(SECOND_SHARE * n_decisions)))
     best_first = np.argsort(-_means(gains[promising]), axis=1, kind="stable")[:, :OTHERS_IN_SECOND]
     best_choices = np.take_along_axis(choices[promising], 1 + best_first, axis=1)
     raced_choices = np.hstack([choices[promising, :1], best_choices])
-    second = measure(promising, raced_choices, SECOND_FUTURES, settings.second_rollouts)
+    second_returns = measure(promising, raced_choices, first=SECOND_FUTURES, count=settings.second_rollouts)
     first_gains = np.take_along_axis(gains[promising], best_first[:, :, None], axis=1)
-    gains = np.concatenate([first_gains, second[:, 1:] - second[:, :1]], axis=2)
+    gains = np.concatenate([first_gains, second_returns[:, 1:] - second_returns[:, :1]], axis=2)
 
     # Last rung: the most promising ones, the choice taken and the best other choice. Only these rollouts are quoted.
     last_rows = _best(gains, LAST_RUNG_Z, max(FEWEST_IN_RUNG, round(FINAL_SHARE * n_decisions)))
     numbers = promising[last_rows]
     better = raced_choices[last_rows, 1 + _means(gains[last_rows]).argmax(axis=1)]
     taken_and_better = np.stack([raced_choices[last_rows, 0], better], axis=1)
-    last = measure(numbers, taken_and_better, FINAL_FUTURES, settings.final_rollouts)
-    differences = last[:, 1] - last[:, 0]
+    last_returns = measure(numbers, taken_and_better, first=FINAL_FUTURES, count=settings.final_rollouts)
+    differences = last_returns[:, 1] - last_returns[:, 0]
     is_complete = ~np.isnan(differences).any(axis=1)
-    return DecisionRace(first, numbers[is_complete], better[is_complete], differences[is_complete])
+    return DecisionRace(first_returns, numbers[is_complete], better[is_complete], differences[is_complete])
 
 
 def _means(gains: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -94,7 +94,7 @@ def false_coverage(
         threshold = len(listed) * alpha / n_effects if n_effects else 0.0
         if not len(listed) or (p_values[listed] <= threshold).all():
             return proven, listed, 1 - threshold
-        limit = min(threshold, np.nextafter(limit, 0))
+        limit = min(threshold, np.nextafter(limit, 0))  # strictly lower each time, so that this ends
 
 
 @dataclass(frozen=True)

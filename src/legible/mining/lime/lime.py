@@ -97,6 +97,7 @@ def lime_importance(
     # "Codes" are interval numbers, [row, feature]; "targets" are the policy's preferences, [row, action].
     state_codes = intervals.encode(state_rows)
     state_targets = _preferences(score, state_rows, space, "the state")
+    # Of the linear models: weights [state, action, feature] and intercepts [state, action].
     weights, intercepts = np.empty((*state_targets.shape, len(space))), np.empty(state_targets.shape)
     rows_per_pool = samples - 1  # the state itself is a sample, too
     pool_codes = np.empty((rows_per_pool, len(space)), np.uint16)

@@ -37,13 +37,13 @@ def encode(X: NDArray[Any], nominal: NDArray[np.bool_], max_bins: int, seed: int
     very many rows, their cut points come from a sample that `seed` decides.
     """
     codes: NDArray[Any] = np.empty(X.shape, np.uint8)
-    low, occurs = _encode_small_integers(X, codes)
+    low, occurs = _encode_small_integers(X, codes)  # by column: its lowest number, and which codes occur
     values: list[NDArray[Any]] = []  # of each feature: the distinct values, or the cut points of the intervals
     for j, is_nominal in enumerate(nominal):
         # A column of few whole numbers is encoded already, as distances from its lowest number.
         distances = np.flatnonzero(occurs[j])
         if distances.size > 0 and (is_nominal or distances.size <= max_bins):
-            if distances.size <= distances[-1]:  # close the gaps
+            if distances.size <= distances[-1]:  # some codes do not occur: number the others without gaps
                 codes[:, j] = (np.cumsum(occurs[j]) - 1).astype(np.uint8)[codes[:, j]]
             distinct = (low[j] + distances).astype(X.dtype)
             values.append(distinct if is_nominal else _between(distinct))

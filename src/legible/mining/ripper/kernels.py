@@ -425,8 +425,8 @@ def grow(table: BitTable, rows: Rows, importances: NDArray[np.float64]) -> Condi
     counts = np.empty((2, table.n_tests), np.uint32)
     conditions = np.empty((2 * table.n_tests + 1, 3), np.int64)
     bits, covered, positive_words = table.bits, rows.copy(), table.positive_words
-    all_have_bits = bits.shape[1] == table.n_tests
-    length = 0
+    all_have_bits = bits.shape[1] == table.n_tests  # features with many values have none
+    length = 0  # number of conditions
     start, stop, flip = 0, 0, ~np.uint64(0)  # no condition yet: an empty range of tests, negated, holds for all rows
     P, N = count(covered, positive_words)
     while P > 0 and N > 0:

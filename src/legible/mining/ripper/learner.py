@@ -93,6 +93,7 @@ class Learner:
         self.random_state: NDArray[Any] = np.random.SeedSequence(seed).generate_state(1, np.uint64)
         self.all_rows = kernels.all_rows(table)
         self.positives, self.negatives = self.count(self.all_rows)
+        # All possible conditions: x <= v and x > v for cuts of ordinal features, x = v for values of nominal ones.
         self.n_conditions = int(np.where(table.ordinal, 2 * (table.n_values - 1), table.n_values).sum())
 
     def learn(self) -> list[CoveringRule]:
