@@ -92,8 +92,9 @@ def normal_equations(
     changes, first_word = _sort_by_changes(pool, state)
     words = np.zeros((first_word[-1], features + 1), np.uint64)
     moments = np.zeros((targets.shape[1], features + 1))
-    is_same_feature = np.ones(features + 1)  # one row of X
-    next_bit = first_word * 64  # by number of changes: the place of the next such row
+    # One row of X, then by number of changes the place of the next such row.
+    is_same_feature = np.ones(features + 1)
+    next_bit = first_word * 64
     for row in range(rows):
         changed = changes[row]
         bit, packed = np.uint64(next_bit[changed] & 63), words[next_bit[changed] >> 6]
