@@ -64,7 +64,7 @@ from legible.relations import (
     generalise,
 )
 from legible.relations.discovery import LABEL
-from legible.rules import Rule, RuleSet, parse_rule, third_person
+from legible.rules import Rule, RuleSet, parse_rule
 from legible.settings import StudySettings
 from legible.study.choices import read_relations
 from legible.study.estimate import expected_episodes, settings_for
@@ -837,8 +837,9 @@ class Study(Displayed):
             return []
         (choice,) = best.reference.choices
         share = percent(float(self.experiences.taken(choice).mean()))
-        action = third_person(self.space.actions[choice].label)
-        return [f"It {action} in only {share} of the steps, but {best.words} scores {number(best.sample.mean)}."]
+        often = "hardly ever" if share == percent(0.0) else f"in only {share} of the steps"
+        action = self.space.actions[choice].label
+        return [f"It chooses to {action} {often}, although {best.words} scores {number(best.sample.mean)}."]
 
     @property
     def ledger(self) -> Ledger | None:
