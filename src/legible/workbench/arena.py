@@ -223,7 +223,7 @@ def open_arena(
         policy=loaded,
         environment=info.environment,
         space=info.space,
-        relations=(),
+        relations=(),  # read below, when features and actions are final
         fingerprint=f"{key or ''} {info.fingerprint}",
         settings=settings,
         seed=seed,
@@ -241,7 +241,7 @@ def open_arena(
                 f"{arena.name}: its features or actions differ from those of the first policy, so they cannot be "
                 "compared. Use the same --wrap, --features and --names for both."
             )
-        named_space = space
+        named_space = space  # described already, by the first policy
     elif has_guessed_kinds or not is_cut(named_space):
         # Kinds are guessed from observations, and continuous actions divided into regions where the policy acts.
         experiences = collect_some(arena, named_space, guess=has_guessed_kinds)

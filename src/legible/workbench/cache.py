@@ -59,6 +59,7 @@ def content_key(policy: Policy, source: str, environment: EnvironmentSpec) -> st
         # In a game of several agents, the game and the policies of the other agents count, too.
         game, players = getattr(inner_env, "game", None), getattr(inner_env, "players", {})
         others = [player.policy for player in players.values() if hasattr(player, "policy")]
+        # Nothing is added for a policy that is code; then there is no key.
         if not _add_content(digest, policy, source) or not all(_add_content(digest, other, "") for other in others):
             return None
         classes = [type(inner_env)] if game is None else [type(inner_env), type(game.unwrapped)]

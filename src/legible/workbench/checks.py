@@ -142,7 +142,7 @@ def _read_requirement(table: Mapping[str, Any], space: FeatureSpace, where: str)
     bounds = [name for name in ("at_least", "at_most") if name in table]
     if len(bounds) != 1 or ("figure" in table) == ("never" in table):
         raise LegibleError(f"{where}: give figure or never, and at_least or at_most.")
-    bound = _number(table, bounds[0], where, positive=False) or 0.0
+    bound = _number(table, bounds[0], where, positive=False) or 0.0  # it is not None: the table has this bound
     is_least = bounds[0] == "at_least"
 
     # A figure of all episodes.
@@ -163,9 +163,9 @@ def _read_requirement(table: Mapping[str, Any], space: FeatureSpace, where: str)
     any_action, conditions_text = space.action_names[0], situation.replace(" and ", " & ")
     try:
         conditions = parse_rule(f"+{any_action} <- {conditions_text}", space).conditions
-    except RuleError as error:
+    except RuleError as error:  # its cause is about the conditions alone, without the action that was put in front
         raise LegibleError(f"{where}: never: {error.__cause__ or error}") from error
-    return Requirement(bound, False, situation=situation, conditions=conditions)
+    return Requirement(bound, is_least=False, situation=situation, conditions=conditions)
 
 
 def export_checks(study: Study, path: str | Path | None = None) -> Path | None:

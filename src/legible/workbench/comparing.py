@@ -228,7 +228,7 @@ class PolicyComparison(Displayed):
             "situations": [situation.to_dict(self.space) for situation in self.situations],
             "habits": {
                 name: [rule.text(self.space) for rule in rules]
-                for name, rules in zip(self.names, self.habits, strict=False)
+                for name, rules in zip(self.names, self.habits, strict=False)  # there are none if none were looked for
             },
             "extreme_seeds": [self.seeds[i] for i in self.extremes],
             "parted": self.parted,
@@ -269,7 +269,7 @@ def compare_policies(
     options
         Further arguments of `legible.workbench.open_arena`.
     """
-    options = {**options, "names": feature_names}
+    options = {**options, "names": feature_names}  # `names` are those of the policies here
     if len(policies) < 2:
         raise LegibleError("at least two policies are needed for a comparison.")
     if names and len(names) != len(policies):
@@ -279,9 +279,10 @@ def compare_policies(
     # Load every policy. All use the features and actions of the first one, so that their rules can be compared.
     arenas: list[Arena] = []
     for policy in policies:
-        loadable, space = policy.policy if isinstance(policy, Study) else policy, arenas[0].space if arenas else None
+        loadable = policy.policy if isinstance(policy, Study) else policy
+        space = arenas[0].space if arenas else None
         arenas.append(open_arena(environment, loadable, space=space, engine=engine, progress=progress, **options))
-    distinct_names = short_names(names or [name_of(policy, place) for place, policy in enumerate(policies, start=1)])
+    distinct_names = short_names(names or [name_of(policy, i) for i, policy in enumerate(policies, start=1)])
 
     with engine:
         records = play_policies(arenas, _STAGE, episodes)
@@ -301,7 +302,7 @@ def compare_policies(
 
         # Of three and more policies only the mean returns are compared, each pair with its share of the error rate.
         index_pairs = list(combinations(range(len(policies)), 2))
-        tail = Plan((episodes,), len(index_pairs), alpha).tail
+        tail = Plan(looks=(episodes,), questions=len(index_pairs), alpha=alpha).tail
         intervals = {
             (i, j): mean_interval_of(results[i], results[j], worst, tail, arenas[0].seed) for i, j in index_pairs
         }
@@ -413,7 +414,7 @@ def _compare_two(
     # For each seed the last state that both share; None where both episodes are the same.
     partings = first_partings(records[0], records[1], episodes, comparison.space)
     n_parted = sum(parting is not None for parting in partings)
-    gains = np.nan_to_num(second.returns - first.returns)
+    gains = np.nan_to_num(second.returns - first.returns)  # 0 where an episode raised an error
     is_same = not n_parted and not gains.any() and not (first.failed | second.failed).any()
     pairs = {(0, 1): differences[0].interval}
     comparison = replace(comparison, pairs=pairs, differences=differences, is_same=is_same, parted=n_parted)
@@ -450,10 +451,10 @@ def _compare_figures(
     `worst` fills in the returns of episodes that raised an error; `alpha` is the probability that any of the intervals
     misses its true value.
     """
-    known = objectives_with_data(first.played, second.played)
-    objectives = [objective for objective in known if objective.name in _FIGURES]
+    with_data = objectives_with_data(first.played, second.played)
+    objectives = [objective for objective in with_data if objective.name in _FIGURES]
     n_intervals = len(objectives) + 1  # with that of the lengths
-    tail = Plan((len(first),), n_intervals, alpha).tail
+    tail = Plan(looks=(len(first),), questions=n_intervals, alpha=alpha).tail
     differences = []
     for objective in objectives:
         if objective.name == "mean":
@@ -472,8 +473,8 @@ def _compare_figures(
         )
     mean_lengths = (float(first.played.lengths.mean()), float(second.played.lengths.mean()))
     longer_by = (second.lengths - first.lengths).astype(np.float64)
-    largest = float(np.ptp(np.append(first.lengths, second.lengths)))
-    interval = interval_of_differences(longer_by, tail, seed, largest)
+    largest_possible = float(np.ptp(np.append(first.lengths, second.lengths)))
+    interval = interval_of_differences(longer_by, tail, seed, largest_possible)
     differences.append(FigureDifference("length", "mean length of an episode", mean_lengths, interval))
     return tuple(differences)
 
@@ -485,9 +486,9 @@ def _interval_of_objective(
 
     `tail` is the error probability of each end, and `seed` the seed of the bootstrap.
     """
-    # Episodes that raised an error count as the worst for the second policy.
-    filled = WorstCase([first, second], objective.value).of(second, first)
-    second_values, first_values = (objective.values(result) for result in filled)
+    # Episodes that raised an error count against the second policy: as its worst, and as the best of the first.
+    second_at_worst, first_at_best = WorstCase([first, second], objective.value).of(second, first)
+    second_values, first_values = objective.values(second_at_worst), objective.values(first_at_best)
     differs = second_values != first_values
     confidence = 1.0 - 2.0 * tail
     effect: Effect | Interval

@@ -254,7 +254,8 @@ def play_games(
     """Play every policy in every game, and return the mean returns with intervals that hold together.
 
     The `games` are the same seat of the same game against each opponent, whose names are in the result. The `stage`
-    decides the seeds. The error probability `alpha` also covers a number of `further` intervals of the caller.
+    decides the seeds. The error probability `alpha` also covers a number of `further` intervals, which the caller
+    computes from the same episodes.
     """
     engine = engine or InProcess()
     results: list[list[UnitResult]] = [[] for _ in policies]  # by policy, then by opponent
@@ -273,22 +274,22 @@ def play_games(
     all_results = [result for row in results for result in row]
     # One interval for every policy and opponent, and one for the difference of every other policy from the first.
     n_intervals = len(policies) * len(games) + (len(policies) - 1) * len(games)
-    tail = Plan((episodes,), n_intervals + further, alpha).tail
+    tail = Plan(looks=(episodes,), questions=n_intervals + further, alpha=alpha).tail
     worst = WorstCase(all_results)
     differences = [
         tuple(mean_interval_of(base, other, worst, tail, seed) for base, other in zip(results[0], row, strict=True))
         for row in results[1:]
     ]
     return CrossPlay(
-        games[0].name,
-        str(games[0].arguments.get("seat")),
-        tuple(names_of_policies),
-        tuple(names_of_opponents),
-        tuple(tuple(_cell(result, all_results, tail, seed) for result in row) for row in results),
-        tuple(differences),
-        episodes,
-        alpha,
-        tuple(map(tuple, results)),
+        environment=games[0].name,
+        seat=str(games[0].arguments.get("seat")),
+        policies=tuple(names_of_policies),
+        opponents=tuple(names_of_opponents),
+        cells=tuple(tuple(_cell(result, all_results, tail, seed) for result in row) for row in results),
+        differences=tuple(differences),
+        episodes=episodes,
+        alpha=alpha,
+        results=tuple(map(tuple, results)),
     )
 
 

@@ -207,7 +207,8 @@ def find_situations(
             conditions = _conditions(rule.conditions)
             is_inside = _holds(conditions, states) & for_learning & parted
             total_difference = float(differences[is_inside].sum())
-            # Other outcomes in the same states can outweigh those that the rule was learned for.
+            # Other outcomes in the same states can outweigh those that the rule was learned for. A rule describes only
+            # some of the partings, so half as many are enough here.
             if sign * total_difference > 0.0 and is_inside.sum() >= FEWEST_PARTINGS // 2:
                 learned.append((abs(total_difference), conditions))
 

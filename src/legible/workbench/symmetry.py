@@ -48,13 +48,14 @@ def measure_symmetry(
     steps: list[tuple[Observations, NDArray[np.int64]]] = []
 
     def record(step: StepRecord) -> None:
-        played = step.episodes >= 0
+        played = step.episodes >= 0  # a row of the batch without an episode has -1
         steps.append((np.asarray(step.observations[played], np.float32), np.asarray(step.actions[played])))
 
     returns = play_policy(policy, environment, seeds, on_step=record).returns
     observations, actions = (np.concatenate(column) for column in zip(*steps, strict=True))
     if observations.ndim != 2 or observations.shape[1] != space.n_own:
         raise LegibleError("the symmetry of a policy is measured for flat observations only.")
+    # A random sample of at most `MOST_STATES` states, in the order of play.
     sample = np.sort(np.random.default_rng([seed, _STREAM]).permutation(len(actions))[:MOST_STATES])
     observations, actions = observations[sample], actions[sample]
     scores = []
@@ -62,6 +63,7 @@ def measure_symmetry(
         states, share = count_related(policy, group, observations, actions)
         if not states:
             continue
+        # What averaging the policy over the symmetry is worth. It averages scores, which some policies do not have.
         effect = None
         if policy.kind != "none":
             averaged = average_policy(policy, group, space.n_own)

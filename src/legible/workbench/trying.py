@@ -315,7 +315,7 @@ def try_rule(
         trial = Trial(arena, candidates, stage, first_seed, most_seeds, on_figures, deadline)
         plan = Plan(changed_looks(most_changed), len(candidates), alpha)
         results = trial.run(plan, relevant)
-        reused = arena.study is not None or arena.store(STEPS).reused > 0
+        reused = arena.study is not None or arena.store(STEPS).reused > 0  # unguided episodes of earlier commands
     if study is not None:
         study.add_rules(texts)
     elapsed = time.monotonic() - started
@@ -371,7 +371,7 @@ class Trial:
         arena: Arena,
         candidates: Sequence[Candidate],
         stage: str,
-        first: int,
+        first_seed: int,
         most_seeds: int,
         on_figures: Callable[[Sequence[RuleResult], FeatureSpace], None] | None = None,
         deadline: float | None = None,
@@ -379,8 +379,8 @@ class Trial:
         """Check that seeds give the same episodes again, and prepare the play; only first figures are played here.
 
         `arena` is a policy in an environment, and `candidates` are the rule sets to try on it. Episodes take at most
-        `most_seeds` seeds of a `stage` (a range of seeds for one purpose), after the `first` ones. `on_figures` is
-        called with results so far; after `deadline`, a time of `time.monotonic`, no more is played.
+        `most_seeds` seeds of a `stage` (a range of seeds for one purpose), from number `first_seed` of the stage on.
+        `on_figures` is called with results so far; after `deadline`, a time of `time.monotonic`, no more is played.
         """
         self._arena, self._candidates, self._stage, self._on_figures = arena, candidates, stage, on_figures
         self._deadline = deadline
@@ -396,12 +396,12 @@ class Trial:
                 play.add(candidate.rule_set)
             return play
 
-        if on_figures is not None and not first:
-            # `check_pairing` has played the first episodes of the stage, so the first figures cost little.
+        if on_figures is not None and first_seed == 0:
+            # `check_pairing` has played the episodes of the seeds from 0 on, so the first figures cost little.
             self._play = pair_with(EpisodeRecord(setup, arena.seed, stage, REPEATED_EPISODES, runner))
             self._play.play_seeds(dict.fromkeys(range(len(candidates)), REPEATED_EPISODES))
             self._report_figures({})
-        self._play = pair_with(EpisodeRecord(setup, arena.seed, stage, most_seeds, runner, first=first))
+        self._play = pair_with(EpisodeRecord(setup, arena.seed, stage, most_seeds, runner, first=first_seed))
 
     def run(self, plan: Plan, relevant: float | None) -> list[RuleResult]:
         """Return the result of every candidate, after playing until all are decided or a limit is reached.
@@ -415,21 +415,22 @@ class Trial:
         """
         waiting = list(range(len(self._candidates)))  # indexes of the candidates that are not decided
         if self._on_figures is not None:
-            for changes in _PRELIMINARY:
+            for changes in _PRELIMINARY:  # small numbers of changed episodes, for figures without a verdict
                 self._play_changes(waiting, changes)
                 self._report_figures({})
         results: dict[int, RuleResult] = {}
         for look in plan.looks:
-            if not waiting or (results and self._is_late()):
+            if not waiting or (results and self._is_late()):  # the first look is always played
                 break
             self._play_changes(waiting, look)
             if not results:  # the first look: only now is the scale of the task known
                 self._random_mean = self._arena.random_mean(self._stage)
                 setting = "2 %" if relevant is None else repr(relevant)
                 self.relevant = relevant_effect(self._play.record.result.played.returns, self._random_mean, setting)
-            has_enough = [index for index in waiting if self._play.changes(index)[0] >= look]
-            # These change too few episodes for the first look: seeds or time are used up, or no change was seen. Those
-            # that an earlier look judged keep its verdict.
+            n_changed = {index: self._play.changes(index)[0] for index in waiting}
+            has_enough = [index for index in waiting if n_changed[index] >= look]
+            # The others have changed too few episodes: seeds or time are used up, or no change was seen. Those that an
+            # earlier look judged keep its verdict.
             for index in set(waiting) - set(has_enough) - set(results):
                 figures = self._summarise(index, self._pairs(index))
                 results[index] = replace(figures, verdict="too few changed episodes")

@@ -218,7 +218,7 @@ class _Verifier:
         `alpha` is the level of every claim, and of all violations together.
         """
         self._new, self._old, self._checks, self._looks, self._alpha = new, old, checks, looks, alpha
-        self._level = alpha / len(looks)
+        self._level = alpha / len(looks)  # each look has its share of the error probability
         arenas = [new] if old is None else [new, old]
         self.records = play_policies(arenas, _STAGE, looks[0], looks[-1])
         self._random_mean = new.random_mean(_STAGE)
@@ -226,7 +226,7 @@ class _Verifier:
         self.relevant = relevant_effect(returns, self._random_mean)
         self.margin = margin or checks.margin or self.relevant
         setup = self.records[0].setup
-        # Plays the new policy guided by the rules of each weakness.
+        # Plays the new policy guided by the rules of each weakness. `play_policies` has checked that episodes repeat.
         self._play = PairedPlay(setup, Repetition(setup.rows, holds=True), self.records[0], new.runner(_STAGE))
         for weakness in checks.weaknesses:
             self._play.add(weakness.rule_set)
@@ -249,9 +249,10 @@ class _Verifier:
             statuses = [result.status for result in results]
             if "violated" in statuses or "undecided" not in statuses:
                 break
-        # Weaknesses that may still be there are only reported.
+        # Known weaknesses are only reported, so they are tested once, at the last look.
         of_known = self._decide(self._test_all(seeds, known=True))
         outcome = Verification((*results, *of_known), seeds, self._looks, self._alpha, self.margin, self._new.space)
+        # With an old policy, the first result is whether the new one is not worse.
         if self._old is not None and results[0].status == "violated":
             outcome = replace(outcome, situations=self._situations(seeds))
         return outcome
@@ -312,6 +313,7 @@ class _Verifier:
         seed, level, seeds = self._new.seed, self._level, len(differences.for_low)
         interval = interval_of_differences(differences.for_low, level, seed, largest, differences.for_high)
         shown_p = difference_p(differences.for_low, bound, level, seed, largest)
+        # The claim is violated where the mean lies below the bound: the same test with both signs turned.
         violated_p = difference_p(-differences.for_high, -bound, level, seed, largest)
         standard_error = float(differences.for_low.std(ddof=1)) / math.sqrt(seeds)
         seeds_needed = self._needed(seeds, standard_error, interval.mean - bound, largest + abs(bound))
@@ -385,9 +387,10 @@ class _Verifier:
         bound, sign = requirement.bound, 1.0 if requirement.is_least else -1.0
         distances = sign * (values - bound)
         largest = self._largest(values) if requirement.figure == "mean" else float(np.ptp(values))
+        # At least the distance of the mean from the bound: it is possible, even if all values are the same.
         largest = max(largest, abs(float(values.mean()) - bound))
-        differences = ReturnDifferences(distances, distances)
-        tested = self._test_mean(requirement.figure, requirement.bound_words, differences, 0.0, largest)
+        differences = ReturnDifferences(for_low=distances, for_high=distances)
+        tested = self._test_mean(requirement.figure, requirement.bound_words, differences, bound=0.0, largest=largest)
         # Back from distances to values of the figure.
         turned = tested.interval.scaled(sign)
         interval = Interval(turned.mean + bound, turned.low + bound, turned.high + bound, turned.level)
