@@ -7,6 +7,7 @@ from legible.policies import load_policy
 from legible.server.desk import Desk, RequestError
 from legible.server.states import find_states
 from legible.server.viewer import (
+    STEPS_BEFORE,
     STEPS_BEFORE_END,
     branch,
     list_episodes,
@@ -70,6 +71,18 @@ def test_a_branch_has_both_futures_with_the_same_random_numbers(desk) -> None:
     assert as_played["actions"][0] == RIGHT
     assert what_if["actions"][0] == LEFT
     assert found["replay"]["branches_at"] == 0
+
+
+def test_the_return_of_a_branch_counts_from_the_start_of_the_episode(desk) -> None:
+    number = lost(desk)
+    step = int(desk.recorded.lengths[number]) - 1
+    assert step > STEPS_BEFORE, "so that the first steps are not shown"
+    found = branch(desk, {"episode": number, "step": step, "choice": LEFT})
+    as_played, what_if = found["replay"]["sides"]
+    assert as_played["return"] == pytest.approx(float(desk.recorded.returns[number]), rel=1e-4)
+    assert as_played["earned"] == what_if["earned"] != 0.0
+    for side in (as_played, what_if):
+        assert side["earned"] + sum(side["rewards"]) == pytest.approx(side["return"])
 
 
 @pytest.mark.parametrize("choice", [RIGHT, 3, -1, "0", None])

@@ -35,6 +35,8 @@ from legible.study.mistakes import rollout_setup
 MOST_CARDS, MOST_PICTURE_CARDS = 10, 3
 # Steps to show before and after the decision.
 STEPS_BEFORE, STEPS_AFTER = 5, 80
+# Features to show where nothing can be drawn and none was unusual.
+MOST_FEATURES = 8
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ def gather_mistakes(study: Study, first: int, room: int) -> MistakeSection | Non
     ledgers = dict(zip(mistakes.listed, study.mistake_ledgers, strict=False))
     cards: list[MistakeCard] = []
     replays: list[Any] = []
-    for (worst, *similar), replay in zip_longest(groups, possible_replays):
+    for (worst, *similar), replay in zip_longest(groups, possible_replays):  # None for groups that are not replayed
         replay_number = None  # number of its replay within the report, if it can be played again and fits
         if replay is not None and json_size(replay) <= room:
             room -= json_size(replay)
@@ -102,7 +104,7 @@ def _replays(study: Study, mistakes: Sequence[Mistake], picture_budget: int) -> 
     if not mistakes:
         return []
     recorded, space = study.decisions, study.decisions.space
-    # Play from every decision to the end, with the action taken and with the better one, in one future (a seed).
+    # Play from every decision to the end, with the action taken and with the better one.
     points = points_of(recorded, np.array([mistake.row for mistake in mistakes]))
     unit = RolloutUnit(
         points,
@@ -111,13 +113,15 @@ def _replays(study: Study, mistakes: Sequence[Mistake], picture_budget: int) -> 
     )
     setup = rollout_setup(study)
     recordings = record_futures(setup, unit)
-    pairs = zip(recordings[::2], recordings[1::2], strict=True)
+    pairs = zip(recordings[::2], recordings[1::2], strict=True)  # of each mistake: the action taken, the better one
     # Draw both futures; where nothing can be drawn, the features that were unusual at the decision are shown.
     replays: list[dict[str, Any] | None] = []
     for mistake, point, pair in zip(mistakes, points, pairs, strict=True):
         unusual = [entry.feature for entry in unusual_features(recorded, mistake.row)]
-        env, scene = scene_of(study.environment, space, unusual or range(min(8, len(space))), picture_budget)
-        # None: from the decision on, the episode keeps its own random numbers.
+        env, scene = scene_of(
+            study.environment, space, unusual or range(min(MOST_FEATURES, len(space))), picture_budget
+        )
+        # Either the future gets random numbers of its own (from this seed), or it keeps those of the episode (None).
         future_seed = mistake.future if setup.future == "new" else None
         action_words = ActionWords(space)
         sides = [_side(env, scene, point, future_seed, recording, action_words) for recording in pair]
@@ -152,7 +156,7 @@ def _side(
 ) -> dict[str, Any] | None:
     """Return a recorded rollout from a few steps before the decision; None if playing it again differs.
 
-    `future_seed` reseeds the environment at the decision.
+    `future_seed` reseeds the environment at the decision; None keeps the random numbers of the episode.
     """
     before = point.actions[: point.step]
     after = recording.actions[:STEPS_AFTER]
@@ -170,6 +174,7 @@ def _side(
         rewards.append(float(reward))
         over = bool(terminated or truncated)
     scene.see(env, observation, len(rewards) - first)
+    # It is the same future if the rewards are, and if it is over where the recording ends.
     recorded = recording.rewards[: len(after)]
     if over != (len(recording.actions) <= STEPS_AFTER) or not np.allclose(rewards[point.step :], recorded):
         return None
@@ -177,7 +182,8 @@ def _side(
     if over:
         end = {True: "success", False: "failure"}[bool(info["is_success"])] if "is_success" in info else "end"
     return {
-        "return": float(sum(rewards[first:])),
+        "return": float(sum(rewards)),
+        "earned": float(sum(rewards[:first])),  # before the first step shown
         "end": end,
         "actions": [action_words.number(action) for action in (*before[first:], *after)],
         "rewards": [float(f"{reward:.5g}") for reward in rewards[first:]],

@@ -155,10 +155,10 @@ def show_episode(desk: Desk, body: Mapping[str, Any]) -> dict[str, Any]:
     firings: dict[str, Any] = {}
     if body.get("rule") and episode.source == "experiences":
         firings = _firings(desk, desk.rules_of(body), episode)
-    telling_steps = [mistake["step"] for mistake in mistakes] or firings.get("changes") or [-1]
-    start = telling_steps[0] if telling_steps[0] >= 0 else max(0, episode.steps - STEPS_BEFORE_END)
+    telling_steps = [mistake["step"] for mistake in mistakes] or firings.get("changes")
+    start = telling_steps[0] if telling_steps else max(0, episode.steps - STEPS_BEFORE_END)
     start = min(start, MOST_STEPS)
-    frames = _draw(desk, episode.seed, episode.actions[:MOST_STEPS], max(0, start - STEPS_BEFORE), None)
+    frames = _draw(desk, episode.seed, episode.actions[:MOST_STEPS], max(0, start - STEPS_BEFORE), future=None)
     return {
         **frames,
         "start": start,
@@ -226,9 +226,10 @@ def _draw(
     desk, seed, actions
         The environment, and the episode.
     first, last
-        Steps to show.
+        Steps to show; by default to the end. Of pictures, at most `WINDOW` are shown; what is drawn from numbers is
+        small, so that without a `last` step the whole episode is shown.
     future
-        A step at which the random numbers change, and their seed.
+        A step at which the random numbers change, and their seed; None: they are those of the episode.
     """
     with no_window():
         env, scene = scene_of(desk.arena.environment, desk.space, range(min(12, len(desk.space))), PICTURE_BYTES)
@@ -250,6 +251,10 @@ def _draw(
 def _replay(
     env: Env, scene: Scene, seed: int, actions: NDArray[Any], first: int, until: int, future: tuple[int, int] | None
 ) -> tuple[list[float], str]:
+    """Play the actions before step `until`, show the scene every state from step `first` on; return rewards and end.
+
+    The end is one of the words that the player knows: success, failure, end, or shown so far.
+    """
     scene.begin(until - first, [])
     observation, info = env.reset(seed=seed)
     rewards: list[float] = []
@@ -257,7 +262,7 @@ def _replay(
     for step, action in enumerate(to_environment_actions(env.action_space, actions[:until])):
         if step >= first:
             scene.see(env, observation, step - first)
-        if future is not None and step == future[0]:
+        if future is not None and step == future[0]:  # (step, seed)
             reseed(env, future[1])
         observation, reward, terminated, truncated, info = env.step(action)
         rewards.append(float(f"{float(reward):.6g}"))
@@ -267,7 +272,9 @@ def _replay(
     scene.see(env, observation, until - first)
     if not over:
         return rewards, "shown so far"
-    return rewards, {True: "success", False: "failure"}[bool(info["is_success"])] if "is_success" in info else "end"
+    if "is_success" not in info:
+        return rewards, "end"
+    return rewards, "success" if info["is_success"] else "failure"
 
 
 class _Decision(NamedTuple):
@@ -330,10 +337,11 @@ def branch(desk: Desk, body: Mapping[str, Any]) -> dict[str, Any]:
     sides: list[dict[str, Any]] = []
     for future in (as_played, what_if):
         actions = np.concatenate([decision.point.actions[:step], future.actions])
-        drawn = _draw(desk, episode.seed, actions, first, None, last=step + STEPS_AFTER)
+        drawn = _draw(desk, episode.seed, actions, first, future=None, last=step + STEPS_AFTER)
         sides.append(
             {
-                "return": float(sum(drawn["rewards"][first:])),
+                "return": float(sum(drawn["rewards"])),
+                "earned": float(sum(drawn["rewards"][:first])),  # before the first step shown
                 "end": drawn["ended"],
                 "actions": [words.number(action) for action in actions[first : drawn["until"]]],
                 "rewards": drawn["rewards"][first:],
@@ -447,7 +455,7 @@ def scan_episode(desk: Desk, body: Mapping[str, Any], emit: Emit) -> None:
     setup = _rollout_setup(desk, new_futures=has_several)
 
     def unit_of(index: int, compared: NDArray[np.int64], used_before: int, futures: int) -> RolloutUnit:
-        """Return new futures of a decision after some choices."""
+        """Return a decision with the choices to compare, and futures other than the `used_before` first ones."""
         seeds = _future_seeds(episode.seed, steps[index], used_before, futures if has_several else 1)
         return RolloutUnit((points[index],), compared[None], np.array([seeds]))
 
@@ -456,7 +464,7 @@ def scan_episode(desk: Desk, body: Mapping[str, Any], emit: Emit) -> None:
     for first in range(0, len(steps), SCANNED_AT_ONCE):
         emit({"kind": "progress", "stage": "decisions", "done": first, "of": len(steps)})
         indices = range(first, min(first + SCANNED_AT_ONCE, len(steps)))
-        units = [unit_of(index, choices[index], 0, SCAN_FUTURES) for index in indices]
+        units = [unit_of(index, choices[index], used_before=0, futures=SCAN_FUTURES) for index in indices]
         for index, returns in zip(indices, _play(desk, setup, units), strict=True):
             mean_gains = returns.mean(axis=1) - returns[0].mean()  # the first choice is the one that was taken
             best = int(np.argmax(mean_gains))
@@ -472,7 +480,8 @@ def scan_episode(desk: Desk, body: Mapping[str, Any], emit: Emit) -> None:
     # Play the decision with the largest gain again.
     largest = max(gains, key=lambda found: found["gain"])
     step, choice = largest["step"], largest["choice"]
-    unit = unit_of(steps.index(step), np.array([CHOICE_TAKEN, choice]), SCAN_FUTURES, FUTURES)
+    compared = np.array([CHOICE_TAKEN, choice])
+    unit = unit_of(steps.index(step), compared, used_before=SCAN_FUTURES, futures=FUTURES)
     ((returns_taken, returns_other),) = _play(desk, setup, [unit])
     judged = _judged(returns_other - returns_taken, episode.seed)
     is_clear = judged.get("low", judged["mean"]) > 0.0  # a single future has no interval

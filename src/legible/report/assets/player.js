@@ -234,7 +234,7 @@ export class Player {
     replay.sides.forEach((side) => {
       side.preferred = new Map(side.drawn);
       side.at = new Map(side.marks.map((mark) => [mark[0], mark]));
-      side.sums = [0];
+      side.sums = [side.earned || 0]; // the return before the first step shown
       side.rewards.forEach((reward) => side.sums.push(side.sums[side.sums.length - 1] + reward));
     });
     this.build();
@@ -439,7 +439,7 @@ export class Player {
     says.classList.toggle("marked", Boolean(mark));
     const lines = [], of = side.seats && t < n ? ` of ${side.seats[t]}` : "";
     if (t >= n) {
-      lines.push(make("b", {}, `${side.ending || ENDS[side.end]} after ${n} steps, return ${figure(side.return)}`));
+      lines.push(make("b", {}, `${side.ending || ENDS[side.end]} after ${this.first + n} steps, return ${figure(side.return)}`));
     } else if (!mark) {
       lines.push(side.preferred.has(t)
         ? `random action${of}: ${words[side.actions[t]]}; preferred: ${words[side.preferred.get(t)]}`
@@ -454,7 +454,7 @@ export class Player {
       if (spared || more || !side.holds) lines.push(make("br"), spared ? "No random actions where a rule holds: " : "", `“${rule}”${more}`);
     }
     says.replaceChildren(...lines);
-    if (screen.tagName === "CANVAS") screen.setAttribute("aria-label", `step ${t}: ${says.textContent}`);
+    if (screen.tagName === "CANVAS") screen.setAttribute("aria-label", `step ${this.first + t}: ${says.textContent}`);
   }
 }
 
