@@ -80,7 +80,7 @@ def play(
                 loaded = load_typed_policy(spec, policy, options_of_policy(of_policy), trust=trust)
                 player = _player(loaded, seed, unguided=unguided, trust=trust)
                 spec = environment_for(player, spec)
-        environment = make_watchable(spec, window=window, drawn=console.is_terminal)
+        environment = make_watchable(spec, window=window, can_show_pictures=console.is_terminal)
     # Outside of the bars, which would write over the picture.
     try:
         watch(environment, player, console, seed, 1 / fps, log)

@@ -31,11 +31,11 @@ from legible.policies import Policy
 from legible.rules.wording import describe_rule
 
 
-def make_watchable(spec: EnvironmentSpec, *, window: bool, drawn: bool) -> gymnasium.Env[Any, Any]:
+def make_watchable(spec: EnvironmentSpec, *, window: bool, can_show_pictures: bool) -> gymnasium.Env[Any, Any]:
     """Return the environment in the best render mode that works here, or without one if none works.
 
-    With `window`, an environment that cannot be drawn in a window is refused. `drawn` says whether pictures can be
-    shown while the episode is played: whether the output is a terminal.
+    With `window`, an environment that cannot be drawn in a window is refused. `can_show_pictures` says whether pictures
+    can be shown while the episode is played: whether the output is a terminal.
     """
     without_drawing = spec.make()
     modes = list(without_drawing.metadata.get("render_modes") or ())
@@ -48,7 +48,7 @@ def make_watchable(spec: EnvironmentSpec, *, window: bool, drawn: bool) -> gymna
             )
         return _drawing(spec, "human")
     # The first mode that works: text, then pictures, which a terminal shows as characters.
-    for mode in ("ansi", "rgb_array") if drawn else ("ansi",):
+    for mode in ("ansi", "rgb_array") if can_show_pictures else ("ansi",):
         if mode in modes:
             try:
                 with_drawing = _drawing(spec, mode)

@@ -25,17 +25,20 @@ def rerun_command(study: Study) -> str:
     if not policy:
         return ""
     saved = json.loads((study.folder / "study.json").read_text(encoding="utf-8"))
-    loading = {} if policy == own_policy.name else saved["about"].get("policy options", {})
+    loading_options = {} if policy == own_policy.name else saved["about"].get("policy options", {})
     options = [("--seed", str(study.seed))]
-    options += [("--policy-output" if name == "output" else f"--{name}", value) for name, value in loading.items()]
+    for name, value in loading_options.items():
+        options.append(("--policy-output" if name == "output" else f"--{name}", value))
     options += [("--arg", f"{name}={json.dumps(value)}") for name, value in saved["arguments"].items()]
     options += [("--wrap", wrapper) for wrapper in saved["wrappers"]]
+    # Relations are an option only if they are not those that the environment has by default.
     files = sorted((study.folder / "relations").glob("*.toml"))
     default = [entry.text for entry in resolve_relations(study.environment, study.space).texts]
     if [path.read_text(encoding="utf-8") for path in files] != default:
         # A study without relations says so.
         chosen = [f"relations/{path.name}" for path in files] or ["none"]
         options += [("--relations", name) for name in chosen]
+    # So are names: every study keeps its own in a file.
     names = study.folder / "names.json"
     if names.exists():
         env = study.environment.make()

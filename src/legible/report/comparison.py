@@ -56,7 +56,7 @@ def _replay(comparison: PolicyComparison, episode: int) -> dict[str, Any] | None
     action_words = ActionWords(space)
     recordings = [record_episode(setup, Unit((UNGUIDED,), (seed,)), 0) for setup in comparison.setups]
     results = [policy.result[episode] for policy in comparison.policies]
-    budget = REPLAY_BUDGET // 4
+    budget = REPLAY_BUDGET // 4  # a comparison shows at most two seeds, each with an episode of both policies
     sides = []
     for setup, recording, result in zip(comparison.setups, recordings, results, strict=True):
         env, scene = scene_of(setup.environment, space, range(min(MOST_FEATURES, len(space))), budget)  # type: ignore[arg-type]

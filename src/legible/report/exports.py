@@ -45,10 +45,11 @@ def write_tables(findings: Findings, folder: Path) -> None:
     _write_rows(folder / "composition.csv", study.improvement.to_rows(space))
     importances: list[dict[str, Any]] = []
     if study.mining.importance is not None:
+        # Both are float64[actions, features].
         weights = {"for": study.mining.importance.positive, "against": study.mining.importance.negative}
         for action, feature in np.ndindex(len(space.actions), len(space)):
             names = {"action": space.action_names[action], "feature": space.names[feature]}
-            importances.append({**names, **{name: float(of[action, feature]) for name, of in weights.items()}})
+            importances.append({**names, **{name: float(matrix[action, feature]) for name, matrix in weights.items()}})
     _write_rows(folder / "importances.csv", importances)
 
 

@@ -79,8 +79,11 @@ def gather(study: Study, watch: Sequence[int] = ()) -> Findings:
     cards = sorted(unordered, key=lambda card: not card.is_sure)
     effects = [effect for card in cards for _, effect in card.effects]
     returns, front = tuple(policy_returns(study)), tuple(front_rows(study))
-    play, blocks_first = study.settings.play, study.settings.play.precedence == "negative"
-    as_good = f"{references.best.words} is as good or better" if references.best is not None else ""
+    play, negative_rules_win = study.settings.play, study.settings.play.precedence == "negative"
+    # Why the composition is no repair, if it is none: chance, or a baseline.
+    no_repair = f"{references.best.words} is as good or better" if references.best is not None else ""
+    if improvement.effect.low <= 0.0:
+        no_repair = "the gain is not significant"
     replay_of_seed = {replays.data[number]["seed"]: number for number in replays.of_composition}
     charts = {
         "effects": effect_chart(_effect_rows(study, cards), objective.words),
@@ -94,10 +97,10 @@ def gather(study: Study, watch: Sequence[int] = ()) -> Findings:
             for place, card in enumerate(() if mistakes is None else mistakes.cards, start=1)
         },
     }
-    # The table of figures has a line per policy: there are few objectives and perhaps many baselines.
+    # Turn the table of figures, so that it has a line per policy: objectives are few, baselines may be many.
     columns, lines = figure_table(study.summary.figure_rows([baseline.words for baseline in references.quoted]))
     header, *policies = zip(columns, *lines, strict=True)
-    # Number of the weakness card of each rule, for links from replays; 0 for none.
+    # Number of the weakness card of each rule, for links from replays, where 0 stands for none.
     card_of_rule: dict[str, int] = {}
     for number, card in enumerate(cards, start=1):
         for rule in (rule for rule_set in card.rule_sets for rule in rule_set.rules):
@@ -111,10 +114,10 @@ def gather(study: Study, watch: Sequence[int] = ()) -> Findings:
         conclusion=study.conclusion,
         next_steps=study.next_steps,
         objective=objective,
-        way_of_playing=f"{play.words}; in conflicts, negative rules win" if blocks_first else play.words,
+        way_of_playing=f"{play.words}; in conflicts, negative rules win" if negative_rules_win else play.words,
         seats=describe_seats(study.environment),
         is_repair=is_repair(improvement, references),
-        no_repair="the gain is not significant" if improvement.effect.low <= 0.0 else as_good,
+        no_repair=no_repair,
         returns=returns,
         seeds_won=seeds_won(improvement.final_blocks),
         figures=(header, policies),

@@ -70,13 +70,21 @@ def interventions(setup: Setup, treatment: int, recording: Recording) -> list[Ma
     for step in np.flatnonzero(matched.any(axis=1) & (alone_choices != guided_choices).any(axis=1)).tolist():
         groups = np.flatnonzero(alone_choices[step] != guided_choices[step])
         triggered = np.flatnonzero(matched[step]).tolist()
-        # Rules explain the change if they forbid the unguided choice or demand the guided one.
+        # Rules explain the change if they forbid ("-") the unguided choice or demand ("+") the guided one.
         heads = {("-", choice) for choice in alone_choices[step, groups]}
         heads |= {("+", choice) for choice in guided_choices[step, groups]}
         deciding = [i for i in triggered if (rules.rules[i].polarity, rules.rules[i].action) in heads]
         by_chance = bool((alone_choices[step, groups] != preferred[step, groups]).any())
         marks.append(
-            Mark(step, alone[step], guided[step], groups, by_chance, not deciding, tuple(deciding or triggered))
+            Mark(
+                step,
+                alone=alone[step],
+                guided=guided[step],
+                groups=groups,
+                by_chance=by_chance,
+                spared=not deciding,
+                rules=tuple(deciding or triggered),
+            )
         )
     return marks
 

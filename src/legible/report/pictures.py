@@ -30,6 +30,8 @@ MIN_MAP_VALUES, MIN_PLACES = 8, 3
 """Fewest values of a feature of a map, and of one that is a place."""
 MOST_EFFECTS = 20
 MOST_BINS = 60
+SAMPLED_STATES = 2000
+"""States in which the values of features are counted, to choose the axes of a map."""
 _OUTLIERS = 0.005
 
 
@@ -37,22 +39,23 @@ def _rounded(value: float) -> float:
     return float(f"{value:.5g}")
 
 
-def effect_chart(rows: Sequence[tuple[str, str, Effect, str, bool]], words: str) -> Chart | None:
+def effect_chart(rows: Sequence[tuple[str, str, Effect, str, bool]], objective_words: str) -> Chart | None:
     """Return effects as a forest plot, the largest on top, at most `MOST_EFFECTS`; None without any.
 
     Each row is a name, its words, the effect, the address that a click opens, and whether the effect is confirmed.
+    `objective_words` say what the effects change, such as "mean return".
     """
     if not rows:
         return None
     ordered = sorted(rows, key=lambda row: -row[2].mean)[:MOST_EFFECTS]
     return {
         "kind": "forest",
-        "label": f"Effects on the {words}, with 95 % confidence intervals",
-        "axis": f"effect on the {words}",
+        "label": f"Effects on the {objective_words}, with 95 % confidence intervals",
+        "axis": f"effect on the {objective_words}",
         "rows": [
             {
                 "name": name,
-                "words": said,
+                "words": row_words,
                 "effect": _rounded(effect.mean),
                 "low": _rounded(effect.low),
                 "high": _rounded(effect.high),
@@ -60,7 +63,7 @@ def effect_chart(rows: Sequence[tuple[str, str, Effect, str, bool]], words: str)
                 "href": address,
                 "figures": f"{signed(effect.mean)} ({signed(effect.low)} to {signed(effect.high)})",
             }
-            for name, said, effect, address, is_confirmed in ordered
+            for name, row_words, effect, address, is_confirmed in ordered
         ],
     }
 
@@ -72,7 +75,7 @@ def seed_chart(final: PlayedBlocks, replays: Mapping[int, int]) -> Chart | None:
     """
     if not final.setup.treatments:
         return None
-    base, guided = final.base.returns, final.guided(0).returns
+    base, guided = final.base.returns, final.guided(0).returns  # the composition is the only treatment
     played = np.flatnonzero(~np.isnan(base) & ~np.isnan(guided)).tolist()  # both episodes, without an error
     # Seeds with a replay are always among the shown ones, and drawn last, on top.
     shown = sorted(played, key=lambda i: final.seeds[i] not in replays)[:MOST_DOTS]
@@ -122,9 +125,12 @@ def state_chart(study: Study, rule_set: RuleSet | None) -> Chart | None:
     # Count for each cell of the map how many states lie in it, precede a failure, and meet the conditions of a rule.
     n_up = len(edges[1]) - 1
     cells, n_cells = cells_on_axis[0] * n_up + cells_on_axis[1], (len(edges[0]) - 1) * n_up
-    fails, rule_sets = _before_failure(study), [] if rule_set is None else [rule_set]
-    fires = CompiledRules.compile(rule_sets).matches(recorded.observations).any(axis=1)
-    visits, failing, firing = (np.bincount(cells, weights, n_cells) for weights in (None, fails, fires))
+    is_before_failure = _before_failure(study)
+    rule_sets = [] if rule_set is None else [rule_set]
+    rule_holds = CompiledRules.compile(rule_sets).matches(recorded.observations).any(axis=1)
+    visits, failing, firing = (
+        np.bincount(cells, weights, n_cells) for weights in (None, is_before_failure, rule_holds)
+    )
     rows = []
     for cell in np.flatnonzero(visits).tolist():
         left, bottom = divmod(cell, n_up)
@@ -146,8 +152,8 @@ def state_chart(study: Study, rule_set: RuleSet | None) -> Chart | None:
         "label": f"Visited states by {across} and {up}",
         "axes": [across, up],
         "is_place": is_place,
-        "has_failures": bool(fails.any()),
-        "has_rule": bool(0.0 < fires.mean() < ALMOST_ALWAYS),
+        "has_failures": bool(is_before_failure.any()),
+        "has_rule": bool(0.0 < rule_holds.mean() < ALMOST_ALWAYS),
         "rows": rows,
     }
 
@@ -155,10 +161,10 @@ def state_chart(study: Study, rule_set: RuleSet | None) -> Chart | None:
 def _axes_of_map(study: Study, rule_set: RuleSet | None) -> tuple[tuple[int, ...], bool]:
     """Return the two features of the map, or none, and whether they are a place."""
     recorded, space = study.experiences, study.space
-    # The number of values of each numeric feature; 0 for categorical ones.
+    # The number of values of each numeric feature in some states; 0 for categorical ones.
     n_values = [
         len(np.unique(column)) if space[i].kind == "numeric" else 0
-        for i, column in enumerate(recorded.observations[:2000].T)
+        for i, column in enumerate(recorded.observations[:SAMPLED_STATES].T)
     ]
     # A place: the features that the domain names, or features called x and y.
     domain = domain_of(study.environment.name)
@@ -170,7 +176,7 @@ def _axes_of_map(study: Study, rule_set: RuleSet | None) -> tuple[tuple[int, ...
     # Otherwise the features with the largest weights: importance for the policy, and 1 for each rule that uses them.
     weights = np.zeros(len(space))
     if study.mining.importance is not None:
-        weights += np.abs(study.mining.importance.weights).sum(axis=(0, 1))
+        weights += np.abs(study.mining.importance.weights).sum(axis=(0, 1))  # over states and actions
     weights /= weights.max() or 1.0
     for rule in () if rule_set is None else rule_set.rules:
         weights[list(rule.features)] += 1.0

@@ -64,7 +64,7 @@ def gather_replays(study: Study, rule_sets: Sequence[RuleSet], watch: Sequence[i
             choice = typical_episode(confirmation, rule_set)
             if choice is not None:
                 typical[position] = choice
-    budget = REPLAY_BUDGET // max(1, 2 * (len(chosen) + len(typical)))
+    budget = REPLAY_BUDGET // max(1, 2 * (len(chosen) + len(typical)))  # per episode; a replay shows two
     # Every replay with the position of its rule set, or None for the composition.
     replays: list[tuple[int | None, Any]] = [(None, shown) for shown in make_replays(study, final, chosen, budget)]
     if confirmation is not None:
@@ -300,13 +300,16 @@ def _with_rules(
     for side in sides:
         for mark in side["marks"]:
             mark[3] = [used.index(rule) for rule in mark[3]]
+    # Of each rule the advice, and its phrases with the conditions behind each.
     parts = [rule_parts(rules.rules[rule], space) for rule in used]
     for side, recording in zip(sides, pair, strict=True):
-        side["holds"] = [[condition_changes(all_of, recording) for _, all_of in when] for _, when in parts]
+        side["holds"] = [
+            [condition_changes(conditions, recording) for _, conditions in phrases] for _, phrases in parts
+        ]
     return {
         "rules": [describe_rule(rules.rules[rule], space, "advice") for rule in used],
         "texts": [rules.rules[rule].text(space) for rule in used],
-        "parts": [{"does": does, "when": [words for words, _ in when]} for does, when in parts],
+        "parts": [{"does": advice, "when": [words for words, _ in phrases]} for advice, phrases in parts],
         "branches_at": first_difference(pair),
         "traces": [
             *feature_traces(pair, [condition for rule in used for condition in rules.rules[rule].conditions], space),

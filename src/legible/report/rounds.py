@@ -16,7 +16,7 @@ def write_rounds(mending: Mending) -> Path:
     """Write the report over all rounds as ``report.html`` into the folder of a mending, and return its path."""
     # Every round with the effects of its network against the policy and against the network before; None without one.
     rows: list[tuple[MendedRound, Effect | None, Effect | None]] = []
-    player = 0  # place in the results: 0 is the policy, the others are the networks
+    player = 0  # index of a result: 0 is the policy, the others are the networks, one per round that made one
     for mended in mending.rounds:
         if mended.distilled is None:
             rows.append((mended, None, None))

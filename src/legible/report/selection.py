@@ -12,6 +12,9 @@ from legible.evaluation import PlayedBlocks
 from legible.evaluation.units import UNGUIDED, UnitResult
 from legible.rules import RuleSet
 
+# Gains around the median that count as typical.
+_NEAR_MEDIAN = 5
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -39,8 +42,8 @@ def choose_episodes(base: UnitResult, guided: UnitResult, treatment: int, *, ext
             best = int(gains[np.argmax(difference[gains])])
             choices.append(Choice(treatment, best, f"the largest gain of {len(base)} seeds"))
         ordered = gains[np.argsort(difference[gains], kind="stable")]
-        first = max(0, (len(ordered) - 5) // 2)
-        middle = ordered[first : first + 5]
+        start = max(0, (len(ordered) - _NEAR_MEDIAN) // 2)
+        middle = ordered[start : start + _NEAR_MEDIAN]
         typical = int(middle[np.argmin((guided.lengths + base.lengths)[middle])])
         choices.append(
             Choice(treatment, typical, f"a typical gain: near the median of the {gains.size} seeds that gain")

@@ -70,7 +70,7 @@ def gather_symmetries(study: Study) -> tuple[Symmetry, ...]:
             f"The policy respects “{name}” in {percent(score.share)} of {score.states} states: there it takes the "
             f"matching action in the matching state{example}{f'; {score.worth}' if score.worth else ''}."
         )
-        discovered = name.endswith(LABEL)
+        discovered = name.endswith(LABEL)  # the label that `legible.relations.discovery` adds; pictures show these only
         names, links = picture(group[0], study.space.names) if discovered else ((), ())
         action_names = study.space.action_names
         arrows = ", ".join(f"{action_names[action]} → {action_names[image]}" for action, image in pairs)

@@ -89,11 +89,12 @@ def rule_rows(study: Study, cards: Sequence[WeaknessCard] = ()) -> Iterator[Rule
 
     shown: set[Rule] = set()
     actions = len(space.actions) if space.is_discrete else 0
+    # Equal keys: rule sets that give the same advice (with two actions, taking one is avoiding the other).
     keys = [verdict.rule_set.advice_key(actions) for verdict in study.evaluation.verdicts]
     for index, verdict in enumerate(study.evaluation.verdicts):
         source = verdict.rule_set.source or representative_rule(verdict.rule_set)
         shown |= {source, *verdict.equal_sources}
-        if keys[index] in keys[:index]:  # rule sets that give the same advice are one row
+        if keys[index] in keys[:index]:  # it is counted in the row of the first
             continue
         # Words by which the table of the report is filtered.
         kinds = ["harmful"] if verdict.is_harmful else []

@@ -116,8 +116,9 @@ def weakness_card(explanation: WeaknessExplanation, study: Study, replay: int | 
         for number, step in enumerate(study.improvement.steps, start=1)
         if step.accepted and not step.is_removal and step.rule_set in same_weakness
     ]
-    ledgers = zip(study.weaknesses, study.weakness_ledgers, strict=False)
+    ledgers = zip(study.weaknesses, study.weakness_ledgers, strict=False)  # only the first weaknesses have one
     source, origin = rule_set.source, f"Source: {verdict.found_by}," if verdict.found_by else "Given"
+    # The mined rule was replaced by a more general one, so the card shows both.
     is_generalised = source is not None and source not in rule_set.rules
     return WeaknessCard(
         explanation=explanation,

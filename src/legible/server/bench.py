@@ -84,7 +84,7 @@ def _thresholds(desk: Desk, text: str) -> list[dict[str, Any]]:
                     "counts": counts,
                 }
             )
-        offset += len(line) + 1
+        offset += len(line) + 1  # with the line break
     return sliders
 
 
@@ -151,9 +151,12 @@ def warm_up(desk: Desk, emit: Emit) -> None:
     # The first figures of any rule, here of one that always holds: this loads what matches rules.
     always = Candidate(RuleSet((Rule("+", 0, ()),)), "alone")
     desk.effects(always.rule_set)
-    Trial(arena, [always], stage, 0, MOST_SEEDS, on_figures=lambda *_: emit({"kind": "warming up"}))
+    Trial(
+        arena, [always], stage, first_seed=0, most_seeds=MOST_SEEDS, on_figures=lambda *_: emit({"kind": "warming up"})
+    )
+    # An interval of any numbers: this loads the tests.
     gains = np.array([1.0, 2.0])
-    interval_of_changed(gains, -gains, 3, 0.01, 0, PlausibleExtremes(1.0, 1.0))  # loads the tests
+    interval_of_changed(gains, -gains, seeds=3, tail=0.01, rng_seed=0, invented=PlausibleExtremes(1.0, 1.0))
     # Unguided episodes, a few units for every worker at a time: a question that comes meanwhile waits for no more.
     setup = replace(arena.setup, rows=check_pairing(arena, stage).rows)
     record = EpisodeRecord(setup, arena.seed, stage, MOST_SEEDS, arena.runner(stage))

@@ -106,7 +106,7 @@ class Guard:
         problem, token = self._problem(scope, headers), _token_of(scope)
         if problem is not None:
             await _refuse(send_strictly, *problem)
-        elif token is not None:
+        elif token is not None:  # a browser that comes by the printed address gets a cookie
             await self._enter(headers, token, send_strictly)
         elif not self._has_cookie(headers):
             await _refuse_stranger(scope, send_strictly)

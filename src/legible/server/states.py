@@ -36,7 +36,8 @@ def find_states(desk: Desk, body: Mapping[str, Any]) -> dict[str, Any]:
     features_used = [] if rule is None else list(rule.features)
     values_of = _count_values(experiences.observations)
     columns = list(dict.fromkeys([*features_used, *np.argsort(-values_of).tolist()]))[:MOST_COLUMNS]
-    # Axes of the map, unless the page names them: features with many values, those of the filter first.
+    # Axes of the map, unless the page names them: features with enough values to fill the cells of a map first, and
+    # among these the features of the filter.
     axes = sorted(columns, key=lambda i: (values_of[i] < CELLS / 4, i not in features_used, -values_of[i]))
     x = number_of(body, "x", len(space), axes[0])
     y = number_of(body, "y", len(space), axes[min(1, len(axes) - 1)])

@@ -242,6 +242,7 @@ async def _events(bench: Workbench, messages: AsyncGenerator[Mapping[str, Any]])
     silent_seconds = 0.0
     try:
         while not bench.is_closing:
+            # A message that has not arrived is waited for again: the timeout does not cancel it.
             next_message = next_message or asyncio.ensure_future(anext(messages))
             arrived, _ = await asyncio.wait({next_message}, timeout=_WAKE_SECONDS)
             if not arrived:
@@ -265,7 +266,7 @@ async def _events(bench: Workbench, messages: AsyncGenerator[Mapping[str, Any]])
         bench.streams -= 1
         if next_message is not None:
             next_message.cancel()
-            with suppress(BaseException):
+            with suppress(BaseException):  # it raises that it was cancelled
                 await next_message
         await messages.aclose()
 

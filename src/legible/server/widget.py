@@ -126,7 +126,7 @@ class WorkbenchWidget(anywidget.AnyWidget):
                 raise RequestError("there is no such question.")
 
         job = Job(work, send)
-        if name not in STREAMS:
+        if name not in STREAMS:  # a quick answer, which does not wait for the play of another question
             job.run()
             return
         self._jobs[number] = job
