@@ -33,6 +33,8 @@ NEARLY_ALWAYS, MOST_HABITS = 0.9, 3
 """Share of the steps from which on a poor policy is said to make the same choice always, and choices to name."""
 MOST_PLACES = 2
 """Patterns of failures in the answer about a policy without a confirmed weakness."""
+MIN_FREQUENT = 0.1
+"""Share of these steps from which on an action is named."""
 MOST_SPREAD = 0.5
 """Spread of a feature in these steps, relative to its spread in all states, from which on it is not named."""
 
@@ -88,21 +90,21 @@ def answer_questions(
     """
     how_it_ends = describe_endings(endings)
     if not how_it_ends:
-        usual = f"{endings[0].words} in {percent(endings[0].base.value)} of the episodes" if endings else ""
-        how_it_ends = usual or "the environment does not say how episodes end"
+        commonest = f"{endings[0].words} in {percent(endings[0].base.value)} of the episodes" if endings else ""
+        how_it_ends = commonest or "the environment does not say how episodes end"
     failing_share = sum(one.base.value for one in endings if one.kind == "failure")
     stalls = _describe_last_steps(endings, experiences, "time limit")
     if stalls:
         reasons = (stalls, *reasons)
-    whole = _whole_policy(improvement, references, experiences)
-    if not (stalls or whole) and endings and failing_share < MIN_FAILING_SHARE:
+    poor_as_a_whole = _whole_policy(improvement, references, experiences)  # sentences; none if it is not poor
+    if not (stalls or poor_as_a_whole) and endings and failing_share < MIN_FAILING_SHARE:
         reasons = ("It hardly ever fails.", *reasons)
-    why = (*whole, *reasons, *_habits(explanations))
-    if whole and not confirmed:
+    why = (*poor_as_a_whole, *reasons, *_habits(explanations))
+    if poor_as_a_whole and not confirmed:
         places = ("Everywhere: the policy as a whole is poor.", *places)
     elif not (places or confirmed):
-        crash = _describe_last_steps(endings, experiences, "failure")
-        places = (crash,) if crash else ()
+        before_failures = _describe_last_steps(endings, experiences, "failure")
+        places = (before_failures,) if before_failures else ()
     # The time limit is no trouble for policies whose task is to survive until then.
     score = figure_of(find_objective("mean"), improvement.final_blocks.base.played)
     is_unsolved = solved is not None and score.high < solved
@@ -186,7 +188,7 @@ def _whole_policy(improvement: Improvement, references: References, experiences:
 
     A second sentence names the choices that it makes in nearly all states.
     """
-    best = references.best_plain
+    best = references.best_plain  # the better of random play and the best constant action
     if best is None or best.over_policy.high < 0.0:
         return ()
     words = ObjectiveWords(improvement.evaluation_settings.objective)
@@ -216,6 +218,7 @@ def _describe_last_steps(
     if experiences is None or share < LAST_STEPS_SHARE[kind]:
         return ""
     space, ids = experiences.space, experiences.episode_ids
+    # The last steps of the episodes that end so: bool[episodes], and then bool[steps].
     ends_so = np.array([Ending.parse(str(text)).kind == kind for text in experiences.endings], np.bool_)
     n_last = LAST_STEPS[kind]
     steps_to_end = np.cumsum(experiences.lengths)[ids] - np.arange(len(ids))
@@ -225,7 +228,9 @@ def _describe_last_steps(
     found = []
     if space.is_discrete:
         shares = np.bincount(experiences.actions[is_last], minlength=len(space.actions)) / is_last.sum()
-        frequent = [choice for choice in np.argsort(-shares, kind="stable")[:2].tolist() if shares[choice] >= 0.1]
+        frequent = [
+            choice for choice in np.argsort(-shares, kind="stable")[:2].tolist() if shares[choice] >= MIN_FREQUENT
+        ]
         actions = [f"{third_person(space.actions[i].label)} ({percent(float(shares[i]))})" for i in frequent]
         found.append(f"it mostly {join_words(actions)}")
     # Features whose range in these steps is small compared with their range in all states; both without the tails.

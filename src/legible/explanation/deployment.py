@@ -200,6 +200,7 @@ def summarise_deployment(
     solved
         The mean return from which the environment counts as solved, if it defines one.
     """
+    # Without a composition, the only result is that of the unguided policy.
     base, guided = improvement.final_blocks.base, improvement.final_blocks.results[-1]
     is_guided = bool(len(improvement.composition))
     # Failed episodes have no return (NaN): they count as unchanged here.
@@ -253,7 +254,11 @@ def _changes(improvement: Improvement) -> Iterator[FigureChange]:
 def _change(
     improvement: Improvement, objective: Objective, name: str, words: str, *, is_complement: bool = False
 ) -> FigureChange:
-    """Return a figure unguided and guided; a complement is shown as one minus the objective."""
+    """Return a figure unguided and guided.
+
+    A complement is shown as one minus the objective, such as the share that fails for the share that does not fail:
+    tests need an objective of which more is better.
+    """
     blocks = improvement.final_blocks
     base, guided = blocks.base, blocks.results[-1]
 
@@ -291,7 +296,7 @@ def _success_sentences(improvement: Improvement, success: str, solved: float | N
     policies = [("the unguided policy", blocks.base)]
     if len(improvement.composition):
         policies.append(("the guided policy", blocks.results[-1]))
-    sides: dict[str, list[str]] = {}
+    sides: dict[str, list[str]] = {}  # the policies on each side of the threshold
     for name, episodes in policies:
         figure = figure_of(mean, episodes.played)
         side = (

@@ -42,7 +42,7 @@ def explain_weakness(
     experiences
         Recorded steps of the unguided policy, to measure which rules it follows.
     mined
-        All mined rules, to find narrower versions of the rules.
+        All mined rules, to find the stronger ones: those that say the same under more conditions (`stronger_rules`).
     contributions
         Result of `leave_one_out` for this rule set.
     min_kept
@@ -52,7 +52,7 @@ def explain_weakness(
     objective
         The objective that guidance should improve.
     groups
-        All weaknesses of the study.
+        All weaknesses of the study, this one among them; their first rules are the `neighbours` of the explanation.
     """
     group = weakness if isinstance(weakness, WeaknessGroup) else WeaknessGroup(weakness)
     rule_set = group.front.rule_set
@@ -104,11 +104,13 @@ def explain_weaknesses(
         As in `legible.evaluation.evaluate`.
     """
     settings = evaluation.settings
+    # No confirmation (0 episodes) is no reason to play none here.
     seeds = stage_seeds(seed, "explanation", 0, settings.confirmation_episodes or settings.episodes)
     explained = []
     groups = group_weaknesses(evaluation, experiences)
     for group in groups[:most]:
         played: Sequence[Contribution] = ()
+        # The contribution of an only rule is the effect of its set, which is known.
         if leave_out and len(group.front.rule_set) > 1:
             played = leave_one_out(setup, group.front.rule_set, seeds, run=run, on_episodes=on_episodes)
         explained.append(

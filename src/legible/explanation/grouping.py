@@ -46,7 +46,8 @@ class WeaknessGroup:
 def group_weaknesses(evaluation: Evaluation, experiences: Experiences | None = None) -> tuple[WeaknessGroup, ...]:
     """Return the weaknesses, confirmed ones by their effect in the race, then suspected ones by p-value.
 
-    Suspected ones with no gain on held-out seeds are left out.
+    Rule sets that change the same states (or of which one contains the other) form one weakness. Left out are suspected
+    rule sets with no gain on held-out seeds, and those that change the same states as a confirmed one.
 
     Parameters
     ----------
@@ -69,13 +70,14 @@ def group_weaknesses(evaluation: Evaluation, experiences: Experiences | None = N
             return True
         return states is not None and overlap(states[front], states[other]) >= evaluation.settings.same_weakness
 
-    groups: list[list[int]] = []
+    groups: list[list[int]] = []  # indexes of verdicts, the strongest of each weakness first
     for i, verdict in enumerate(verdicts):
         home = next((group for group in groups if is_same(group[0], i)), None)
         if home is None:
             groups.append([i])
         elif verdict.is_confirmed or not verdicts[home[0]].is_confirmed:
-            home.append(i)  # an unconfirmed rule set is no evidence for a confirmed weakness
+            home.append(i)
+        # Else it is left out: an unconfirmed rule set is no evidence for a confirmed weakness.
     return tuple(WeaknessGroup(verdicts[first], tuple(verdicts[i] for i in others)) for first, *others in groups)
 
 

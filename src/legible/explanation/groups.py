@@ -44,12 +44,14 @@ def group_shares(rules: Iterable[Rule | MinedRule], space: FeatureSpace, groups:
     >>> group_shares(rules, space, {"food": ["food.*"], "walls": ["open.*"], "capsules": ["capsule.*"]})
     {'food': 0.5, 'walls': 0.5, 'capsules': 0.0}
     """
+    # The features of each rule, and of each group.
     used = [set((rule.rule if isinstance(rule, MinedRule) else rule).features) for rule in rules]
     members = {group: _members(group, names, space) for group, names in groups.items()}
     if not used:
         return dict.fromkeys(members, float("nan"))
     return {
-        group: sum(not features.isdisjoint(mine) for features in used) / len(used) for group, mine in members.items()
+        group: sum(not features.isdisjoint(in_group) for features in used) / len(used)
+        for group, in_group in members.items()
     }
 
 

@@ -86,7 +86,7 @@ def knowledge_of(
     measured = []
     for rule, holds in zip(rules, matched.T, strict=True):
         taken = experiences.taken(rule.action)
-        kept = (taken if rule.polarity == "+" else ~taken)[holds]
+        kept = (taken if rule.polarity == "+" else ~taken)[holds]  # whether it follows the rule, in its states
         share = float(kept.mean()) if len(kept) else float("nan")
         status: Status = "unseen" if len(kept) < MIN_STATES else "known" if share >= min_kept else "unknown"
         error = _share_error(kept, experiences.episode_ids[holds])

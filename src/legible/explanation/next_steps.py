@@ -16,6 +16,10 @@ from legible.explanation.objective_words import ObjectiveWords
 from legible.formatting import percent
 from legible.settings import EvaluationSettings, StudySettings
 
+SHARE_DETECTED = 0.9
+"""Share of the rule sets ("nine in ten") to which a sentence about detectable effects applies."""
+FEWEST_FOR_SHARE = 10
+"""Fewest rule sets of which nine in ten is a meaningful share; with fewer, the sentence is about all of them."""
 # Further steps to suggest if the policy should first be trained further.
 MAX_STEPS_AFTER_TRAINING = 2
 TRAIN = "Train the policy further: rules alone cannot repair it."
@@ -78,6 +82,8 @@ def suggest_next_steps(
 ) -> NextSteps:
     """Return the effects that could have been detected if nothing is confirmed, and what to try next.
 
+    It is for studies without a repair: those whose composition gives no gain, although weaknesses may be confirmed.
+
     Parameters
     ----------
     evaluation
@@ -102,7 +108,7 @@ def suggest_next_steps(
         more = "Play more episodes (--set improvement.episodes=N): together the weaknesses give no gain yet."
         return NextSteps((), tuple(train or [more]))
     # An effect of 0 is detectable if the changed episodes of a rule set all have the same difference.
-    has_no_variation = detectable_effect(evaluation, 0.9) == 0.0
+    has_no_variation = detectable_effect(evaluation, SHARE_DETECTED) == 0.0
     evaluated, default = settings.evaluation, EvaluationSettings()
     steps = []
     if has_no_variation:
@@ -136,14 +142,15 @@ def describe_sensitivity(evaluation: Evaluation) -> Iterator[str]:
         yield "No rule set could be tested, so nothing is known about weaknesses."
         return
     words = ObjectiveWords(evaluation.settings.objective)
-    if detectable_effect(evaluation, 0.9) == 0.0:
+    if detectable_effect(evaluation, SHARE_DETECTED) == 0.0:
         yield (
             "Every episode has the same return, guided or not. If that is the highest possible return, there is "
             "nothing to improve."
         )
     elif sizes:
-        # Nine in ten of a few rule sets is no meaningful share.
-        share, which = (0.9, "For nine in ten of these rule sets a change") if len(sizes) >= 10 else (1.0, "A change")
+        share, which = 1.0, "A change"
+        if len(sizes) >= FEWEST_FOR_SHARE:
+            share, which = SHARE_DETECTED, "For nine in ten of these rule sets a change"
         size = words.amount(float(np.quantile(sizes, share)))
         yield f"{which} of {size} in the {words.words} would probably have been detected. Smaller ones may be missed."
     idle = sum(v.changed_episodes == 0 for v in evaluation.verdicts)

@@ -95,11 +95,12 @@ def conclude(
         deployment = summarise_deployment(improvement)
     groups = group_weaknesses(evaluation) if weaknesses is None else weaknesses
     has_gain = improvement is not None and is_repair(improvement, references)
-    way = _other_way(improvement, references, solved)
+    way = _other_way(improvement, references, solved)  # of playing: sampled instead of greedy, for instance
     problems = _baseline_problems(improvement, references)
     far_from_solved = [] if improvement is None else _far_from_solved(improvement, references, solved)
     never = _never_succeeds(evaluation, improvement, endings, has_gain=has_gain)
-    sentences, costs = [*never, *far_from_solved, *problems], 0
+    # What makes the policy bad comes first. A baseline that beats it says more than that it never succeeds.
+    sentences = [*never, *far_from_solved, *problems]
     baselines = [] if references is None else [one for one in references.quoted if one.reference.kind != "way"]
     if any(baseline.beats_policy for baseline in baselines):
         sentences = [*far_from_solved, *problems, *never]
@@ -112,9 +113,11 @@ def conclude(
         if truncated >= MIN_TRUNCATED_SHARE:
             length = f"mean length {number(round(improvement.base.length))} steps"
             sentences.append(f"The step limit ends {percent(truncated)} of its episodes ({length}).")
+    # Then the gain and its costs, or what was found instead.
+    n_costs = 0  # sentences right after the headline that say what the gain costs
     if improvement is not None and deployment is not None and has_gain and not is_bad:
         gain = _gain_sentences(improvement, deployment)
-        costs = len(gain) - 1
+        n_costs = len(gain) - 1
         sentences += [*gain, _outcome_sentence(deployment), _count_sentence(evaluation, groups)]
     else:
         sentences += [hidden] if hidden and not is_bad else []
@@ -139,7 +142,7 @@ def conclude(
     how_it_ends = describe_endings(endings)
     if how_it_ends and not first.startswith(capitalise(how_it_ends)):
         remarks = [f"{capitalise(how_it_ends)}.", *remarks]
-    return Conclusion(first, (*others[:costs], *remarks, *others[costs:]), is_bad)
+    return Conclusion(first, (*others[:n_costs], *remarks, *others[n_costs:]), is_bad)
 
 
 def is_repair(improvement: Improvement, references: References | None = None) -> bool:
@@ -447,11 +450,12 @@ def _with_absolute_score(
         return f"the policy scores {mean} in every episode{threshold}, and {finding}"
     if is_solved:
         return f"the policy solves the environment (mean return {mean}, solved is {number(solved)}), and {finding}"
-    best, words = references.best_plain if references is not None else None, _words_of(improvement)
+    best = references.best_plain if references is not None else None
     if best is None:
         return finding
-    figures = words.of(improvement.final_blocks.base), words.of(best.result)
-    return f"the policy {words.has} {figures[0]} (the best simple baseline, {best.words}: {figures[1]}), and {finding}"
+    words = _words_of(improvement)
+    score, baseline_score = words.of(improvement.final_blocks.base), words.of(best.result)
+    return f"the policy {words.has} {score} (the best simple baseline, {best.words}: {baseline_score}), and {finding}"
 
 
 def _improvement_sentences(
@@ -460,6 +464,7 @@ def _improvement_sentences(
     """Say what the composition gains, or why there is none."""
     words, effect, check = _words_of(improvement), improvement.effect, improvement.check
     if not len(improvement.composition):
+        # `check` is the test of a composition that was found; without a composition, it was rejected.
         if check is None or not check.is_too_rare:
             return ["No combination of rules is significantly better than the unguided policy."]
         rules = capitalise(f"{in_words(len(check.composition))} {'rule' if len(check.composition) == 1 else 'rules'}")

@@ -300,19 +300,19 @@ class WeaknessExplanation(Displayed):
         if len(self.verdict.rule_set) == 1:  # there are no related forms
             return "The policy does not always follow its own rule." if self._is_mined else ""
         words = ObjectiveWords(self.objective)
-        alone, more = (
+        alone, added = (
             "nothing" if effect is None else words.interval(effect)
             for effect in (confirmation.of_rule, confirmation.of_generalisation)
         )
         rule = "the mined rule" if self._is_mined else _ORIGINS.get(self.verdict.source, "the original rule")
         if self.cause == "generalisation":
             lead = "The policy does not generalise its rule: " if self._is_mined else ""
-            return capitalise(f"{lead}{rule} alone has no significant effect ({alone}), its related forms add {more}.")
+            return capitalise(f"{lead}{rule} alone has no significant effect ({alone}), its related forms add {added}.")
         lead = "The policy does not always follow its own rule: " if self._is_mined else ""
         gains = capitalise(f"{lead}{rule} alone gains {alone}")
         if self.cause == "rule":
-            return f"{gains}; its related forms add nothing significant ({more})."
-        return f"{gains}, and its related forms add {more}."
+            return f"{gains}; its related forms add nothing significant ({added})."
+        return f"{gains}, and its related forms add {added}."
 
     def _kept_sentence(self) -> str:
         """Say how often the policy follows the first rule, if it often breaks it."""
