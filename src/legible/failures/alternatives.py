@@ -179,12 +179,14 @@ def find_alternative(
     score_kind
         Meaning of the policy's scores.
     """
-    # Gains over what the policy does, ``float64[decisions, alternatives]``: every choice, for every hold.
+    # Gains over what the policy does, ``float64[decisions, alternatives]``: every choice held for one step, then every
+    # choice held for longer. Column 0 of trials is the policy's own choice, held for one step, which is plain play.
     own_returns, own_fails = trials[1].returns[:, 0], trials[1].fails[:, 0]
     gains = np.hstack([trial.returns[:, 1:] - own_returns[:, None] for trial in trials.values()])
     fails = np.hstack([trial.fails[:, 1:] for trial in trials.values()])
-    # Where a choice is forbidden, the policy plays as it does.
+    # A forbidden choice (NaN) cannot be made: there the policy plays as it does, with a gain of 0.
     gains, fails = np.nan_to_num(gains), np.where(np.isnan(fails), own_fails[:, None], fails)
+    # Decisions whose rollouts raised an error are left out.
     is_played = ~np.isnan([trial.returns[:, 0] for trial in trials.values()]).any(axis=0)
     rows, gains, fails, own_fails = rows[is_played], gains[is_played], fails[is_played], own_fails[is_played]
     episodes = held_out.episode_ids[rows]
@@ -198,17 +200,17 @@ def find_alternative(
     if not changes_anything.any():
         return None
     selected = int(np.where(changes_anything, gains[selects].mean(axis=0), -np.inf).argmax())
-    _, episode_places = np.unique(episodes[~selects], return_inverse=True)
-    gain = gain_of(np.bincount(episode_places, gains[~selects, selected]) / np.bincount(episode_places))
+    _, episode_of = np.unique(episodes[~selects], return_inverse=True)  # of every decision, numbered from 0
+    gain = gain_of(np.bincount(episode_of, gains[~selects, selected]) / np.bincount(episode_of))
     space = held_out.space
-    hold_number, choice = divmod(selected, len(space.actions))
+    hold_index, choice = divmod(selected, len(space.actions))  # alternatives are ordered by hold, then by choice
     usual, usual_share, elsewhere = _usual_choice(held_out, is_inside)
     return Alternative(
         usual=third_person(space.actions[usual].label),
         usual_share=usual_share,
         elsewhere=elsewhere,
         best=gerund(space.actions[choice].label),
-        hold=list(trials)[hold_number],
+        hold=list(trials)[hold_index],
         tried=int(changes_anything.sum()),
         decisions=int((~selects).sum()),
         gain=Figure(gain.mean, *gain.interval(0.95)),

@@ -131,6 +131,7 @@ def find_last_chance(
     seed
         Seed of the resampling.
     """
+    # In each episode, the last step at which another choice survives more often than the policy's own.
     last_chances: list[Chance] = []
     steps_before_end: list[float] = []
     for chance, length, endings in zip(chances, lengths, try_choices(chances, 0, rollouts), strict=True):
@@ -145,20 +146,21 @@ def find_last_chance(
             steps_before_end.append(float(length - chance.steps[last[0]]))
     # Fresh rollouts of these choices: the share that survives with the policy's own choice, and with the other one.
     fresh = [(~fails_at_end(endings)[0]).mean(axis=1) for endings in try_choices(last_chances, rollouts, rollouts)]
-    back, played, avoided = steps_before_end, [float(pair[0]) for pair in fresh], [float(pair[1]) for pair in fresh]
-    n = len(lengths)
+    as_played, avoided = [float(pair[0]) for pair in fresh], [float(pair[1]) for pair in fresh]
+    n, n_found = len(lengths), len(last_chances)
     unknown = Figure(float("nan"), float("nan"), float("nan"))
     furthest = max(int(length - chance.steps.min()) for chance, length in zip(chances, lengths, strict=True))
-    if not back:
-        return Avoidable(n, 0.0, unknown, unknown, unknown, furthest)
-    drawn = np.random.default_rng([seed, len(back)]).integers(len(back), size=(RESAMPLES, len(back)))
+    if not n_found:
+        return Avoidable(n, found=0.0, steps=unknown, avoided=unknown, as_played=unknown, furthest=furthest)
+    # Indexes of resampled episodes, [resamples, episodes], for the intervals.
+    drawn = np.random.default_rng([seed, n_found]).integers(n_found, size=(RESAMPLES, n_found))
     return Avoidable(
         n,
-        len(back) / n,
-        _figure(np.array(back), drawn, np.median),
-        _figure(np.array(avoided), drawn, np.mean),
-        _figure(np.array(played), drawn, np.mean),
-        furthest,
+        found=n_found / n,
+        steps=_figure(np.array(steps_before_end), drawn, np.median),
+        avoided=_figure(np.array(avoided), drawn, np.mean),
+        as_played=_figure(np.array(as_played), drawn, np.mean),
+        furthest=furthest,
     )
 
 

@@ -218,6 +218,7 @@ def find_cause(
         return Cause("cannot tell", why=why, decisions=n, details="A longer study tries more.")
     if np.bincount(tried.taken).max() >= ALWAYS * n:
         return Cause("cannot tell", why="it makes the same choice everywhere, whatever the features are", decisions=n)
+    # With many tests each must be stricter, so that as few find a cause by chance as with `CHECKED_TESTS`.
     tests = len(groups) * (1 + others)
     alpha = ALPHA * min(1.0, CHECKED_TESTS / max(1, tests))
     examiner = _Examiner(tried, preference, recorded, alpha=alpha, seed=seed)
@@ -247,8 +248,9 @@ def find_cause(
         # The smallest group: one feature, if it alone supports the same verdict about as well.
         singles = tuple(examiner.examine(names[column], np.array([column])) for column in members)
         single = _judge(singles, n, count)
-        whole, part = cause.evidence, single.evidence
-        if single.kind == cause.kind and whole and part and part.worth >= ALMOST * whole.worth:
+        of_group, of_single = cause.evidence, single.evidence
+        is_same_kind = single.kind == cause.kind
+        if is_same_kind and of_group and of_single and of_single.worth >= ALMOST * of_group.worth:
             return replace(single, groups=evidence + singles)
     return cause
 
@@ -282,6 +284,7 @@ class _Examiner:
         scores /= self._spread
         self._score_variance = float(scores.var(axis=0).sum()) or 1.0
         self._fits = _CrossFits(tried, scores, alpha, self._rng, seed)
+        # The gains of all choices by a model of all features, [decisions, choices], and the choice that it finds best.
         self._predicted = self._fits.predict(np.arange(tried.observations.shape[1]))
         self._better = self._predicted.argmax(axis=1)
         self.recoverable, self.recoverable_low = self._fits.bound(tried.gains[np.arange(n), self._better])
@@ -324,21 +327,24 @@ class _Examiner:
         advantage = _difference(self._model.predict(states), pairs).reshape(shape)
         return GroupEvidence(
             name,
-            added / self.recoverable,
-            added_low / self.recoverable,
-            corrected / self.recoverable,
-            corrected_low / self.recoverable,
-            use,
-            float(preferred.var(axis=1).mean()) / self._score_variance,
-            float((np.median(preferred, axis=1) > 0).mean()),
-            _agreement(preferred, advantage),
-            rare_states,
-            rare_loss,
+            added=added / self.recoverable,
+            added_low=added_low / self.recoverable,
+            corrected=corrected / self.recoverable,
+            corrected_low=corrected_low / self.recoverable,
+            use=use,
+            use_there=float(preferred.var(axis=1).mean()) / self._score_variance,
+            flips=float((np.median(preferred, axis=1) > 0).mean()),
+            agreement=_agreement(preferred, advantage),
+            rare_states=rare_states,
+            rare_loss=rare_loss,
         )
 
 
 def _judge(evidence: tuple[GroupEvidence, ...], decisions: int, mistakes: int) -> Cause:
-    """Return the first verdict that the figures of a group support."""
+    """Return the first verdict that the figures of a group support: never met, does not use, or misjudges.
+
+    `evidence` has the figures of every group; `decisions` and `mistakes` are numbers that the result carries along.
+    """
 
     def verdict(kind: CauseKind, name: str) -> Cause:
         return Cause(kind, name, groups=evidence, decisions=decisions, mistakes=mistakes)
@@ -447,16 +453,21 @@ def _find_rare(
     columns: NDArray[np.intp],
     seed: int,
 ) -> tuple[float, float]:
-    """Return the share of states with the values of a group at which most of the added return lies, and that part."""
+    """Return the share of states with the values of a group at which most of the added return lies, and that part.
+
+    If few `recorded` states have these values, the policy hardly ever met them. `added` is the return that the group,
+    the features in some `columns`, adds at each decision that was tried.
+    """
     from sklearn.tree import DecisionTreeRegressor  # noqa: PLC0415 (slow to import)
 
     tree = DecisionTreeRegressor(max_leaf_nodes=4, min_samples_leaf=10, random_state=seed)
+    # The tree cuts the values of the group into regions (leaves); those with the largest mean return count first.
     leaves = tree.fit(tried.observations[:, columns], added).apply(tried.observations[:, columns])
     of_recorded = tree.apply(recorded[:, columns])
     total = float((added * tried.weights).sum())
     if total <= 0.0:
         return 1.0, 0.0
-    states, loss = 0.0, 0.0
+    states, loss = 0.0, 0.0  # shares of the recorded states, and of the added return, in the regions so far
     for leaf in sorted(np.unique(leaves).tolist(), key=lambda leaf: -float(added[leaves == leaf].mean())):
         states += float((of_recorded == leaf).mean())
         loss += float((added * tried.weights)[leaves == leaf].sum()) / total

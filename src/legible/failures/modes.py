@@ -202,11 +202,12 @@ def find_modes(
         return ()
     rng = np.random.default_rng([seed, len(recorded)])
     order = rng.permutation(recorded.n_episodes)
-    learned, chosen = np.split(order, [round(LEARNED_SHARE * len(order))])
-    # For every k, rules learned from some recorded episodes, and judged on the others, which choose k.
+    to_learn, to_choose = np.split(order, [round(LEARNED_SHARE * len(order))])  # numbers of episodes
+    # For every k (within how many steps a failure follows), rules learned from some recorded episodes and judged on
+    # the others, which choose k.
     judged_by_k: dict[int, list[_Judged]] = {}
     for within in HORIZONS:
-        tested = [_judge_best(rules, recorded, chosen, within) for rules in _learn(recorded, learned, within, rng)]
+        tested = [_judge_best(rules, recorded, to_choose, within) for rules in _learn(recorded, to_learn, within, rng)]
         better_than_chance = [judged for judged in tested if judged.is_better]
         if better_than_chance:
             judged_by_k[within] = sorted(better_than_chance, key=lambda judged: -judged.worth)
@@ -215,11 +216,11 @@ def find_modes(
     good = [judged for judged in judged_by_k.values() if judged[0].worth >= EARLY * best]
     candidates = max(good, key=lambda judged: judged[0].notice) if good else []
     # Horizon 0 stands for rules about the first state of an episode, which predict failure at any time.
-    starts = [_judge_best(rules, recorded, chosen, 0) for rules in _learn(recorded, learned, 0, rng)]
+    starts = [_judge_best(rules, recorded, to_choose, 0) for rules in _learn(recorded, to_learn, 0, rng)]
     candidates += [judged for judged in starts if judged.is_better]
     # The selected rules are judged again on held-out episodes, which give the figures.
     modes = []
-    for selected in _select(candidates, recorded, int(bad[chosen].sum())):
+    for selected in _select(candidates, recorded, int(bad[to_choose].sum())):
         judged = _judge(selected.conditions, held_out, np.arange(held_out.n_episodes), selected.within)
         if not len(judged.rows) or judged.precision.value <= judged.by_chance:  # it does not hold up
             continue
@@ -357,13 +358,13 @@ def _judge(
     """
     holds = find_states(conditions, experiences)
     steps, soon = steps_of(experiences), _fails_soon(experiences, within)
-    chosen = experiences.of_episodes(episodes)
+    counts = experiences.of_episodes(episodes)  # bool[steps]
     if within == 0:
-        chosen &= steps == 0
+        counts &= steps == 0
     fails = mark_failed(experiences)
     # Per episode, the first row at which the rule holds, and the first such row that a failure follows soon.
-    first = _first_rows(holds & chosen, experiences)
-    before_failure = _first_rows(holds & chosen & soon, experiences)
+    first = _first_rows(holds & counts, experiences)
+    before_failure = _first_rows(holds & counts & soon, experiences)
     failing = int(fails[episodes].sum())
     steps_to_end = experiences.lengths[experiences.episode_ids] - steps
     unknown_share = Figure(0.0, 0.0, 1.0)
@@ -372,7 +373,7 @@ def _judge(
         within,
         covered=share_figure(len(before_failure), failing) if failing else unknown_share,
         precision=share_figure(int(soon[first].sum()), len(first)) if len(first) else unknown_share,
-        by_chance=float(soon[chosen].mean()) if chosen.any() else 1.0,
+        by_chance=float(soon[counts].mean()) if counts.any() else 1.0,
         rows=before_failure,
         notice=float(np.median(steps_to_end[before_failure])) if len(before_failure) else 0.0,
     )
