@@ -77,7 +77,8 @@ def test_the_return_of_a_branch_counts_from_the_start_of_the_episode(desk) -> No
     number = lost(desk)
     step = int(desk.recorded.lengths[number]) - 1
     assert step > STEPS_BEFORE, "so that the first steps are not shown"
-    found = branch(desk, {"episode": number, "step": step, "choice": LEFT})
+    taken = int(desk.recorded.actions[desk.recorded.episode_ids == number][step])
+    found = branch(desk, {"episode": number, "step": step, "choice": RIGHT if taken == LEFT else LEFT})
     as_played, what_if = found["replay"]["sides"]
     assert as_played["return"] == pytest.approx(float(desk.recorded.returns[number]), rel=1e-4)
     assert as_played["earned"] == what_if["earned"] != 0.0

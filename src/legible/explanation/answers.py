@@ -269,7 +269,8 @@ def _guidance(
     gain = f"{words.amount(effect.mean)} in the {words.words} ({words.bounds(effect)})"
     change = f"With {rules} {percent(deployment.overridden)} of the actions: {gain}"
     if not is_repair(improvement, references):
-        best, them = references.best, "it" if count == 1 else "them"
+        best = references.best
+        them = "it" if count == 1 else "them"
         why = f"{best.words} is as good or better" if best is not None and effect.low > 0 else "the gain may be chance"
         return (f"{change}.", f"Do not use {them}: {why}.")
     if ledger is not None and len(ledger.endings) > 1:

@@ -67,7 +67,8 @@ def gather(study: Study, watch: Sequence[int] = ()) -> Findings:
     """Collect the content from a finished study, and record replays, also of the seeds to `watch`."""
     improvement, references = study.improvement, study.references
     objective = ObjectiveWords(study.settings.evaluation.objective)
-    # Replays share a number of bytes: first those of the composition and of rule sets, then failures, then mistakes.
+    # Replays share a number of bytes (`room` is what is left): first those of the composition and of rule sets, then
+    # failures, which may take half of the rest, then mistakes.
     explanations = explain_shown(study)
     replays = gather_replays(study, [explanation.rule_set for explanation in explanations], watch)
     failures, failure_replays = gather_failures(study, len(replays.data), replays.room // 2)

@@ -117,7 +117,8 @@ def weakness_card(explanation: WeaknessExplanation, study: Study, replay: int | 
         if step.accepted and not step.is_removal and step.rule_set in same_weakness
     ]
     ledgers = zip(study.weaknesses, study.weakness_ledgers, strict=False)  # only the first weaknesses have one
-    source, origin = rule_set.source, f"Source: {verdict.found_by}," if verdict.found_by else "Given"
+    origin = f"Source: {verdict.found_by}," if verdict.found_by else "Given"
+    source = rule_set.source
     # The mined rule was replaced by a more general one, so the card shows both.
     is_generalised = source is not None and source not in rule_set.rules
     return WeaknessCard(
