@@ -147,7 +147,7 @@ def distil_policy(
         network = learner.student.policy()
         # Play the unguided policy, the guided one (for which None stands) and the network on held-out seeds. A stopped
         # distillation has some of these results in its checkpoint.
-        seeds = stage_seeds(seed, "distilled", 0, settings.final_episodes)
+        seeds = stage_seeds(seed, "distilled", first=0, count=settings.final_episodes)
         results: dict[str, UnitResult] = {}
         policies: dict[str, Policy | None] = {"base": teacher.network, "guided": None, "distilled": network}
         for name, policy in policies.items():
@@ -160,7 +160,7 @@ def distil_policy(
         comparison = DistillationComparison(**results)
         # How often the network does not follow each rule in the states that it visits.
         broken = broken_rules(teacher, player.record(network, seeds[:_RULE_EPISODES]))
-    # The metadata of the policy file that the network is saved to.
+    # The metadata of the policy file that the network is saved to, without the entries about rules ("legible.…").
     sample = Sample.of(comparison.distilled)
     metadata = {
         **{name: value for name, value in network.metadata.items() if not name.startswith("legible.")},

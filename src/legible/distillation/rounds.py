@@ -213,7 +213,7 @@ def learn_in_rounds(
     rounds: list[SavedRound] = []
     saved_rounds = checkpoint.rounds()
     total_steps = settings.rounds * settings.steps
-    held_out = stage_seeds(seed, "distillation check", 0, settings.check_episodes)
+    held_out = stage_seeds(seed, "distillation check", first=0, count=settings.check_episodes)
     while len(rounds) < settings.rounds and not has_settled(rounds, settings.patience):
         round_number = len(rounds) + 1
         env_steps = _collect_episodes(learner, player, settings, seed, round_number)

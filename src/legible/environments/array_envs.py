@@ -248,6 +248,7 @@ class ArrayVectorEnv(Drawing, VectorEnv[NDArray[np.float32], NDArray[np.int64], 
 
         The batch is the array code that plays the episodes; it knows the features, the actions and the bounds. The
         autoreset mode is Gymnasium's: finished episodes start again in the next step, in the same step, or never.
+        Without `copy`, the observations are always the same array, which the next step overwrites.
         """
         self.num_envs = num_envs
         self.autoreset_mode = AutoresetMode(autoreset_mode)

@@ -207,7 +207,7 @@ class FunctionReader(FeatureReader):
     @classmethod
     def of(cls, name: str, env: Env) -> FunctionReader:
         """Return a reader that calls a function; it is called at the start of an episode for the names."""
-        observation, info = reset_environment(env, 0)
+        observation, info = reset_environment(env, seed=0)
         given = _call_function(name, observation, info, env)
         names = given if isinstance(given, Mapping) else getattr(_load_function(name), "feature_names", None)
         names = tuple(f"f{i}" for i in range(np.size(given))) if names is None else tuple(map(str, names))
@@ -310,7 +310,7 @@ def reader_of(text: str, env: Env) -> FeatureReader:
             raise FeatureError(f"--features {text}: the name {repeated[0]!r} is given twice.")
         # Entries of info are not in any space: reset once to see whether they exist and are numbers.
         reader = InfoReader(names)
-        observation, info = reset_environment(env, 0)
+        observation, info = reset_environment(env, seed=0)
         reader.read(observation, info, env)
         return reader
     if not colon or not argument:

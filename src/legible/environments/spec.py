@@ -213,8 +213,8 @@ class EnvironmentSpec:
         except LegibleError:
             raise
         except gymnasium.error.Error as error:
-            missing = isinstance(error, DependencyNotInstalled) and "mujoco" in str(error).lower()
-            hint = " Or: pip install 'legible-rl[mujoco]'." if missing else _hint_at_games(self.name)
+            lacks_mujoco = isinstance(error, DependencyNotInstalled) and "mujoco" in str(error).lower()
+            hint = " Or: pip install 'legible-rl[mujoco]'." if lacks_mujoco else _hint_at_games(self.name)
             raise UnfitEnvironmentError(f"environment {self.name!r} cannot be made: {error}{hint}") from error
         except Exception as error:
             # Hints for three usual causes: how MuJoCo draws, wrong arguments, and seats of games of one agent.

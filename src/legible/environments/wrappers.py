@@ -108,7 +108,7 @@ class FrameStack(_Wrapper):
     def __init__(self, env: Env, n_stack: int, channels_order: str | None = None, padding: Padding = None) -> None:
         """Prepare the stacking of `n_stack` observations into one; the arguments are explained in the class."""
         super().__init__(env)
-        self._n = _check_number("VecFrameStack: n_stack", n_stack, 1000)
+        self._n = _check_number("VecFrameStack: n_stack", n_stack, highest=1000)
 
         # By entry of the observation; an observation without entries has the key "".
         inner = env.observation_space
@@ -232,7 +232,7 @@ class History(_Wrapper):
         requirement = "a history needs flat observations and actions that are a Box"
         seen = _check_box(inner["observation"] if isinstance(inner, spaces.Dict) else inner, requirement)
         done = _check_box(env.action_space, requirement)
-        self._horizon = _check_number("HistoryWrapper: horizon", horizon, 1000)
+        self._horizon = _check_number("HistoryWrapper: horizon", horizon, highest=1000)
         dtype: Any = seen.dtype
         low = np.concatenate([seen.low] * horizon + [done.low] * horizon).astype(dtype)
         high = np.concatenate([seen.high] * horizon + [done.high] * horizon).astype(dtype)

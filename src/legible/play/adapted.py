@@ -176,7 +176,10 @@ class AdaptedPolicy:
         return (actions[0] if rows.ndim == 1 else actions), state
 
     def _shown(self, observations: Observations, *, as_given: bool = False) -> Any:
-        """Return what the policy reads: flat observations for scores, unless they are dictionaries or pictures."""
+        """Return what the policy reads: flat observations for scores, unless they are dictionaries or pictures.
+
+        With `as_given`, they have the shape of the policy's observation space, as its ``predict`` expects.
+        """
         if self.features is None:
             return shape_observations(self._actor, observations) if as_given else observations
         read = self._actor.observation_space
@@ -308,7 +311,8 @@ def adapt_policy(
     """
     # What is not given stays as it is. A policy that reads features, or was adapted, is not given other features.
     adapted = policy if isinstance(policy, AdaptedPolicy) else AdaptedPolicy(policy)
-    if environment is not None and adapted is not policy and features_read(policy) is None:
+    was_adapted = adapted is policy
+    if environment is not None and not was_adapted and features_read(policy) is None:
         features = find_feature_map(environment)
     features = adapted.features if features is None else features
     rows = rows or adapted.rows

@@ -277,7 +277,7 @@ def collect(
     space, has_guessed_kinds = _space_to_guess(feature_map.names)
     adapted = adapt_policy(policy, environment, cut_choices(space))
     setup = ExperienceSetup(adapted, environment, epsilon, sample, batch, step_limit)
-    columns = collect_unit(setup, stage_seeds(seed, "experiences", 0, episodes), on_episode)
+    columns = collect_unit(setup, stage_seeds(seed, "experiences", first=0, count=episodes), on_episode)
     experiences = join_experiences([columns], space)
     experiences = experiences.with_guessed_kinds() if has_guessed_kinds else experiences
     if is_cut(space):  # nothing to cut, or cut by the names given

@@ -216,8 +216,8 @@ def _network_of(path: Path, tensors: Arrays, document: Mapping[str, Any], given:
     layers = []
     for i, layer_entry in enumerate(document["layers"]):
         # `_take` checks type and number of dimensions, and removes the tensor from `tensors`.
-        weight = _take(path, tensors, f"layers.{i}.weight", np.float32, 2)
-        bias = _take(path, tensors, f"layers.{i}.bias", np.float32, 1)
+        weight = _take(path, tensors, f"layers.{i}.weight", np.float32, dimensions=2)
+        bias = _take(path, tensors, f"layers.{i}.bias", np.float32, dimensions=1)
         activation_name = layer_entry.get("activation")
         activation = given if activation_name is None else Activation.of(activation_name)
         if activation is None:
@@ -251,7 +251,7 @@ def _network_of(path: Path, tensors: Arrays, document: Mapping[str, Any], given:
 def _normalisation_of(path: Path, tensors: Arrays, document: Mapping[str, Any]) -> Normalisation | None:
     if document["normalisation"] is None:
         return None
-    mean, var = (_take(path, tensors, f"normalisation.{name}", np.float64, 1) for name in ("mean", "var"))
+    mean, var = (_take(path, tensors, f"normalisation.{name}", np.float64, dimensions=1) for name in ("mean", "var"))
     return Normalisation(mean, var, document["normalisation"]["epsilon"], document["normalisation"]["clip"])
 
 

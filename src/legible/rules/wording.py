@@ -220,7 +220,7 @@ def describe_conditions(conditions: Iterable[Condition], space: FeatureSpace) ->
     groups_of_phrases: list[list[str]] = []
     for condition in conditions:
         phrase = _describe_with_presence(condition, conditions, space)
-        if phrase:
+        if phrase:  # none if another condition implies this one, such as that an object is there
             # Put the phrase to the first ones that it can be merged with.
             matching = next((group for group in groups_of_phrases if _merge_phrases([*group, phrase])), None)
             if matching is None:

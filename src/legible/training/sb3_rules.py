@@ -436,15 +436,16 @@ def let_critic_learn_first(model: Model, steps: int) -> None:
         return
     if isinstance(model, PPO):
         policy = model.policy
-        acting = [*policy.mlp_extractor.policy_net.parameters(), *policy.action_net.parameters()]
-        acting += [policy.log_std] if isinstance(getattr(policy, "log_std", None), nn.Parameter) else []
-        optimiser = policy.optimizer
+        frozen = [*policy.mlp_extractor.policy_net.parameters(), *policy.action_net.parameters()]
+        if isinstance(getattr(policy, "log_std", None), nn.Parameter):  # the spread of continuous actions
+            frozen.append(policy.log_std)
+        optimiser = policy.optimizer  # also of the critic, so only the actor's gradients are removed
     else:
-        acting, optimiser = list(model.actor.parameters()), model.actor.optimizer
+        frozen, optimiser = list(model.actor.parameters()), model.actor.optimizer
 
     def freeze(_: torch.optim.Optimizer, __: Any, ___: Any) -> None:
         if model.num_timesteps <= steps:
-            for parameter in acting:
+            for parameter in frozen:
                 parameter.grad = None  # the optimiser skips parameters without gradients
 
     optimiser.register_step_pre_hook(freeze)

@@ -115,9 +115,9 @@ def read_start(
         "net_arch": _hidden_widths(tensors, own_algorithm, name),
         "activation_fn": activation_class_of(policy, name),
     }
-    critics = {match[1] for key in tensors if (match := re.match(r"critic\.qf(\d+)\.", key))}
-    if critics:
-        architecture["n_critics"] = len(critics)
+    critic_numbers = {match[1] for key in tensors if (match := re.match(r"critic\.qf(\d+)\.", key))}
+    if critic_numbers:
+        architecture["n_critics"] = len(critic_numbers)
 
     # State-dependent exploration (gSDE) has a matrix of spreads, other exploration one spread per action.
     use_sde = any(key.endswith("log_std") and tensor.ndim == 2 for key, tensor in tensors.items())

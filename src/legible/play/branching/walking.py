@@ -66,7 +66,8 @@ def walk(slots: Slots, points: Sequence[Point], visit: Visit, on_step: OnStep | 
         if not rows.size:
             return
 
-        # Visit the points at which rows have arrived. Several points may be the same state of an episode.
+        # Visit the points at which rows have arrived; `compare` raises an error if the observation is another one.
+        # Several points may be the same state of an episode.
         while rows.size:
             rows = rows[next_point[rows] < first_point[episode[rows] + 1]]
             rows = rows[point_steps[next_point[rows]] == step[rows]]

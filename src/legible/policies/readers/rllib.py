@@ -250,7 +250,7 @@ def _head_of(
         last_layer, hidden_layers = output_layers[-1], sequence(output_layers[:-1])
         log_std: torch.Tensor | nn.Module
         if module.tensors.has("pi.log_std"):
-            log_std = torch.from_numpy(module.tensors.take("pi.log_std", 1).copy())
+            log_std = torch.from_numpy(module.tensors.take("pi.log_std", dimensions=1).copy())
             mean = linear(last_layer.weight, last_layer.bias)
         elif n_outputs == 2 * n_numbers:
             log_std = nn.Sequential(hidden_layers, linear(last_layer.weight[n_numbers:], last_layer.bias[n_numbers:]))
@@ -315,8 +315,8 @@ class _Pictures(nn.Module):
             (kernel_height, kernel_width), (stride_down, stride_across) = (
                 (int(pair), int(pair)) if isinstance(pair, int) else tuple(map(int, pair)) for pair in (kernel, stride)
             )
-            weight = module.tensors.take(f"{prefix}.{position}.weight", 4)
-            bias = module.tensors.take(f"{prefix}.{position}.bias", 1)
+            weight = module.tensors.take(f"{prefix}.{position}.weight", dimensions=4)
+            bias = module.tensors.take(f"{prefix}.{position}.bias", dimensions=1)
             fits_kernel = weight.shape[2:] == (kernel_height, kernel_width)
             if not fits_kernel or stride_down < 1 or stride_across < 1:
                 raise PolicyError("its conv_filters do not fit its tensors")
