@@ -233,8 +233,8 @@ def parse_toml(text: str, where: str, error: type[LegibleError] = LegibleError) 
     except tomllib.TOMLDecodeError as cause:
         raise error(f"{where}: is not valid TOML: {cause}.") from cause
     except (ValueError, RecursionError) as cause:
-        what = "is nested too deep" if isinstance(cause, RecursionError) else "holds a number with too many digits"
-        raise error(f"{where}: {what}.") from cause
+        problem = "is nested too deep" if isinstance(cause, RecursionError) else "holds a number with too many digits"
+        raise error(f"{where}: {problem}.") from cause
     _check_numbers(data, where, error)
     return data
 

@@ -67,10 +67,12 @@ def _find_factory(name: str) -> Any:
     names = (attribute,) if colon else _FACTORIES
     factory = next((value for value in (getattr(module, each, None) for each in names) if callable(value)), None)
     if factory is None:
-        what = f"factory {attribute!r}" if colon else "env() or parallel_env()"
+        expected = f"factory {attribute!r}" if colon else "env() or parallel_env()"
         callables = [each for each, value in vars(module).items() if callable(value)]
         hint = did_you_mean(attribute, callables)
-        raise UnfitEnvironmentError(f"environment 'pettingzoo:{name}': the module {module_name!r} has no {what}.{hint}")
+        raise UnfitEnvironmentError(
+            f"environment 'pettingzoo:{name}': the module {module_name!r} has no {expected}.{hint}"
+        )
     return factory
 
 

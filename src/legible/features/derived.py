@@ -125,15 +125,15 @@ class DerivedFeatures:
         # warnings are off, because a result that is not finite is an error here.
         derived = np.empty((len(own_values), len(self.names)), np.float32)
         for i in self.order:
-            what = f"derived feature {self.names[i]!r} = {self.expressions[i].text!r}"
+            definition = f"derived feature {self.names[i]!r} = {self.expressions[i].text!r}"  # for errors
             try:
                 with np.errstate(all="ignore"):
                     result = self.expressions[i].evaluate(step).astype(np.float32)
             except FeatureError as error:
-                raise FeatureError(f"{what} {error}.") from None
+                raise FeatureError(f"{definition} {error}.") from None
             if not np.isfinite(result).all():
                 wrong_value = result[int(np.argmin(np.isfinite(result)))]
-                raise FeatureError(f"{what} is {wrong_value}; it must be a finite number.")
+                raise FeatureError(f"{definition} is {wrong_value}; it must be a finite number.")
             derived[:, i] = result
             values[self.names[i]] = result.astype(np.float64)
         return derived

@@ -85,8 +85,10 @@ def read(path: Path, options: LoadOptions) -> Policy:
     if not outputs:
         raise PolicyError(f"{path}: the graph has no output")
     if len(inputs) != 1 or inputs[0].type != "tensor(float)":
-        what = ", ".join(f"{each.name} {each.type}" for each in inputs)
-        raise PolicyError(f"{path}: it takes {what}; supported are graphs with one input of type tensor(float)")
+        listed_inputs = ", ".join(f"{each.name} {each.type}" for each in inputs)
+        raise PolicyError(
+            f"{path}: it takes {listed_inputs}; supported are graphs with one input of type tensor(float)"
+        )
     # The graph may say how many numbers an observation has (axes without a fixed size are texts or None), and the name
     # of its output what it means.
     observation_shape = inputs[0].shape[1:]  # without the batch
