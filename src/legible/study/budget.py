@@ -44,7 +44,7 @@ def scaled(settings: StudySettings, factor: float, search_steps: int) -> StudySe
     """
 
     def at_least(least: int, value: int) -> int:
-        """Return the scaled value, but no less than what the tests need; a smaller unscaled value stays as it is."""
+        """Return the scaled value, but at least `least` (what the tests need), or `value` where that is smaller."""
         return max(min(least, value), round(factor * value))
 
     evaluation, improvement = settings.evaluation, settings.improvement

@@ -151,8 +151,9 @@ def _ask(
         yield from _describe_features(mapped)
         problem = None if policy is None else explain_not_studied(policy)
         if policy is not None and problem is None and isinstance(mapped.reader, ObservationReader):
-            problem = explain_not_flat(policy)  # pictures and dictionaries need features that are not their numbers
+            problem = explain_not_flat(policy)  # rules cannot read pictures and dictionaries number by number
         if policy is not None and problem is None:
+            # An environment that shows features already is checked by itself, any other one with the features mapped.
             check_can_be_studied(policy, env, None if find_feature_map(env) is not None else mapped)
         # From here on the environment shows the features of rules. Without a policy, an untrained one is timed.
         spec, observation_space = with_features(spec, mapped), env.observation_space
@@ -177,6 +178,7 @@ def _ask(
         yield Finding("policy", "no", problem, about="policy")
         return
     if policy is not None:
+        # Where rules see something else than the whole observation, the policy still reads the observation.
         reads_own = bool(features) or not mapped.reader.holds_observation
         yield _describe_policy(policy, space, reads_own=reads_own)
         yield _kind_of(policy, player, mapped)
@@ -358,8 +360,8 @@ def _walk(env: Env, encoder: ObservationEncoder, seed: int, action_seed: int | N
     raw_observations, has_ended, started = [deepcopy(observation)], False, time.monotonic()
     rewards: list[float] = []
     while not has_ended and len(rewards) < MOST_STEPS and time.monotonic() - started < MOST_SECONDS:
-        action = allowed_action(env, observation, rng)
-        if action is None:  # the environment has no action mask: any action
+        action = allowed_action(env, observation, rng)  # None: the environment has no action mask
+        if action is None:
             space = env.action_space
             if isinstance(space, spaces.Discrete):
                 action = np.int64(first_action(space) + rng.integers(count_actions(space)))
@@ -421,10 +423,10 @@ def _seeds_matter(walks: list[_Walk], spec: EnvironmentSpec, seed: int, time_lim
         other_walks = _walks(spec, other_seeds, seed)
     else:
         with LocalProcesses(1) as engine:
-            what = f"random actions in the episodes with seeds {other_seeds[0]} to {other_seeds[-1]}"
+            what_plays = f"random actions in the episodes with seeds {other_seeds[0]} to {other_seeds[-1]}"
             same_actions = partial(_walks, actions=seed)
             limit = len(other_seeds) * time_limit
-            other_walks = run_within_limit(engine, same_actions, spec, other_seeds, limit, what)
+            other_walks = run_within_limit(engine, same_actions, spec, other_seeds, limit, what_plays)
     # The first step in which each differs from the first walk; None where it never does.
     first_differences = [_first_difference(walks[0], other) for other in other_walks]
     differing_steps = [step for step in first_differences if step is not None]

@@ -49,32 +49,32 @@ def collect_in_units(
     space, guesses_kinds = describe_features(setup.environment, study.names)
     folder.mkdir(exist_ok=True)
     # Units that an earlier run has played: count their episodes, and those that failed then.
-    missing = [i for i, file in enumerate(unit_files) if not file.exists()]
+    missing_units = [i for i, file in enumerate(unit_files) if not file.exists()]
     count = ProgressCount(study.progress, stage, len(seeds))
-    count.add(len(seeds) - sum(len(units[i]) for i in missing))
+    count.add(len(seeds) - sum(len(units[i]) for i in missing_units))
     failures = FailureLimit(settings.most_failed, stage, len(seeds))
-    for i in sorted(set(range(len(units))) - set(missing)):
+    for i in sorted(set(range(len(units))) - set(missing_units)):
         recorded_seeds = set(Experiences.load(unit_files[i], key).seeds.tolist())
         failed_seeds = [seed for seed in units[i] if seed not in recorded_seeds]
         failures.add(*(FailedEpisode(guided=False, seed=seed, error="failed before") for seed in failed_seeds))
 
     def by_episode(unit: tuple[int, ...]) -> Pieces[ExperienceSetup, tuple[int, ...]]:
         """Cut a failed unit into episodes; the policy still sees batches of the same size, for the same bits."""
-        alone = replace(setup, policy=adapt_policy(setup.policy, rows=min(setup.batch, len(unit))))
-        return Pieces(alone, [(unit_seed,) for unit_seed in unit], unit)
+        one_by_one = replace(setup, policy=adapt_policy(setup.policy, rows=min(setup.batch, len(unit))))
+        return Pieces(one_by_one, [(unit_seed,) for unit_seed in unit], unit)
 
-    for place, results in run_units_or_pieces(
+    for played_index, results in run_units_or_pieces(
         collect_unit,
         setup,
-        [units[i] for i in missing],
+        [units[i] for i in missing_units],
         cut=by_episode,
         engine=study.engine,
         time_limit=settings.time_limit or None,
         failures=failures,
         problem="experiences cannot be collected",
     ):
-        i = missing[place]
-        recordings = [result for result in results if result is not None]
+        i = missing_units[played_index]
+        recordings = [result for result in results if result is not None]  # None: a failed episode
         if not recordings:
             raise UnitFailedError(
                 f"experiences cannot be collected: all {len(units[i])} episodes that were played together failed. "

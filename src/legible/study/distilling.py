@@ -85,11 +85,12 @@ def distil(
     if target is not None:
         check_file_name(target)
     to_distil, its_engine = _source_of(source, environment, trust=trust, engine=engine, progress=progress)
-    # Refuse what cannot be distilled or written before hours of learning.
+    # Refuse what cannot be distilled or written, before hours of learning. `checkpoint` is a folder of finished rounds.
     checkpoint = None if target is None else target.with_name(f"{target.name}.distil")
     check_distillable(to_distil.guided, to_distil.environment)
     if target is not None and checkpoint is not None:
         check_output(target, to_distil.guided.network)
+        # A run that was stopped and left its rounds was allowed to write this file.
         if target.exists() and not force and not checkpoint.exists():
             raise LegibleError(f"{target}: exists already; use another name, or --force to overwrite it.")
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -151,7 +152,7 @@ def _source_of(
         guided = guided.trusting()
     where = str(source) if isinstance(source, str | Path) else "the file of this guided policy"
     spec = _environment_of(guided, environment, where, trust=trust)
-    return _Source(guided, spec, settings_for(spec).play, 0), engine
+    return _Source(guided, spec, settings_for(spec).play, seed=0), engine
 
 
 def _environment_of(

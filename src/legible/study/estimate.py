@@ -132,6 +132,7 @@ def measure_rate(
         With a time limit the episodes are played on an engine (by default another process), and a batch is given up
         after this many seconds.
     """
+    # Only another process can be given up when it takes too long; without a time limit, this process plays.
     engine = (engine or LocalProcesses(1)) if time_limit is not None else None
     episodes, replays = 1, 0
     rate = rate_in_few_slots = 0.0
@@ -145,7 +146,7 @@ def measure_rate(
             except (UnfitEnvironmentError, UnitFailedError):
                 if measured.played:
                     return measured
-                raise
+                raise  # not even the first batch could be played
             rate_before, rate = rate, episodes / took
             if episodes <= FEW_SLOTS:
                 rate_in_few_slots = rate
@@ -168,6 +169,7 @@ def measure_rate(
                 replays += 1
                 continue
             replays = 0
+            # A study plays at most `play.batch` episodes side by side, so larger batches would not be faster.
             is_full_batch = episodes >= setup.play.batch and took >= seconds / 4
             if took >= longest or is_full_batch:
                 break
@@ -289,11 +291,11 @@ def estimate(
         if evaluation.most_raced:  # few are raced, those that change most, and they often look like weaknesses
             mined_candidates = min(SHARE_OF_PROPOSED * mined, most_confirmed)
         candidates = round(mined_candidates + min(SHARE_OF_PROPOSED * proposed, most_confirmed))
-        guess = Known(mined + proposed, candidates, EXPLAINED_RULES, references, searched_episodes)
+        known = Known(mined + proposed, candidates, EXPLAINED_RULES, references, searched_episodes)
     else:
-        guess = Known(mined, 0, 0, references, searched_episodes)
+        known = Known(mined, candidates=0, explained_rules=0, references=references, searched=searched_episodes)
     # In a race most rule sets are dropped early, so fewer episodes are played than are planned for.
-    planned = planned_episodes(settings, guess, collected=rule_sets is not None)
+    planned = planned_episodes(settings, known, collected=rule_sets is not None)
     usual_shares = USUALLY_PLAYED if evaluation.method == "racing" else {}
     episodes = {stage: round(usual_shares.get(stage, 1.0) * count) for stage, count in planned.items()}
     return Estimate(rate.episodes, episodes, engine.workers or 1, rate.episodes_in_few_slots)

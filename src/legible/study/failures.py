@@ -49,11 +49,12 @@ _STREAM = 27  # separates the draw of decisions from other random numbers of the
 def explain_failures(study: Study) -> Failures:
     """Return why a policy fails: what predicts failure, until when it can be avoided, and causes of mistakes.
 
-    The study must have recorded episodes, tested rule sets and composed rules. This step may play `STEP_SHARE` of the
+    A failure mode is a rule that predicts failure; it is found in the experiences and tested on held-out episodes. The
+    study must have recorded episodes, tested rule sets and composed rules. This step may play `STEP_SHARE` of the
     environment steps that those took.
     """
-    # Record episodes on held-out seeds, on which the predictions are tested. Actions are recorded as in the
-    # experiences, then continuous ones are cut into the same regions.
+    # Record the held-out episodes. Actions are recorded as in the experiences, then continuous ones are cut into the
+    # same regions.
     play, recorded = study.settings.play, study.experiences
     uncut = adapt_policy(study.policy, study.environment, cut_choices(study.given_space))
     setup = ExperienceSetup.of(uncut, study.environment, play)
@@ -63,7 +64,7 @@ def explain_failures(study: Study) -> Failures:
     branching = study.branching_method()
     tested_steps = sum(verdict.steps for verdict in study.evaluation.verdicts)
     step_budget = round(STEP_SHARE * (study.improvement.environment_steps + tested_steps))
-    is_paired = study.settings.evaluation.method != "unpaired"
+    is_paired = study.settings.evaluation.method != "unpaired"  # if so, the same seed gives the same episode
     tries = None
     if branching.way is not None and is_paired:
         tries = _Tries(study, rollout_setup(study), branching.futures, step_budget)
@@ -81,8 +82,8 @@ def explain_failures(study: Study) -> Failures:
         return Failures(share, held_out.n_episodes, modes, (), f"Causes were not looked for: {reason}")
 
     # What is better in the states of the first modes; without modes, until when any failure could be avoided.
-    rng = np.random.default_rng([study.seed, _STREAM, 1])
-    compared = [_with_alternative(mode, held_out, tries, rng) for mode in modes[:MOST_ALTERNATIVES]]
+    rng = np.random.default_rng([study.seed, _STREAM, 1])  # other draws than those of `_diagnose`
+    with_alternatives = [_with_alternative(mode, held_out, tries, rng) for mode in modes[:MOST_ALTERNATIVES]]
     last_rows = np.cumsum(held_out.lengths) - 1
     avoidable = None if modes else tries.avoid(held_out, last_rows[is_failed], SURVIVED)
     problem = ""
@@ -91,7 +92,7 @@ def explain_failures(study: Study) -> Failures:
         diagnoses = _diagnose(study, tries)
     else:
         problem = "Causes were not looked for: the policy does not read the features of the rules."
-    modes = (*compared, *modes[MOST_ALTERNATIVES:])
+    modes = (*with_alternatives, *modes[MOST_ALTERNATIVES:])
     return Failures(share, held_out.n_episodes, modes, diagnoses, problem, avoidable)
 
 
@@ -159,7 +160,7 @@ class _Tries:
         chances: list[Chance] = []
         for episode in held_out.episode_ids[rows].tolist():
             length = int(held_out.lengths[episode])
-            steps = np.array([length - back for back in STEPS_BACK if back <= length], np.int64)
+            steps = np.array([length - steps_back for steps_back in STEPS_BACK if steps_back <= length], np.int64)
             decision_rows = first_rows[episode] + steps
             choices = other_choices(space, held_out.actions[decision_rows], held_out.scores[decision_rows])
             cost = float((length - steps + extra_steps).sum()) * choices.shape[1] * rollouts
@@ -186,7 +187,7 @@ class _Tries:
                 state_numbers = [
                     chance.episode * len(STEPS_BACK) + STEPS_BACK.index(length - step) for step in chance.steps.tolist()
                 ]
-                futures = [self._futures("failures rollouts", number, first, count) for number in state_numbers]
+                futures = [self._futures("failures rollouts", state, first, count) for state in state_numbers]
                 units.append(_LimitedUnit(points, chance.choices, np.array(futures, np.int64), length + extra_steps))
             # A unit that raises an error counts as not avoiding the failure: all of its rollouts end in failure.
             if_error = [np.full((*unit.choices.shape, count), "failure") for unit in units]
@@ -212,21 +213,22 @@ class _Tries:
         rng
             Draws the decisions to try: in each episode the first such state, and some others.
         """
-        inside = np.flatnonzero(is_inside)
-        _, first_places = np.unique(held_out.episode_ids[inside], return_index=True)
-        is_first = np.zeros(len(inside), np.bool_)
-        is_first[first_places] = True
+        rows_inside = np.flatnonzero(is_inside)
+        _, first_indices = np.unique(held_out.episode_ids[rows_inside], return_index=True)
+        is_first = np.zeros(len(rows_inside), np.bool_)
+        is_first[first_indices] = True
         # A random order in which the first states of all episodes come before the others.
-        order = np.lexsort([rng.random(len(inside)), ~is_first])
-        most = int(ALTERNATIVE_SHARE * self._steps / (len(HOLDS) * self._cost(held_out, inside)))
+        order = np.lexsort([rng.random(len(rows_inside)), ~is_first])
+        affordable = int(ALTERNATIVE_SHARE * self._steps / (len(HOLDS) * self._cost(held_out, rows_inside)))
         rows: list[int] = []
-        in_episode = np.zeros(held_out.n_episodes, np.int64)
-        for row in inside[order].tolist():
+        rows_of_episode = np.zeros(held_out.n_episodes, np.int64)  # how many rows are chosen of each episode
+        for row in rows_inside[order].tolist():
             episode = held_out.episode_ids[row]
-            if len(rows) < min(most, MOST_TRIED) and in_episode[episode] < TRIED_PER_EPISODE:
+            if len(rows) < min(affordable, MOST_TRIED) and rows_of_episode[episode] < TRIED_PER_EPISODE:
                 rows.append(row)
-                in_episode[episode] += 1
-        if np.count_nonzero(in_episode) < 2 * FEWEST_EPISODES:
+                rows_of_episode[episode] += 1
+        # Half of the episodes choose the alternative, the other half give its figures.
+        if np.count_nonzero(rows_of_episode) < 2 * FEWEST_EPISODES:
             return None
         tried = np.sort(np.array(rows, np.int64))
         trials = {
@@ -253,16 +255,20 @@ class _Tries:
         return float(played.mean()) * count_choices_in(recorded.space) if len(rows) else 1.0
 
     def trials(self, stage: str, recorded: Experiences, rows: NDArray[np.int64], *, first: int, hold: int) -> Trials:
-        """Play every choice once at decisions, held for some steps and followed by the policy.
+        """Play every choice once at recorded decisions; return the returns of these rollouts, and which of them fail.
+
+        A rollout repeats a choice for some steps, then follows the policy, `HORIZON` steps in all. All choices of a
+        decision have the same future, which is the seed of everything random after the state.
 
         Parameters
         ----------
         stage
-            The stage of the seeds of the futures.
+            The stage whose block of seeds has the futures.
         recorded, rows
             Recorded episodes, and the rows of the decisions.
         first
-            Number of the first decision; the number of a decision determines its future.
+            Number of the first of these decisions; the number of a decision determines its future, so calls whose
+            futures must differ use other numbers.
         hold
             Number of steps for which the choice is repeated.
         """
@@ -275,16 +281,17 @@ class _Tries:
         most_steps = self._study.settings.play.step_limit
         for start in range(0, len(order), UNIT_DECISIONS):
             members = order[start : start + UNIT_DECISIONS]
-            futures = [self._futures(stage, first + number, 0, 1) for number in members.tolist()]
+            futures = [self._futures(stage, first + index, first=0, count=1) for index in members.tolist()]
             points, limit = points_of(recorded, rows[members]), min(most_steps, int(steps[members].max()) + HORIZON)
             units.append(_LimitedUnit(points, choices[members], np.array(futures, np.int64), limit, hold))
         played = play_rollout_units(self._study, _play_horizon, self._setup, units, "failures")
-        failed = [np.full((2, *unit.choices.shape), np.nan) for unit in units]
-        results = np.empty((2, *choices.shape))
-        results[:, order] = np.concatenate(
-            [nothing if one is None else one for one, nothing in zip(played, failed, strict=True)], axis=1
-        )
-        # Results are by column of `choices`, whose first column is the choice that was taken; sort them by choice.
+        # A unit that raised an error has no results: NaN.
+        missing = [np.full((2, *unit.choices.shape), np.nan) for unit in units]
+        in_order = [nans if result is None else result for result, nans in zip(played, missing, strict=True)]
+        results = np.empty((2, *choices.shape))  # [return and whether it fails, decisions, columns of `choices`]
+        results[:, order] = np.concatenate(in_order, axis=1)
+        # The first column is the choice that was taken; the others are sorted by the number of the choice:
+        # float64[return and whether it fails, decisions, 1 + choices].
         taken = recorded.actions[rows].reshape(len(rows), len(space.groups))
         by_choice = np.full((2, len(rows), 1 + len(space.actions)), np.nan)
         by_choice[:, :, 0] = results[:, :, 0]
@@ -297,7 +304,7 @@ class _Tries:
         return Trials(*by_choice)
 
     def _futures(self, stage: str, number: int, first: int, count: int) -> list[int]:
-        """Return `count` futures of the state with a number, from its `first` one on."""
+        """Return `count` futures (seeds) of the state with a number, from its `first` one on."""
         return stage_seeds(self._study.seed, stage, number * FUTURES + first, count)
 
 
@@ -316,11 +323,11 @@ def _diagnose(study: Study, tries: _Tries) -> tuple[Diagnosis, ...]:
     returns = tries.trials("causes rollouts", recorded, rows, first=0, hold=1).returns
     is_played = ~np.isnan(returns[:, 0])
     rows, gains = rows[is_played], (returns[:, 1:] - returns[:, :1])[is_played]
-    # Features are examined in groups: their columns by the name of the group, and the words of a group or feature.
+    # Features are examined in groups: the columns of each group, and for the cause the words of a group or feature.
     space = recorded.space
     columns = {group: [space.feature_index(name) for name in names] for group, names in feature_groups(space).items()}
     words = {feature.name: feature.question for feature in space.features} | {
-        name: f"the group {name}" for name, members in columns.items() if len(members) > 1
+        group: f"the group {group}" for group, group_columns in columns.items() if len(group_columns) > 1
     }
     diagnoses = []
     choice_sets = _choices_to_compare(study)
@@ -339,6 +346,7 @@ def _diagnose(study: Study, tries: _Tries) -> tuple[Diagnosis, ...]:
             weigh_decisions(recorded.observations, rows)[is_usable],
         )
 
+        # The default value keeps the choices of this round of the loop.
         def preference(observations: NDArray[np.float32], compared: tuple[int, ...] = compared) -> NDArray[Any]:
             """Return the policy's scores of the compared choices."""
             return np.asarray(policy.scores(observations))[:, list(compared)]
@@ -350,7 +358,7 @@ def _diagnose(study: Study, tries: _Tries) -> tuple[Diagnosis, ...]:
             columns,
             space.names,
             seed=study.seed,
-            others=len(choice_sets) - 1,
+            others=len(choice_sets) - 1,  # further sets of choices, for which each test is stricter
         )
         # Where futures differ, one rollout per choice does not show which of two choices is better.
         misranked = _misranked(tried, recorded.scores[usable_rows][:, list(compared)]) if tries.is_exact else 0.0

@@ -110,8 +110,8 @@ def _outputs(policy: Policy, observations: Observations) -> NDArray[Any]:
 def _walk(environment: EnvironmentSpec | Env, seed: int) -> tuple[Observations, NDArray[np.float64]]:
     """Take up to `PROBE_STEPS` random steps of one episode; return its observations and rewards.
 
-    `seed` is that of the episode; the actions are always the same. An environment that is the caller's own object stays
-    open.
+    `seed` is that of the episode; actions are drawn with a fixed seed. An environment that is the caller's own object
+    stays open.
     """
     env = environment.make() if isinstance(environment, EnvironmentSpec) else environment
     encoder = ObservationEncoder.of(env.observation_space)

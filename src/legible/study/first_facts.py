@@ -80,6 +80,7 @@ class FirstFacts(Displayed):
         simple = [baseline for baseline in self.baselines if baseline.kind in {"random", "constant"}]
         best = max(simple, key=lambda baseline: baseline.value)
         lines.append(f"The best simple baseline is {best.words}: {number(best.value)}.")
+        # A "way" is the policy with other randomness: sampled instead of greedy actions, for instance.
         lines += [
             f"{capitalise(other.words)}: {number(other.value)}." for other in self.baselines if other.kind == "way"
         ]
@@ -107,7 +108,8 @@ def gather_first_facts(study: Study) -> FirstFacts:
                 "yours, call super().reset(seed=seed) and draw all random numbers from self.np_random. If not, pass "
                 "--unpaired, which needs many more episodes."
             )
-    # Play the policy (number -1), random play and constant actions, and compute the objective of each.
+    # Play the policy (its number is `UNGUIDED`) and the baselines (random play, constant actions, and the policy with
+    # other randomness, such as sampled actions); compute the objective of each. `_` is a note on those left out.
     references, _ = plain_references(study)
     played = play_references(
         study.setup(),

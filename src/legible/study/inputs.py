@@ -116,7 +116,7 @@ def _loaded(
             return load_policy(source, allow_code=allow_code, **options)
         except UnclearPolicyError as error:
             if error.argument not in _IN_ENVIRONMENT:
-                raise
+                raise  # only the user can say what is missing
     # Then with its spaces.
     with closing(cast("EnvironmentSpec", without_features(environment)).make()) as env:
         options |= {"observation_space": env.observation_space, "action_space": env.action_space}
@@ -308,7 +308,7 @@ def read_inputs(
     if features is not None and not isinstance(features, str):
         raise DamagedFileError(f"{folder / 'study.json'}: is damaged (features {features!r}); use another folder.")
     # Names of code in the folder are refused unless the user trusts it: the features of rules, and the functions that
-    # name endings and reward terms.
+    # name endings and reward terms. `refuse_named_code` takes them as the name of an environment, which may be code.
     if features is not None and is_named_code(features):
         refuse_named_code(EnvironmentSpec(features), str(folder.path), trust=trust)
     play = saved["settings"].get("play", {})
@@ -402,9 +402,10 @@ def inspect_environment(
     try:
         if time_limit is not None and not isinstance(env.observation_space, spaces.Dict | spaces.Tuple):
             # The search for masks below resets the environment in this process, where no time limit holds. So notice
-            # one that hangs before.
+            # one that hangs before. Random steps need flat observations, and dictionaries and tuples are not.
             walk_randomly(environment, engine=engine, time_limit=time_limit)
         mapped = map_features(env, names, features, masks=masks)
+        # An environment that shows features already is checked by itself, any other one with the features mapped.
         check_can_be_studied(policy, env, None if find_feature_map(env) is not None else mapped)
         # The environment as the study plays it, with the features that rules see. A flat observation is the features.
         with_rule_features = with_features(environment, mapped)
@@ -418,6 +419,7 @@ def inspect_environment(
 
         chosen = resolve_relations(env, mapped.space, relations, discover)
         # Some random steps: for the fingerprint, and to see whether observations lie outside their declared range.
+        # This process can use the environment that is open; another process, for a time limit, makes its own.
         walked_env = env if time_limit is None and is_flat(mapped) else with_rule_features
         observations, rewards = walk_randomly(walked_env, engine=engine, time_limit=time_limit)
         outside = explain_outside(env.observation_space, observations) if is_flat(mapped) else None

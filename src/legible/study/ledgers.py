@@ -38,7 +38,7 @@ def split_weaknesses(study: Study) -> tuple[Ledger | None, ...]:
     unguided_rewards: dict[int, NDArray[np.float64]] = {}
     ledgers: list[Ledger | None] = []
     for group in study.weaknesses:
-        pair = evaluation.confirmation_pair(group.front)
+        pair = evaluation.confirmation_pair(group.front)  # episodes of the rule set that stands for the weakness
         if pair is None:
             ledgers.append(None)
             continue
@@ -48,13 +48,14 @@ def split_weaknesses(study: Study) -> tuple[Ledger | None, ...]:
         cost = int(base.lengths[new_unguided].sum() + guided.lengths[changed].sum())
         # For every seed: unguided rewards, guided rewards, and the first step that differs.
         courses: list[Courses] = []
+        # A failed episode would fail again, so without all episodes there is no split by time.
         if 0 < cost <= steps_left and not (base.failed | guided.failed).any():
             steps_left -= cost
             replayed = _play_again(study, group.front, new_unguided, changed, pair)
             if replayed is not None:
                 unguided_rewards |= dict(zip(new_unguided.tolist(), replayed.unguided_rewards, strict=True))
-                courses = [(_NO_REWARDS, _NO_REWARDS, 0)] * len(base)
-                first_changed = np.full(len(base), -1, np.int64)
+                courses = [(_NO_REWARDS, _NO_REWARDS, 0)] * len(base)  # unchanged episodes stay so
+                first_changed = np.full(len(base), -1, np.int64)  # -1: the rules change no step
                 for episode, rewards, step in zip(
                     changed.tolist(), replayed.guided_rewards, replayed.first_changed, strict=True
                 ):
@@ -92,7 +93,8 @@ def _play_again(
     seeds = [blocks.seeds[episode] for episode in (*new.tolist(), *changed.tolist())]
     units = cut_into_units([UNGUIDED] * len(new) + [0] * len(changed), seeds, setup.play.unit_episodes)
     played = study.runner("ledger", of=len(seeds), keep=False)(setup, units, stage="ledger")
-    earlier_returns = np.concatenate([pair[0].returns[new], pair[1].returns[changed]])
+    base, guided = pair
+    earlier_returns = np.concatenate([base.returns[new], guided.returns[changed]])
     if not played.course.size or not np.allclose(played.returns, earlier_returns):
         return None
     rewards = [row[:length] for row, length in zip(played.course, played.lengths.tolist(), strict=True)]
@@ -107,7 +109,7 @@ def split_mistakes(study: Study) -> tuple[Ledger | None, ...]:
     the state. None where a rollout failed.
     """
     search_result = study.mistakes
-    planned = plan_search(study)
+    planned = plan_search(study)  # a `Mistakes` says why no search is possible
     if isinstance(planned, Mistakes) or not search_result.listed:
         return ()
     runner, recorded = planned.runner, study.decisions

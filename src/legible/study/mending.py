@@ -8,7 +8,6 @@ each round, with its figures in a ``.json`` file of the same name), ``mended.saf
 from __future__ import annotations
 
 import hashlib
-import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -236,7 +235,7 @@ def mend(
         environment, policy, seed = earlier.pop("environment"), earlier.pop("policy"), earlier.pop("seed")
         distillation = distillation or read_mending(root).distillation
         study = {**earlier, **study}
-    # Refuse a policy that cannot be distilled before its first study.
+    # Refuse a policy that cannot be distilled before its first study. Of a guided policy the network is distilled.
     spec = EnvironmentSpec(environment) if isinstance(environment, str) else environment
     study = {**study, "trust": trust}
     options = {name: study[name] for name in ("allow_code", "trust", "features") if name in study}
@@ -401,10 +400,11 @@ class _Work:
         study = self.study(number)
         improvement = study.improve()
         if self.on_study is not None:
-            study.run()
+            study.run()  # do the steps that only a report needs, too
             self.on_study(study)
         evaluation = study.evaluation
-        confirmed = self.confirmed[number] = [verdict.rule_set for verdict in evaluation.confirmed]
+        confirmed = [verdict.rule_set for verdict in evaluation.confirmed]
+        self.confirmed[number] = confirmed  # for later rounds
         effect = improvement.effect
         confirmed_before = [rule_set for earlier in range(1, number) for rule_set in self.confirmed[earlier]]
         came_back = [rule_set for rule_set in confirmed if _is_known(rule_set, confirmed_before)]
@@ -438,7 +438,7 @@ class _Work:
             progress=self.progress,
             on_round=self.on_round,
         )
-        write_json(saved, json.loads(json.dumps(found.to_dict())), sha256_of(file))
+        write_json(saved, found.to_dict(), sha256_of(file))
         return found.to_dict()
 
     def finish(self, base: Policy, finished: tuple[MendedRound, ...], stop_reason: str) -> Mending:
@@ -449,7 +449,8 @@ class _Work:
         networks = [self.network(result.number) for result in finished if result.distilled is not None]
         policies: list[Policy] = [base, *(load_policy(file) for file in networks)]
         study = self.study(1)
-        # Episodes are kept by the fingerprint of the policy, so that a stopped run does not play them again.
+        # Played episodes are kept in files under a fingerprint of the policy (for a network, the checksum of its file).
+        # A run that was stopped finds them there and does not play them again.
         fingerprints = [study.fingerprint, *(sha256_of(file) for file in networks)]
         players = list(zip(policies, fingerprints, strict=True))
         # Seeds of the first half choose the best network, seeds of the second give the reported figures.
@@ -461,18 +462,23 @@ class _Work:
             for seeds in seeds_of_halves
         )
         best = int(np.argmax([float(np.nanmean(result.returns)) for result in choosing]))
-        # Copy the best network, complete or not at all; 0 is the policy itself, which needs no copy.
+        # Copy the best network, complete or not at all. 0 is the policy itself, which needs no copy; a copy of an
+        # earlier run is removed.
         if best:
             unfinished = self.place / ".mended.part"
             shutil.copyfile(networks[best - 1], unfinished)
             unfinished.replace(self.place / "mended.safetensors")
         else:
             (self.place / "mended.safetensors").unlink(missing_ok=True)
-        name = str(StudyFolder(study.folder).read()["about"]["policy"])  # as it was given first
+        # A continued mending is given the policy that its folder keeps; the result names it as the user did at first.
+        name = str(StudyFolder(study.folder).read()["about"]["policy"])
         mending = Mending(self.place, study.environment, name, self.seed, finished, tuple(reported), best, stop_reason)
-        saved = read_mending(self.place).document
-        identity = {key: saved[key] for key in ("seed", "distillation", "asked")}
-        write_json(self.place / "mend.json", {**identity, **json.loads(json.dumps(mending.to_dict()))})
+        # The result replaces the file that `_claim` wrote. Its three entries are kept, because they are what continues
+        # the mending later: "seed" and "distillation" must stay the same, and "asked" is the number of rounds that was
+        # asked for, which a call without `rounds` takes again.
+        begun = read_mending(self.place).document
+        arguments = {key: begun[key] for key in ("seed", "distillation", "asked")}
+        write_json(self.place / "mend.json", {**arguments, **mending.to_dict()})
         return mending
 
     def _play(

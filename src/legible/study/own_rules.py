@@ -118,11 +118,12 @@ def judge_own_rules(study: Study) -> OwnRules:
     play = PairedPlay(setup, repetition, record, run)
     numbers = [play.add(rule_set) for _, rule_set, _ in played_rules]
     play.play_changes(dict.fromkeys(numbers, settings.confirmation_changes or FEWEST_CHANGES))
-    seed_counts = {number: play.changes(number)[1] for number in numbers}  # how many seeds have been examined
+    # More seeds may have been examined than the test needs: play all episodes that are known to change.
+    seed_counts = {number: play.changes(number)[1] for number in numbers}  # the number of examined seeds
     play.play_seeds(seed_counts)
     pairs = [play.pairs(number, seed_counts[number]) for number in numbers]
     # Failed episodes count as the worst case, for the claim that a rule helps and for the claim that it harms.
-    objective, smallest = find_objective(settings.objective), study.first_facts.relevant
+    objective, smallest_effect = find_objective(settings.objective), study.first_facts.relevant
     worst = WorstCase(play.results, objective.value)
     helping = [worst.of(pair.guided, pair.base) for pair in pairs]
     harming = [worst.of(pair.base, pair.guided) for pair in pairs]
@@ -143,9 +144,11 @@ def judge_own_rules(study: Study) -> OwnRules:
         verdict: OwnVerdict = "undecided"
         if int(pairs[i].changed.sum()) < FEWEST_CHANGES:
             verdict = "too few changed episodes"
-        elif -smallest < effect.low and effect.high < smallest:
+        elif -smallest_effect < effect.low and effect.high < smallest_effect:
             verdict = "no effect"
-        elif effect.low > 0.0 or effect.high < 0.0:
-            verdict = "helps" if effect.low > 0.0 else "harms"
+        elif effect.low > 0.0:
+            verdict = "helps"
+        elif effect.high < 0.0:
+            verdict = "harms"
         results.append(OwnRule(text, rule_set, form, verdict, effect))
     return OwnRules(tuple(results), settings.objective)

@@ -31,11 +31,12 @@ _TAKEN = frozenset(("the policy alone", "guided", "seed"))
 def compare_with_references(study: Study) -> References:
     """Return how the policy of a study, alone and guided, compares with its baselines.
 
-    Baselines are random play, constant actions and other policies. The study must have composed its rules, because
-    baselines play the same final seeds.
+    Baselines are random play, constant actions, the policy with other randomness (sampled instead of greedy actions,
+    for instance) and other policies. The study must have composed its rules, because baselines play the same final
+    seeds.
     """
     settings = study.settings
-    plain, note_on_left_out = plain_references(study)  # random play and constant actions
+    plain, note_on_left_out = plain_references(study)  # random play, constant actions, the other way of playing
     references = [*plain, *study.others.references()]
     total_episodes = STAGES["references"].episodes(settings, Known(0, 0, references=len(references)))
     try:

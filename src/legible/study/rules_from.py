@@ -116,6 +116,7 @@ def find_origins(
         else:  # a policy, whose habits are mined later
             policy = load(environment, source)
             is_path = isinstance(source, (str, Path))
+            # The whole path, so that a study that is opened in another folder finds the file again.
             name, file = (str(source), found_again(str(source))) if is_path else ("", "")
             env = environment.make()
             try:

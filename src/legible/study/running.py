@@ -122,7 +122,8 @@ class StageRunner:
         on_episodes
             Called with the number of episodes that have finished.
         """
-        # A new stage begins its own progress and its own count of failures.
+        # A new stage begins its own progress and its own count of failures. The progress starts from the expected
+        # number of episodes, the share of failures from the smallest possible one, so as not to allow too many.
         name = stage or self._stages[0]
         if name != self._count.stage:
             least_episodes, expected_episodes = self._expected.get(name, (0, 0))

@@ -60,7 +60,8 @@ def sources_of(study: Study) -> dict[str, Hypotheses]:
         budget=search_steps,
         negative_first=settings.play.precedence == "negative",
         most_changed=settings.improvement.most_changed,
-        samples=settings.play.sample and policy.kind == "log-probabilities",  # continuous actions are drawn before
+        # Only such policies draw choices from scores; others draw a continuous action, whose region is the choice.
+        samples=settings.play.sample and policy.kind == "log-probabilities",
         decisions=decision_gains(study) if study.uses_mistakes else None,
     )
     sources = open_sources([name for name in names if name != SEARCHED], inputs)
@@ -68,7 +69,7 @@ def sources_of(study: Study) -> dict[str, Hypotheses]:
     if settings.evaluation.most_raced:
         for name in {"mined", "alone"} & sources.keys():
             sources[name] = _most_promising(sources[name], settings.evaluation.most_raced, recorded)
-    # The folder keeps what a search proposed, so that it is opened only if it has not been done.
+    # The folder keeps what a search proposed, so the search itself is made only if it was not done before.
     if SEARCHED in names:
         search = KeptSearch(study)
         sources[SEARCHED] = search.source(lambda: open_sources([SEARCHED], inputs)[SEARCHED])
@@ -205,6 +206,7 @@ def source_rows(study: Study) -> tuple[SourceRow, ...]:
     first.
     """
     verdicts = study.evaluation.verdicts
+    # Rule sets are compared by the rule that they were made from, because compositions leave out some of their rules.
     used = {_origin_key(rule_set) for rule_set in study.improvement.rule_sets}
     # Steps that sources took before their rule sets were tested.
     searched_count, search_steps = KeptSearch(study).counts()

@@ -274,21 +274,22 @@ class Study(Displayed):
         self.rule_texts, self._veto_texts = self._texts_of(rules), self._texts_of(veto)
         check_fallback(self.policy, self.rule_texts)
         others = find_origins(self, rules_from, load)
-        # Claim the folder: write the inputs, or check that they are those of the study in it.
+        # Claim the folder: write the inputs, or check that they are those of the study in it. The nominal settings are
+        # those before budgets were fitted to the time that is left.
         inputs = StudyInputs(
-            self.environment,
-            self.policy,
-            self.policy_name,
-            policy_options or {},
-            info.fingerprint,
-            self.seed,
-            self.nominal_settings,
-            self.names,
-            self.relation_texts,
-            self.rule_texts,
-            self._veto_texts,
-            [origin.to_dict() for origin in others.origins],
-            features,
+            environment=self.environment,
+            policy=self.policy,
+            policy_name=self.policy_name,
+            policy_options=policy_options or {},
+            fingerprint=info.fingerprint,
+            seed=self.seed,
+            settings=self.nominal_settings,
+            names=self.names,
+            relations=self.relation_texts,
+            rules=self.rule_texts,
+            veto=self._veto_texts,
+            rules_from=[origin.to_dict() for origin in others.origins],
+            features=features,
         )
         self._kept = self._folder.claim(inputs.identity(), inputs.about(), inputs.write)
         self._read_budgets()
@@ -333,10 +334,10 @@ class Study(Displayed):
         study.policy_name, study.named_environment = name, arguments["environment"]
         study._kept = study._folder.read()
         study._read_budgets()
-        # Arguments of `_prepare`, which runs when something first needs the policy or the environment.
+        # Arguments of `_prepare`, which `__getattr__` runs when something first needs the policy or the environment.
         study.__dict__["_waiting"] = arguments
         if most_failed is not None:
-            study.policy  # noqa: B018 (loading it writes the new share)
+            study.policy  # noqa: B018 (this runs `_prepare`, which writes the new share into the folder)
         return study
 
     @staticmethod
@@ -809,10 +810,11 @@ class Study(Displayed):
 
     @property
     def answers(self) -> tuple[Answer, ...]:
-        """How good the policy is, how its episodes end, where it is weak, why, what rules change, and what to do."""
+        """Answers in a few sentences: how good and where weak the policy is, why, what rules change, and what to do."""
+        # `next_steps` is None where the rules help. If the policy stays bad with them, training comes first.
         steps = REPAIRED if self.next_steps is None else self.next_steps.steps
         if self.next_steps is None and self.conclusion.is_bad:
-            steps = (TRAIN, *steps[1:])
+            steps = (TRAIN, *REPAIRED[1:])
         return answer_questions(
             self.evaluation,
             self.improvement,

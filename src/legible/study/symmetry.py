@@ -154,9 +154,11 @@ def score_symmetries(study: Study) -> tuple[SymmetryScore, ...]:
     rows = np.sort(np.random.default_rng([study.seed, _STREAM]).permutation(len(experiences.actions))[:MOST_STATES])
     observations, actions = experiences.observations[rows, :n_features], experiences.actions[rows]
     groups = by_name(study.relations)
+    # By relation: the number of states that it maps, and the share of them in which the policy respects it.
     counted = {name: count_related(policy, group, observations, actions) for name, group in groups.items()}
     shares = {name: share for name, (states, share) in counted.items() if states}
     effects: dict[str, Effect] = {}
+    # What a symmetric policy would score: averaging needs scores, and observations that can be mirrored one by one.
     can_average = policy.kind != "none" and features_read(policy) is None and not acting(policy).recurrent
     played = [name for name in sorted(shares, key=lambda name: shares[name]) if shares[name] < 1.0][:MOST_PLAYED]
     episodes = min(MOST_EPISODES, study.settings.references.episodes)
@@ -182,6 +184,7 @@ def score_symmetries(study: Study) -> tuple[SymmetryScore, ...]:
             if not base.failed.any() and not result.failed.any():
                 effects[played[number]] = paired(result.played.returns, base.played.returns)
     return tuple(
-        SymmetryScore(name, counted[name][0], share, episodes if name in effects else 0, effects.get(name))
-        for name, share in shares.items()
+        SymmetryScore(name, states, shares[name], episodes if name in effects else 0, effects.get(name))
+        for name, (states, _) in counted.items()
+        if states
     )
