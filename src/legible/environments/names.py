@@ -103,7 +103,7 @@ def resolve_names(env: Env, names: str | Path | FeatureSpace | None = None) -> N
     if isinstance(own_space, FeatureSpace):
         return _checked(own_space, ENVIRONMENT, encoder, env)
 
-    # 3. The domain's names, if their number fits, and 4. numbers.
+    # 3. The domain's names, if their number fits, and 4. numbered names.
     shipped = shipped_features(env)
     shipped_space = None if shipped is None or len(shipped) != encoder.width else _fitting(shipped, env)
     if shipped_space is not None:

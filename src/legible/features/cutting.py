@@ -129,8 +129,9 @@ def _families(
 ) -> Iterator[_Family]:
     """Yield the groups that share cuts, as families: groups that links connect, directly or by way of others.
 
-    `uncut` holds the bounds of the groups that are still to be cut, by the number of the group. `links` are the pairs
-    of groups that a symmetry of the task maps to each other; a negated link mirrors the values: left becomes right.
+    `uncut` holds the bounds of the groups that are still to be cut, by the number of the group, with the cuts if a
+    names file gives them. `links` are the pairs of groups that a symmetry of the task maps to each other; a negated
+    link mirrors the values: left becomes right.
     """
     # Only groups with the same number of choices and the same bounds can share cuts.
     shapes = {i: (groups[i].count, regions.low, regions.high) for i, regions in uncut.items()}
@@ -140,7 +141,7 @@ def _families(
         # Walk along the links from the first remaining group. Sign 1: oriented like the first group; -1: mirrored.
         # If a group is reached with both signs, the family is its own mirror image, so its cuts must be symmetric.
         signs, to_visit, symmetric = {remaining[0]: 1}, [remaining[0]], False
-        for current in to_visit:
+        for current in to_visit:  # the list grows on the way
             for link in usable:
                 for group, other in ((link.group, link.image), (link.image, link.group)):
                     if group != current:

@@ -314,7 +314,7 @@ class PolicyGuide:
             return None
         # While the policy learns, use the shifts with which it acted in the same states.
         if self._model.policy.training:
-            shifts = self._flatten()[1]
+            _, shifts = self._flatten()
             return logits + shifts[self._rollout.places]  # the places of the last batch in the rollout
         allowed = torch.from_numpy(self._rules.allowed_now()).to(logits.device)
         possible = self._rules.possible_now()
@@ -324,7 +324,7 @@ class PolicyGuide:
             mask = torch.from_numpy(possible).to(logits.device)
             shift = torch.where(mask, 0.0, LEAST_SHIFT)
             shift = shift + guided_shift(logits + shift, allowed | ~mask, self._share, self._starts)
-        self._allowed.append(allowed)
+        self._allowed.append(allowed)  # kept for learning
         self._shifts.append(shift)
         return logits + shift
 

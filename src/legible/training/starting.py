@@ -227,6 +227,7 @@ def _name_tensors(policy: Policy, algorithm: Algorithm, name: str) -> dict[str, 
 
     `algorithm` is the one that trains it, and `name` the policy's name in errors.
     """
+    # `_layer` names the weight and the bias of one layer, `_sequence` those of several.
     if isinstance(policy, NetworkPolicy):
         layers = [(torch.tensor(layer.weight), torch.tensor(layer.bias)) for layer in policy.layers]
         if algorithm == "dqn":  # the target network begins as a copy
