@@ -172,7 +172,7 @@ def distil_policy(
         policy=replace(network, metadata=metadata, env_id=network.env_id or environment.name),
         comparison=comparison,
         rounds=tuple(RoundCheck.of(number, snapshot) for number, snapshot in enumerate(rounds, start=1)),
-        chosen=chosen + 1,
+        chosen=chosen + 1,  # rounds are numbered from 1
         rules=len(guided.rules),
         broken=broken,
         space=guided.space,

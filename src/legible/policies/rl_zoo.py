@@ -106,7 +106,7 @@ def find_training(policy_path: Path, *, anywhere: bool = False) -> Training | No
         env_arguments={str(name): value for name, value in arguments.items()},
         wrappers=tuple(calls),
         frame_stack=max(_whole(config.get("frame_stack")) or 1, 1),
-        normalised=_is_normalised(config.get("normalize")) if config else None,
+        normalised=_is_normalised(config.get("normalize")) if config else None,  # None: unknown
         seed=_whole(args.get("seed")),
         steps=_whole(config.get("n_timesteps")),
     )
