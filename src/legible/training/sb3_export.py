@@ -127,8 +127,8 @@ def _spaces_of(
     if isinstance(policy, ActorPolicy):
         return policy.observation_space, policy.action_space
 
-    # A network knows sizes only; the exact spaces come from its environment, if that is installed and no code that a
-    # file names.
+    # A network knows sizes only; the exact spaces come from its environment, if that is installed and can be made
+    # without running code that a file names.
     with suppress(LegibleError), closing(environment_of_start(start).make()) as env:
         return env.observation_space, env.action_space
 

@@ -130,7 +130,7 @@ def read_start(
         own_algorithm,
         tensors,
         architecture,
-        has_critic=own_algorithm == "dqn" or bool(tensors_of_zip),
+        has_critic=own_algorithm == "dqn" or bool(tensors_of_zip),  # DQN needs none
         use_sde=use_sde,
         log_entropy_weight=log_entropy_weight,
         had_rules=had_rules,

@@ -80,7 +80,7 @@ def walk(slots: Slots, points: Sequence[Point], visit: Visit, on_step: OnStep | 
         if on_step is not None:
             on_step(step)
 
-        # Episodes without further points are done; the others take their next recorded action.
+        # Rows whose episode has no further points become free; the others take their next recorded action.
         episode[next_point >= first_point[episode + 1]] = -1
         active = episode >= 0
         rows = np.flatnonzero(active)
