@@ -314,7 +314,7 @@ class PolicyGuide:
             return None
         # While the policy learns, use the shifts with which it acted in the same states.
         if self._model.policy.training:
-            _, shifts = self._flatten()
+            shifts = self._flatten()[1]  # of all steps of the rollout
             return logits + shifts[self._rollout.places]  # the places of the last batch in the rollout
         allowed = torch.from_numpy(self._rules.allowed_now()).to(logits.device)
         possible = self._rules.possible_now()
