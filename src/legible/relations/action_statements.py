@@ -30,7 +30,7 @@ def read_actions(statement: Any, space: FeatureSpace, place: Place) -> list[tupl
         raise place.error('\'actions\' must be "same" or a table such as { swap = ["Left", "Right"] }.')
     names = space.action_names
     image_of: dict[int, int] = {}
-    for token, choices, images in _Reader(space, place).pairs(statement):
+    for token, choices, images in _Reader(space, place).pairs(statement):  # errors point to the token
         if len(choices) != len(images):
             raise place.error(
                 f"{_named(space, choices)} has {len(choices)} choices and {_named(space, images)} has {len(images)}; "

@@ -58,7 +58,8 @@ def share_cuts(intervals: Intervals, space: FeatureSpace, relations: Iterable[Me
                     "new ones without end."
                 )
 
-    # Begin with the ends of the given intervals and the values of tables; then add images until there are no new ones.
+    # Begin with the ends of the given intervals, and the values that relations list in tables (such as {1 -> 3}); then
+    # add images until there are no new ones.
     for i, feature_ends in ends.items():
         # The high end of the interval of a category is its value.
         bounds = [intervals.lows[i], intervals.highs[i]] if feature_ends.numeric else [intervals.highs[i]]

@@ -323,7 +323,8 @@ class _Pairing:
                 f"become {names[image]!r}; the pairing of features must be one-to-one.",
                 token,
             )
-        mapped_features = source_feature, image_feature = self._space[feature], self._space[image]
+        source_feature, image_feature = self._space[feature], self._space[image]
+        mapped_features = (source_feature, image_feature)
         if source_feature.kind != image_feature.kind and not isinstance(relation, Anything):
             kinds = " but ".join(f"{f.name!r} is {f.kind}" for f in mapped_features)
             raise place.error(f"{kinds}.", token, KindError)

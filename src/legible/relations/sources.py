@@ -102,7 +102,7 @@ def resolve_relations(
     for text in chosen.texts:
         try:
             unmapped = {i for relation in text.relations(space) for i in relation.unmapped if i >= space.n_own}
-        except KindError:
+        except KindError:  # kinds of features are checked later, because they may be guessed from experiences
             continue
         if unmapped:
             names = ", ".join(space.names[i] for i in sorted(unmapped))

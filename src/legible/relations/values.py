@@ -232,7 +232,7 @@ def _pull_cut(affine: Affine, cut: float, *, through_undo: bool) -> float:
     def is_low(y: float) -> bool:
         return bool(to_x(y) <= cut) if rising else bool(to_x(y) > cut)
 
-    # Bisect for the largest float32 that is low.
+    # Bisect for the largest float32 that is low, by the ranks of all float32 numbers.
     if not is_low(-_LARGEST):
         return -np.inf
     if is_low(_LARGEST):

@@ -83,7 +83,7 @@ def check_relations(
     is_made_here = isinstance(environment, EnvironmentSpec)
     env = environment.make() if isinstance(environment, EnvironmentSpec) else environment
     try:
-        # Any regions of continuous actions serve to map actions.
+        # Relations map choices: continuous actions are cut into regions, and any regions serve.
         named = cut_choices(feature_space_of(env, space))
         for relation in relations:
             mapped_features = [i for pair in relation.features for i in (pair.feature, pair.image_feature)]

@@ -195,7 +195,7 @@ def own_state_setter(inputs: CheckInputs, env: Env) -> StateSetter | None:
     low, high = np.where(bounded, low, seen.min(axis=0)), np.where(bounded, high, seen.max(axis=0))
     state_class = type(env.unwrapped.state)  # type: ignore[attr-defined]
     to_state = np.array if state_class is np.ndarray else state_class
-    setter = StateSetter(to_state, np.array, tuple(low.tolist()), tuple(high.tolist()))
+    setter = StateSetter(to_state, to_observation=np.array, low=tuple(low.tolist()), high=tuple(high.tolist()))
     # Repeat some of the steps from states that are set.
     env.reset(seed=int(episode_seeds(inputs.seed, inputs.first, 1)[0]))
     for number in rng.permutation(len(recorded))[:_REPEATED_STEPS]:
@@ -269,8 +269,8 @@ class StateChecker:
         )
         agrees, visited, notes = comparison.agrees, self.visited[defined], []
         if not agrees.all() and visited.any() and not visited.all():
-            met, anywhere = (percent(float(agrees[rows].mean())) for rows in (visited, ~visited))
-            notes.append(f"{met} of the states of random play agree, {anywhere} of uniformly drawn states")
+            of_visited, of_drawn = (percent(float(agrees[rows].mean())) for rows in (visited, ~visited))
+            notes.append(f"{of_visited} of the states of random play agree, {of_drawn} of uniformly drawn states")
         if share_without_image:
             notes.append(f"{percent(share_without_image)} of the states have no image in this environment")
 
@@ -284,10 +284,12 @@ class StateChecker:
             verdict = "holds"
         slight_remark = ""
         if agrees.mean() < NEARLY and nearly_agrees:
+            # The shares are squared deviations in the variance of effects; their roots are shares of the spread.
             largest = percent(float(np.sqrt(deviation_shares[is_slight].max(initial=0.0))))
             slight_remark = f"deviations are slight: at most {largest} of the spread of the effect of a step"
-            signed = (expected - image_results)[:, int(np.where(is_slight, deviation_shares, -1.0).argmax())]
-            if abs(signed.mean()) > ONE_SIDED * np.sqrt((signed**2).mean()):
+            largest_column = int(np.where(is_slight, deviation_shares, -1.0).argmax())
+            deviations = (expected - image_results)[:, largest_column]
+            if abs(deviations.mean()) > ONE_SIDED * np.sqrt((deviations**2).mean()):
                 slight_remark += "; they always point to the same side, so that they add up over steps"
             notes.append(slight_remark)
         return exact_answer(

@@ -169,7 +169,7 @@ def fit_offsets(checker: StateChecker, sample: Sample, candidate: Candidate, rng
 
     for i in sorted(to_fit):
         j = images[i]
-        moved = partial(candidate.with_offset, i)
+        moved = partial(candidate.with_offset, i)  # the candidate with another offset of this feature
         grid = np.linspace(low[i] + low[j], high[i] + high[j], GRID)
         values = [disagreement(moved(float(offset))) for offset in grid]
         best = int(np.argmin(values))
@@ -177,11 +177,11 @@ def fit_offsets(checker: StateChecker, sample: Sample, candidate: Candidate, rng
             continue
         left, right = grid[max(best - 1, 0)], grid[min(best + 1, GRID - 1)]
         for _ in range(GOLDEN_STEPS):
-            one, other = left + (right - left) * 0.382, left + (right - left) * 0.618
-            if disagreement(moved(float(one))) <= disagreement(moved(float(other))):
-                right = other
+            lower, upper = left + (right - left) * 0.382, left + (right - left) * 0.618  # the golden section
+            if disagreement(moved(float(lower))) <= disagreement(moved(float(upper))):
+                right = upper
             else:
-                left = one
+                left = lower
         fitted = float(np.float32((left + right) / 2))
         candidate = moved(0.0 if abs(fitted) < NO_OFFSET * (high[i] - low[i]) else fitted)
     return candidate

@@ -111,9 +111,21 @@ class ChoiceSearch:
         best: _Found | None = None,
         allowed: tuple[Flags, Flags] | None = None,
     ) -> _Found:
-        """Return the best map of some random starts and of kicks, which set some images of the best map free.
+        """Return the best map of features that is found for one map of actions.
 
-        `allowed` are the images that are allowed, with equal and with opposite signs.
+        The search ascends from some random starts. Then each kick sets some images of the best map free and ascends
+        again.
+
+        Parameters
+        ----------
+        actions
+            The image of each discrete action.
+        starts, kicks
+            How many of each.
+        best
+            A map that is known already.
+        allowed
+            ``bool[features, images]`` with equal and with opposite signs: the images that are allowed.
         """
         allowed = self.allowed if allowed is None else allowed
         agreement = self.matcher.agreement(actions)
@@ -129,12 +141,14 @@ class ChoiceSearch:
         for _ in range(kicks):
             chosen = rng.permutation(len(self.groups))[: rng.integers(2, MOST_FREE + 1)]
             free = np.concatenate([self.groups[k] for k in chosen])
-            start = np.zeros((2, *allowed[0].shape))
-            start[np.where(best.signs > 0, 0, 1), np.arange(len(best.images)), best.images] = 1.0
-            place = np.ix_(free, best.images[free])
-            for part, spread in zip(start, self._spread((allowed[0][place], allowed[1][place])), strict=True):
-                part[place] = spread
-            found = self._ascend(agreement, start, allowed)
+            # The weights of the best map, except that the free features share their images evenly.
+            weights = np.zeros((2, *allowed[0].shape))  # [equal or opposite sign, features, images]
+            weights[np.where(best.signs > 0, 0, 1), np.arange(len(best.images)), best.images] = 1.0
+            free_pairs = np.ix_(free, best.images[free])
+            spread_weights = self._spread((allowed[0][free_pairs], allowed[1][free_pairs]))
+            for weights_of_sign, spread in zip(weights, spread_weights, strict=True):
+                weights_of_sign[free_pairs] = spread
+            found = self._ascend(agreement, weights, allowed)
             if found.value > best.value + 1e-9:
                 best = found
         return best
@@ -160,12 +174,13 @@ class ChoiceSearch:
             slope = 2 * agreement.slope((weights[0] - weights[1]).astype(np.float32))
             towards = self._assign(equal + slope, opposite - slope, allowed) - weights
             step = (towards[0] - towards[1]).astype(np.float32)
-            # The value along the step is a parabola with these coefficients.
-            first = float((slope * step).sum() + (equal * towards[0] + opposite * towards[1]).sum())
-            second = float((agreement.slope(step) * step).sum())
-            if first <= 1e-5:
+            # The value along the step is a parabola with these coefficients; go to its top, at most the whole step.
+            linear = float((slope * step).sum() + (equal * towards[0] + opposite * towards[1]).sum())
+            quadratic = float((agreement.slope(step) * step).sum())
+            if linear <= 1e-5:
                 break
-            weights = weights + towards * (1.0 if second >= 0 else min(1.0, -first / (2 * second)))
+            weights = weights + towards * (1.0 if quadratic >= 0 else min(1.0, -linear / (2 * quadratic)))
+        # Round the weights to a map, then take the best assignment for the slope there, as long as the value rises.
         assigned = self._assign(weights[0], weights[1], allowed)
         value = -np.inf
         for _ in range(MOST_ASCENTS):

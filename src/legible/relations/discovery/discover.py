@@ -87,6 +87,7 @@ def discover_relations(
     is_made_here = isinstance(environment, EnvironmentSpec)
     env = environment.make() if isinstance(environment, EnvironmentSpec) else environment
     try:
+        # Features without derived ones, which follow from the others; continuous actions cut into regions.
         named = cut_choices(feature_space_of(env, space)).own
         if len(named) > MOST_FEATURES:
             raise LegibleError(
@@ -98,21 +99,21 @@ def discover_relations(
         parts = Parts(parts_folder, key)
         deadline = time.monotonic() - parts.seconds + 60 * minutes
         # Candidates: drawn transitions, and maps that these suggest.
-        first = STAGES["discovery"].block * STAGE_EPISODES
-        inputs = CheckInputs(env, named, None, PROVEN_STATES, seed, on_progress, first)
-        settable = settable_checker(inputs, without_plain_wrappers(env))
-        setter = settable if isinstance(settable, StateChecker) else None
+        first_episode = STAGES["discovery"].block * STAGE_EPISODES
+        inputs = CheckInputs(env, named, None, PROVEN_STATES, seed, on_progress, first_episode)
+        # A `StateChecker` can also draw the sample, from states that it sets; a checker of tables of transitions cannot.
+        checker = settable_checker(inputs, without_plain_wrappers(env))
+        state_checker = checker if isinstance(checker, StateChecker) else None
         inputs.report(0.05, "playing")
-        sample = parts.once(
-            "sample", lambda: draw_sample(inputs, setter, min(round(PROPOSING * steps), MOST_PROPOSING))
-        )
+        sample_steps = min(round(PROPOSING * steps), MOST_PROPOSING)
+        sample = parts.once("sample", lambda: draw_sample(inputs, state_checker, sample_steps))
         begun = time.monotonic()
         search_seconds = max(SEARCH_SHARE * (deadline - begun), 0.0)
         maps = parts.once(
             "proposals",
             lambda: propose(sample, named, deadline=begun + search_seconds, on_progress=on_progress),
             # A search that took longer may have been cut short.
-            lambda: time.monotonic() < begun + CHOICES_SHARE * search_seconds,
+            keep_if=lambda: time.monotonic() < begun + CHOICES_SHARE * search_seconds,
         )
         # Screening on the same seeds, and proof on others.
         prover = Prover(inputs, sample, steps, deadline, parts)
@@ -155,7 +156,7 @@ def propose(
 
         return stop
 
-    search = choice_search(sample)
+    search = choice_search(sample)  # None without choices: groups of flags of which exactly one is on
     proposals = search.search(np.random.default_rng(SEARCH_SEED), stop_after(CHOICES_SHARE)) if search else []
     if len(space) > MANY_FEATURES and len(proposals) >= ENOUGH_PROPOSALS:
         proposals = _alternate(proposals)
@@ -163,8 +164,9 @@ def propose(
         most_mismatch = math.inf if len(space) <= SMALL else MOST_MISMATCH
         proposals += search_maps(Structure.of(sample), most_mismatch, stop_after(1.0))
     if not space.is_discrete:
-        sizes = [(group.count, group.regions is None) for group in space.groups]
-        proposals = [p for p in proposals if all(sizes[g] == sizes[i] for g, i in enumerate(p.map.action_images))]
+        # Parts of an action map only to parts of the same kind and size.
+        kinds = [(group.count, group.regions is None) for group in space.groups]
+        proposals = [p for p in proposals if all(kinds[g] == kinds[i] for g, i in enumerate(p.map.action_images))]
     return [proposal.map for proposal in proposals]
 
 

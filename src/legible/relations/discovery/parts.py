@@ -70,15 +70,15 @@ class Parts:
         """Seconds of this run and of those before it, as far as they finished parts."""
         return self._seconds_before + time.monotonic() - self._started
 
-    def once(self, name: str, compute: Callable[[], T], is_complete: Callable[[], bool] = lambda: True) -> T:
-        """Return a part that was finished before, or compute and save it; one that is cut short is not saved."""
+    def once(self, name: str, compute: Callable[[], T], keep_if: Callable[[], bool] = lambda: True) -> T:
+        """Return a part that was finished before, or compute it, and save it if `keep_if` is true afterwards."""
         if self._folder is None:
             return compute()
         path = self._folder / f"{name}.npz"
         if path.exists():
             return cast("T", _FORMAT.read(path, self._key, {Candidate: _make_candidate}))
         result = compute()
-        if is_complete():
+        if keep_if():
             _FORMAT.write(path, result, self._key)
             self._save_seconds()
         return result

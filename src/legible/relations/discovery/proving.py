@@ -152,7 +152,7 @@ class Prover:
     def _once(self, name: str, compute: Callable[[], T]) -> T:
         """Return a part that an earlier run finished, or compute and save it, with the steps and proposals so far."""
         result, self.steps, self.screened = self.parts.once(
-            name, lambda: (compute(), self.steps, self.screened), lambda: time.monotonic() < self.deadline
+            name, lambda: (compute(), self.steps, self.screened), keep_if=lambda: time.monotonic() < self.deadline
         )
         return result
 
@@ -242,6 +242,7 @@ class Prover:
         space = self.inputs.space
         candidate = Candidate(signed, usual_offsets(self.sample, signed))
         self.screened += 1
+        # Fit the centres of mirrored features where the usual ones fail; that needs states that can be set.
         if isinstance(self._screener, StateChecker) and any(candidate.offsets):
             answers = self._check(self._screener, candidate.relations(space, "proposal"))
             if not _agrees(answers):
@@ -256,6 +257,7 @@ class Prover:
             if answer.verdict != "does not hold":
                 answered.append(answer)
                 continue
+            # Ignore the features that deviate most, and check the same pair of actions again.
             failing, prices = _to_ignore(answer, space)
             candidate = candidate.ignoring(failing, prices)
             too_many = len(candidate.ignored) > CORRECTED_SHARE * len(space)

@@ -53,13 +53,13 @@ def repair_images(signed: SignedMap, judge: Callable[[SignedMap], Mapping[int, f
         Says which pairs are possible, and which of the unseen ones fit best to the best map so far.
     """
     n = len(signed.images)
-    every, structure = np.arange(n), matcher.structure
+    all_features, structure = np.arange(n), matcher.structure
     possible = np.stack([structure.allowed, structure.opposite])[:, :n, :n]
     measured = np.full(possible.shape, np.nan)  # [2, features, images]: disagreement with equal and with opposite signs
 
     def pairs(of: SignedMap) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Return the entries of a map in the table."""
-        return (np.array(of.signs) < 0).astype(np.int64), every, np.array(of.images)
+        return (np.array(of.signs) < 0).astype(np.int64), all_features, np.array(of.images)
 
     def check(trial: SignedMap) -> Values:
         shares = judge(trial)
@@ -68,6 +68,7 @@ def repair_images(signed: SignedMap, judge: Callable[[SignedMap], Mapping[int, f
     best, best_shares, checked = signed, check(signed), {signed}
     measured[pairs(best)] = best_shares
     ranks = _ranks_of_images(best, matcher)
+    # Images that disagree more than about `level` are repaired now; checks are vain if they find no better map.
     level, vain_checks = best_shares.max(initial=0.0), 0
     for _ in range(MOST_ROUNDS):
         if level < LEAST_LEVEL:
@@ -75,7 +76,7 @@ def repair_images(signed: SignedMap, judge: Callable[[SignedMap], Mapping[int, f
         costs = np.where(np.isnan(measured), UNSEEN_SHARE * level * (1 + ranks), measured)
         costs[~possible] = NEVER
         images = linear_sum_assignment(costs.min(axis=0))[1]
-        signs = np.where(costs.argmin(axis=0)[every, images] == 0, 1, -1)
+        signs = np.where(costs.argmin(axis=0)[all_features, images] == 0, 1, -1)
         trial = replace(signed, images=tuple(images.tolist()), signs=tuple(signs.tolist()))
         if trial in checked or vain_checks == MOST_VAIN_CHECKS:
             level, vain_checks = level / 2, 0
@@ -137,8 +138,10 @@ def align_rare(signed: SignedMap, sample: Sample, matcher: Matcher) -> SignedMap
         rows = differs[:, rare[row]] & (halves == half)
         if rows.any():
             means[half, row] = np.average(standard[rows], axis=0, weights=weights[rows])
-    mapped, found = means[0][:, common] * signs[common], means[1][:, images[common]]
-    costs = ((mapped[:, None, :] - found[None, :, :]) ** 2).mean(axis=2)
+    # costs[rare feature, image]: how far the mean state of the image is from the image of the feature's mean state. Only
+    # common features count, because their images are known.
+    mapped_means, means_of_images = means[0][:, common] * signs[common], means[1][:, images[common]]
+    costs = ((mapped_means[:, None, :] - means_of_images[None, :, :]) ** 2).mean(axis=2)
     costs += TO_STAY * (rare[:, None] != rare[None, :])
     equal, opposite = (
         allowed[np.ix_(rare, rare)] for allowed in (matcher.structure.allowed, matcher.structure.opposite)

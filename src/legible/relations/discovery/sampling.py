@@ -80,9 +80,8 @@ class Sample:
 def draw_sample(inputs: CheckInputs, checker: StateChecker | None, steps: int) -> Sample:
     """Return transitions of about `steps` steps; states are set with the checker, if there is one."""
     space = inputs.space
-    first = play_at_random(inputs, FIRST_EPISODES, 0.0 if checker is not None else REPEAT)
-    played = first
-    if checker is None:
+    played = play_at_random(inputs, FIRST_EPISODES, 0.0 if checker is not None else REPEAT)
+    if checker is None:  # transitions of random play
         episodes = FIRST_EPISODES
         while len(played.rewards) < steps or episodes < FEWEST_EPISODES:
             # Lengths differ, so that a few episodes say only roughly how many more are needed.
@@ -95,7 +94,7 @@ def draw_sample(inputs: CheckInputs, checker: StateChecker | None, steps: int) -
         units, starts = played.episodes, played.observations[np.diff(played.episodes, prepend=-1) != 0]
         states, actions = played.observations.astype(np.float64), played.actions
         after, rewards, ended = played.after.astype(np.float64), played.rewards, played.ended
-    else:
+    else:  # every action in the same states, which are set; the columns of results are features, reward and end
         states = checker.observations.astype(np.float64)
         results, actions = checker.all_steps()
         states = np.tile(states, (len(results) // len(states), 1))

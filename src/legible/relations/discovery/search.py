@@ -185,6 +185,7 @@ class Matcher:
             for row in clearest:
                 i, j = int(open_nodes[row]), int(images[row])
                 mapping[i, j] = pair_signs[i, j]
+                # From now on, the node has only this image, and no other node has it.
                 for part, its_sign in zip(allowed, (1, -1), strict=True):
                     keep = part[i, j] and mapping[i, j] == its_sign
                     part[i], part[:, j] = False, False
@@ -200,7 +201,8 @@ class Matcher:
         `forced` are images and signs of some nodes. The result is None if no completion is allowed.
         """
         agreement = self.agreement(actions)
-        equal, opposite = self.structure.allowed.copy(), self.structure.opposite.copy()
+        # bool[nodes, images]: the pairs that are still allowed, with equal and with opposite signs.
+        allowed, allowed_opposite = self.structure.allowed.copy(), self.structure.opposite.copy()
         energy = (agreement.sources**2).sum(axis=(0, 1)) + (agreement.sources**2).sum(axis=(0, 2))
         mapping = np.zeros((self.size, self.size))
         displaced: list[int] = []  # nodes that must move, because another node maps to them
@@ -213,14 +215,14 @@ class Matcher:
                 cross, squares = 2 * agreement.slope(mapping), agreement.squares_with_mapped(mapping)
                 costs = np.stack([squares - cross - agreement.equal, squares + cross - agreement.opposite])
                 costs_to_stay = np.diag(costs[0])
-                costs_to_move = np.where(np.stack([equal, opposite]), costs, np.inf)
+                costs_to_move = np.where(np.stack([allowed, allowed_opposite]), costs, np.inf)
                 costs_to_move[0, np.arange(self.size), np.arange(self.size)] = np.inf
                 least = costs_to_move.min(axis=(0, 2))
-                if displaced:
+                if displaced:  # the displaced node that fits best moves next
                     i = min(displaced, key=lambda node: float(least[node]))
                     if not np.isfinite(least[i]):
                         return None
-                else:
+                else:  # the node that gains most by moving, if the gain is large enough
                     gain = np.where(np.isfinite(least), costs_to_stay - least, -np.inf)
                     gain[mapping.any(axis=1)] = -np.inf
                     gain[gain < np.maximum(LEAST_GAIN * energy, 0.3 * costs_to_stay)] = -np.inf
@@ -230,13 +232,13 @@ class Matcher:
                 opposed, j = divmod(int(costs_to_move[:, i].argmin()), self.size)
                 sign = -1 if opposed else 1
             mapping[i, j] = sign
-            equal[i] = opposite[i] = False
-            equal[:, j] = opposite[:, j] = False
+            allowed[i] = allowed_opposite[i] = False
+            allowed[:, j] = allowed_opposite[:, j] = False
             if i in displaced:
                 displaced.remove(i)
             if not mapping[j].any() and j not in displaced:
                 displaced.append(j)
-        for still in np.flatnonzero(~mapping.any(axis=1)):
+        for still in np.flatnonzero(~mapping.any(axis=1)):  # all other nodes stay where they are
             mapping[still, still] = 1.0
         return self._polish(agreement, mapping, forced)
 
@@ -379,7 +381,7 @@ def action_maps(structure: Structure) -> Iterator[NDArray[np.int64]]:
 
 
 def search_maps(structure: Structure, most_mismatch: float, stop: Callable[[], bool] = lambda: False) -> list[Proposal]:
-    """Return maps whose mismatch is at most `most_mismatch`: the best for each map of actions, then the second best.
+    """Return maps whose mismatch is at most `most_mismatch`: the best of each map of actions, then each second best.
 
     `Matcher.grow` adds one pair of features after another, `Matcher.complete` assigns all at once. The identity of the
     actions has many symmetric features, so its maps start from pairs that are given ("forced").
@@ -408,7 +410,7 @@ def search_maps(structure: Structure, most_mismatch: float, stop: Callable[[], b
                 if completed is None:
                     continue
                 add(actions, *completed)
-                if n <= FEW_FEATURES:
+                if n <= FEW_FEATURES:  # try all signs of the features
                     for signs in product((1.0, -1.0), repeat=n):
                         add(actions, completed[0], np.array([*signs, *completed[1][n:]]))
     good = [proposal for proposal in found.values() if proposal.mismatch <= most_mismatch]

@@ -101,15 +101,14 @@ class Structure:
         z = np.where(active, (inputs - inputs.mean(axis=0)) / np.where(active, spread, 1.0), 0.0)
         outputs = np.column_stack([sample.after - sample.observations, sample.rewards, sample.ended])
         y = _standard(outputs)
-        y -= y.mean(axis=0) * ([0.0] * n_features + [1.0, 1.0])
+        y -= y.mean(axis=0) * ([0.0] * n_features + [1.0, 1.0])  # centre rewards and ends; 0 is no change of a feature
         effects = _standard(y - _mean_over_actions(sample, y, z)) if discrete else None
-        halves = [
-            list(_describe(y[rows], z[rows], n_features, effects if effects is None else effects[rows], taken))
-            for rows, taken in (
-                (rows, sample.actions[rows] if discrete else None)
-                for rows in (np.flatnonzero(sample.units % 2 == k) for k in (0, 1))
-            )
-        ]
+        # The same estimates from both halves of the data; what they have in common is signal.
+        halves = []
+        for k in (0, 1):
+            rows = np.flatnonzero(sample.units % 2 == k)
+            effects_here, taken = (None, None) if effects is None else (effects[rows], sample.actions[rows])
+            halves.append(list(_describe(y[rows], z[rows], n_features, effects_here, taken)))
         parts: dict[str, list[Part]] = {kind: [] for kind in ("matrix", "odd", "even", "action")}
         for (kind, weight, values, noise), (_, _, other_values, other_noise) in zip(*halves, strict=True):
             part = _scaled(np.array([values, other_values]), np.array([noise, other_noise]), weight)
@@ -143,6 +142,7 @@ class Structure:
         up, down = changes > 1e-6, changes < -1e-6
 
         def influence(rows: Flags) -> Values:
+            """Return ``[features, flags]``: how far a flag goes with rises of a feature, minus falls; ±1 is certainty."""
             return (_association(up[rows], on[rows]) - _association(down[rows], on[rows])) / 2
 
         halves = []
@@ -174,17 +174,21 @@ def find_choices(sample: Sample) -> list[NDArray[np.int64]]:
     states = np.concatenate([sample.observations, sample.after])
     flags = np.flatnonzero(_flags(states) & (np.ptp(states, axis=0) > 0))
     on = np.abs(states[:, flags]).astype(np.float32)
-    together = on.T @ on
+    together = on.T @ on  # [flags, flags]: the number of states in which both are on
     count, n = np.diag(together), len(states)
     trials = 0
 
     def complete(chosen: list[int], others: list[int], missing: float) -> list[int]:
-        """Return chosen flags with others that are on in all missing states; empty if there are none."""
+        """Return chosen flags with others, so that exactly one is on in every state; empty if there are none.
+
+        `missing` is the number of states in which none of the chosen flags is on, `others` are flags that are never on
+        together with one of them.
+        """
         nonlocal trials
         if missing == 0:
             return chosen
-        for place, flag in enumerate(others):
-            rest = [other for other in others[place + 1 :] if together[flag, other] == 0]
+        for i, flag in enumerate(others):
+            rest = [other for other in others[i + 1 :] if together[flag, other] == 0]
             if count[flag] <= missing <= count[flag] + count[rest].sum() and trials < MOST_TRIALS:
                 trials += 1
                 if found := complete([*chosen, flag], rest, missing - count[flag]):
@@ -248,18 +252,31 @@ def _flags(states: Values) -> Flags:
 def _describe(
     y: Values, z: Values, n_features: int, effects: Values | None, taken: NDArray[np.int64] | None
 ) -> Iterator[tuple[str, float, Values, Values]]:
-    """Yield kind, weight, estimates and their variances for one half of the data."""
+    """Yield the parts of a structure for one half of the data: kind, weight, estimates and their variances.
+
+    Parameters
+    ----------
+    y
+        ``[steps, outputs]``: standardised changes of features; the last two columns are reward and end.
+    z
+        ``[steps, nodes]``: standardised inputs: features, then the parts of continuous actions.
+    effects, taken
+        The same as `y`, without the mean over all actions in the state, and the discrete actions; else None.
+    """
     n, size = z.shape
 
     def square(rows: Values) -> Values:
+        """Return a matrix between nodes from rows for outputs: without those of reward and end, padded with 0."""
         return np.vstack([rows[:n_features], np.zeros((size - n_features, size))])
 
+    # How outputs depend on inputs: covariances, and coefficients of a ridge regression.
     covariance, noise = _covariance(y, z)
     gram = np.linalg.inv(z.T @ z / n + RIDGE * np.eye(size))
     coefficients = covariance @ gram
     rough = noise * np.diag(gram)
     yield "matrix", MATRIX, square(covariance)[None], square(noise)[None]
     yield "matrix", MATRIX, square(coefficients)[None], square(rough)[None]
+    # Covariances between nodes, mean changes, and skewness of nodes.
     values, value_noise = _covariance(z, z)
     yield "matrix", MATRIX / 2, (values * (1 - np.eye(size)))[None], (value_noise * (1 - np.eye(size)))[None]
     yield (
@@ -269,6 +286,7 @@ def _describe(
         _padded(y.var(axis=0)[None, :n_features] / n, size),
     )
     yield "odd", OUTCOME, np.clip((z**3).mean(axis=0), -2, 2)[None], np.minimum((z**3).var(axis=0) / n, 1.0)[None]
+    # How reward and end depend on nodes, and on their squares, which have no sign.
     for k in (-2, -1):
         yield "odd", OUTCOME, covariance[k][None], noise[k][None]
     even, even_noise = _covariance(y[:, -2:], z**2)
@@ -283,6 +301,7 @@ def _describe(
                 its_noise[:, n_features:] = square(variance)[:, n_features:]
                 yield "matrix", MATRIX, influence[None], its_noise[None]
         return
+    # The same for each discrete action: effects by state, mean effects, and those on reward and end.
     chosen = [taken == a for a in range(int(taken.max()) + 1)]
     found = [_covariance(effects[rows], z[rows]) for rows in chosen]
     yield "matrix", MATRIX, np.array([square(c) for c, _ in found]), np.array([square(v) for _, v in found])
@@ -330,7 +349,7 @@ def _allowed(inputs: Values, spread: Values, active: Flags, n_features: int) -> 
     """
     size, flags = inputs.shape[1], _flags(inputs)
     whole = (inputs == np.round(inputs)).all(axis=0)
-    kinds = [(i < n_features, bool(flags[i]), bool(whole[i])) for i in range(size)]
+    kinds = [(i < n_features, bool(flags[i]), bool(whole[i])) for i in range(size)]  # is feature, flag, whole number
     alike = np.array([[one == other for other in kinds] for one in kinds])
     ratio = np.maximum(spread[:, None], 1e-300) / np.maximum(spread[None, :], 1e-300)
     near = (ratio < SPREAD_RATIO) & (ratio > 1 / SPREAD_RATIO)

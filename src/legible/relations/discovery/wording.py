@@ -30,13 +30,11 @@ def _describe(candidate: Candidate, space: FeatureSpace) -> tuple[str, str]:
     moved = [i for i in signed.changes if i not in candidate.ignored]
     if space.is_discrete and signed.changes_actions:
         swapped = [(a, b) for a, b in enumerate(signed.action_images) if a < b and signed.action_images[b] == a]
-        for one, other in _SIDES:
-            if any({one in parts[a].lower(), other in parts[b].lower()} == {True} for a, b in swapped) or any(
-                {other in parts[a].lower(), one in parts[b].lower()} == {True} for a, b in swapped
-            ):
+        names_of_swapped = [(parts[a].lower(), parts[b].lower()) for a, b in swapped]
+        for one, other in _SIDES:  # such as left and right
+            if any((one in a and other in b) or (other in a and one in b) for a, b in names_of_swapped):
                 return f"mirror {one}-{other}", f"the same situation with {one} and {other} exchanged"
-    order = signed.order
-    if order == 4:
+    if signed.order == 4:  # nothing changes after four repetitions
         return "turn", "the same situation, turned by a quarter"
     exchanged = {(i, signed.images[i]) for i in moved if signed.images[i] > i and signed.images[signed.images[i]] == i}
     prefixes = {(_prefix(space.names[i]), _prefix(space.names[j])) for i, j in exchanged}
