@@ -101,7 +101,7 @@ def discover_relations(
         # Candidates: drawn transitions, and maps that these suggest.
         first_episode = STAGES["discovery"].block * STAGE_EPISODES
         inputs = CheckInputs(env, named, None, PROVEN_STATES, seed, on_progress, first_episode)
-        # A `StateChecker` can also draw the sample, from states that it sets; a checker of tables of transitions cannot.
+        # A `StateChecker` also sets the states of the sample; a checker of tables of transitions cannot.
         checker = settable_checker(inputs, without_plain_wrappers(env))
         state_checker = checker if isinstance(checker, StateChecker) else None
         inputs.report(0.05, "playing")

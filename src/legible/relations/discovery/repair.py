@@ -138,7 +138,7 @@ def align_rare(signed: SignedMap, sample: Sample, matcher: Matcher) -> SignedMap
         rows = differs[:, rare[row]] & (halves == half)
         if rows.any():
             means[half, row] = np.average(standard[rows], axis=0, weights=weights[rows])
-    # costs[rare feature, image]: how far the mean state of the image is from the image of the feature's mean state. Only
+    # costs[rare feature, image]: how far the mean state of the image is from the image of its own. Only
     # common features count, because their images are known.
     mapped_means, means_of_images = means[0][:, common] * signs[common], means[1][:, images[common]]
     costs = ((mapped_means[:, None, :] - means_of_images[None, :, :]) ** 2).mean(axis=2)
