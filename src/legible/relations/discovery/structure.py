@@ -142,7 +142,7 @@ class Structure:
         up, down = changes > 1e-6, changes < -1e-6
 
         def influence(rows: Flags) -> Values:
-            """Return ``[features, flags]``: how far a flag goes with rises minus falls of a feature; ±1 is certainty."""
+            """Return ``[features, flags]``: how a flag goes with rises minus falls of a feature; ±1 is certainty."""
             return (_association(up[rows], on[rows]) - _association(down[rows], on[rows])) / 2
 
         halves = []
