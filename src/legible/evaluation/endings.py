@@ -149,10 +149,11 @@ def describe_endings(shares: Sequence[EndingShare]) -> str:
     is_alone = worst.kind != "failure" or len(failures) == 1
     counted = [worst] if is_alone else failures
     unguided_share = percent(sum(share.base.value for share in counted))
-    who = guided = ""
+    prefix = guided = ""
     if worst.guided is not None:
-        who = "unguided, "
+        prefix = "unguided, "
         guided = f" (guided: {percent(sum(s.guided.value for s in counted if s.guided is not None))})"
     if is_alone:
-        return f"{who}{worst.words} in {unguided_share} of the episodes{guided}"
-    return f"{who}{unguided_share} of the episodes fail{guided}, most often {worst.words} ({percent(worst.base.value)})"
+        return f"{prefix}{worst.words} in {unguided_share} of the episodes{guided}"
+    most_often = f"most often {worst.words} ({percent(worst.base.value)})"
+    return f"{prefix}{unguided_share} of the episodes fail{guided}, {most_often}"

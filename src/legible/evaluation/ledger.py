@@ -198,6 +198,7 @@ def find_reward_terms(*results: UnitResult) -> tuple[str, ...]:
     names = [name for name in names if np.isfinite(totals[name]).all() and totals[name].any()]
 
     def adds_up(chosen: Sequence[str]) -> bool:
+        """Return whether the totals of at least two terms sum to the returns, up to rounding."""
         size = 1.0 + sum(np.abs(totals[name]) for name in chosen)
         error = np.abs(sum(totals[name] for name in chosen) - returns)
         return len(chosen) > 1 and bool((error <= _TOLERANCE * size).all())

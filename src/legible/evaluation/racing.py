@@ -353,6 +353,8 @@ def race(
         Called with the number of episodes that have finished, for progress bars, and with the verdicts on rule sets
         that passed the race, before they are confirmed.
     """
+    # The worst loss seen anywhere, since a rule set may cause such losses too rarely to be seen.
+    worst = WorstLoss(settings.worst_loss)
 
     @cache
     def open_race_once() -> tuple[Race, Repetition]:
@@ -372,9 +374,7 @@ def race(
         """Note a loss that a search has seen."""
         worst.add([-loss])  # a difference, guided minus unguided
 
-    # Sources run first: they try rule sets on seeds of their own, then race those that they propose. The worst loss
-    # anywhere is noted, since a rule set may cause such losses too rarely to be seen.
-    worst = WorstLoss(settings.worst_loss)
+    # Sources run first: they try rule sets on seeds of their own, then race those that they propose.
     run_sources(sources or {}, measure, make_explore(setup, seed, settings, run, on_episodes), add_loss)
     # `repetition` says whether the same seed gives the same episode, and for which size of batch (`rows`).
     current, repetition = open_race_once()

@@ -166,6 +166,8 @@ class Matcher:
             mapping[i, j] = sign
         open_nodes = np.array([i for i in range(self.size) if i not in forced])
         while open_nodes.size:
+            # How well each pair fits with an equal and with an opposite sign: minus the squared distance of attributes,
+            # and of its entries with the nodes mapped so far.
             cross, squares = 2 * agreement.slope(mapping), agreement.squares_with_mapped(mapping)
             equal, opposite = agreement.equal - squares + cross, agreement.opposite - squares - cross
             assigned, pair_signs = _assign(equal, opposite, allowed)
@@ -322,6 +324,7 @@ class Matcher:
             errors_of_touched += float(((first * sign - second) ** 2 - noise)[touched].sum())
             squares_of_touched += float((first**2 + second**2 - noise)[touched].sum())
 
+        # Parts of a structure, and the factor by which the signs of the map change each of their entries.
         kinds = (
             (structure.matrices, signs[:, None] * signs[None, :]),
             (structure.odd, signs),
