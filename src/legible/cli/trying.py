@@ -128,7 +128,8 @@ def try_command(
     if choice.as_json:
         print_json(tried.to_dict())
         return
-    # For every rule the verdict in a sentence, the override rate, and examples of changed decisions.
+    # For every rule, alone and with its related forms: the verdict in a sentence and the override rate. Examples of
+    # changed decisions are those of the rule alone.
     console = out()
     for result in tried.rules:
         related = f", with its {len(result.rule_set)} related forms" if result.form != "alone" else ""

@@ -271,7 +271,10 @@ def _action_words(space: FeatureSpace) -> str:
 
 
 def _play_walks(spec: EnvironmentSpec, seed: int, time_limit: float | None) -> tuple[list[_Walk], dict[str, _Walk]]:
-    """Play random walks with different seeds, and the first again in the same environment and in a fresh one."""
+    """Play random walks with different seeds, and the first again in the same environment and in a fresh one.
+
+    In the same environment it is played after another episode, which must not change it.
+    """
     same, fresh = "in the same environment", "in a fresh one"
     seeds = [seed + i for i in range(EPISODES)]
     if time_limit is None:

@@ -31,13 +31,13 @@ def read_relations(
     """
     if named.action_names == space.action_names:
         return tuple(relation for text in texts for relation in text.relations(space))
-    before = replace(named, features=space.features)
-    new_numbers = {name: number for number, name in enumerate(space.action_names)}
-    numbers = {number: new_numbers[name] for number, name in enumerate(named.action_names) if name in new_numbers}
+    named_space = replace(named, features=space.features)  # the choices of `named`, the features of `space`
+    number_of = {name: number for number, name in enumerate(space.action_names)}
+    new_number = {old: number_of[name] for old, name in enumerate(named.action_names) if name in number_of}
     renumbered = []
-    for relation in (relation for text in texts for relation in text.relations(before)):
-        if relation.action in numbers and relation.image_action in numbers:
-            action, image = numbers[relation.action], numbers[relation.image_action]
+    for relation in (relation for text in texts for relation in text.relations(named_space)):
+        if relation.action in new_number and relation.image_action in new_number:
+            action, image = new_number[relation.action], new_number[relation.image_action]
             features = tuple(replace(feature, action=action, image_action=image) for feature in relation.features)
             renumbered.append(replace(relation, action=action, image_action=image, features=features))
     return tuple(renumbered)

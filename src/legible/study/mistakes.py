@@ -64,7 +64,10 @@ def rollout_setup(study: Study) -> RolloutSetup:
 def play_rollout_units(
     study: Study, play: Callable[[RolloutSetup, Unit], T], setup: RolloutSetup, units: Sequence[Unit], stage: str
 ) -> list[T | None]:
-    """Return the result of every unit of rollouts, played on the engine of a study; None for a unit that failed."""
+    """Return the result of every unit of rollouts, played on the engine of a study; None for a unit that failed.
+
+    A unit that fails is played once more; it is not cut into smaller pieces.
+    """
     results: list[T | None] = [None] * len(units)
     for index, found in run_units_or_pieces(
         play,

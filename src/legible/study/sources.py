@@ -107,7 +107,10 @@ class KeptSearch:
         yield Proposal([rule_set for rule_set, _ in entries], [shown for _, shown in entries], kept["worst_loss"])
 
     def _search(self, search: Hypotheses) -> Hypotheses:
-        """Search until rule sets are proposed, and keep them with what they cost."""
+        """Search until rule sets are proposed, and keep them with what they cost.
+
+        A search yields trials, which ask for the effects of rule sets, and at last a proposal: the best rule sets.
+        """
         tried: set[RuleSet] = set()
         steps, worst = 0, 0.0
         found = next(search)

@@ -83,24 +83,27 @@ class TimeLimitProbe(Displayed):
 
 
 def probe_time_limit(study: Study) -> TimeLimitProbe:
-    """Play on, up to four times as long, some episodes that reached the time limit, where it can be lifted."""
+    """Play some episodes that reached the time limit again with a limit `TIMES_LONGER`; return how they end then.
+
+    Nothing is played if few unguided episodes reach the limit, or if the environment takes no longer one.
+    """
     base = study.improvement.final_blocks.base.played
     truncated = float(base.truncated.mean())
-    limit, longer = _lifted(study.environment) if truncated >= MIN_TRUNCATED else (0, None)
-    if longer is None:
+    limit, with_longer_limit = _lifted(study.environment) if truncated >= MIN_TRUNCATED else (0, None)
+    if with_longer_limit is None:
         return TimeLimitProbe(truncated, limit)
     blocks, settings = study.improvement.final_blocks, study.settings
     most = min(MOST_PROBED, settings.references.episodes)
     seeds = [blocks.seeds[i] for i in np.flatnonzero(blocks.base.truncated & ~blocks.base.failed)[:most]]
     play = replace(settings.play, step_limit=max(settings.play.step_limit, TIMES_LONGER * limit))
-    setup = replace(study.setup(), environment=longer, play=play)
+    setup = replace(study.setup(), environment=with_longer_limit, play=play)
     units = cut_into_units([UNGUIDED] * len(seeds), seeds, settings.play.unit_episodes)
     failures = FailureLimit(settings.most_failed, "the probe beyond the time limit", len(seeds))
     result = study.runner("time limit", of=len(seeds))(setup, units, failures=failures).played
     ended = ~result.truncated
     length = float(result.lengths[ended].mean()) if ended.any() else 0.0
     named = [share for share in share_endings(result[ended]) if share.kind != "other"]
-    ending = named[0].words if named else ""
+    ending = named[0].words if named else ""  # the most frequent one
     return TimeLimitProbe(truncated, limit, TIMES_LONGER * limit, len(result), int(ended.sum()), length, ending)
 
 
