@@ -4,6 +4,7 @@ import json
 import math
 import re
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -169,7 +170,9 @@ def test_the_planted_weakness_is_explained(evaluation: Evaluation, experiences: 
     narrow = MinedRule(parse_rule("+Left <- left & wall.right", SPACE), 1.0, 0.1, 1.0, 20)
     mining = Mining((narrow,), SPACE, deciles(SPACE, experiences.observations), None, 1, {})
     played: list[int] = []
-    (weakness,) = explain_weaknesses(SETUP, evaluation, mining, experiences, seed=0, on_episodes=played.append)
+    (weakness,) = explain_weaknesses(
+        SETUP, evaluation, mining, experiences, seed=0, run=partial(run_units, on_episodes=played.append)
+    )
     assert sum(played) == 3 * SETTINGS.confirmation_episodes
     assert weakness.cause == "generalisation"
     assert [c.rule for c in weakness.significant_contributions] == [LEFT]

@@ -24,13 +24,12 @@ def play_blocks(
     setup: Setup,
     plan: Sequence[tuple[int, Sequence[int]]],
     run: Runner,
-    on_episodes: Callable[[int], None] | None = None,
 ) -> list[UnitResult]:
     """Play blocks of episodes, each given by the number of a treatment and its seeds; return the result of each."""
     treatments = [treatment for treatment, seeds in plan for _ in seeds]
     every_seed = [seed for _, seeds in plan for seed in seeds]
     units = cut_into_units(treatments, every_seed, setup.play.unit_episodes)
-    result = run(setup, units, on_episodes=on_episodes)
+    result = run(setup, units)
     ends = np.cumsum([len(seeds) for _, seeds in plan])
     return [result[end - len(seeds) : end] for (_, seeds), end in zip(plan, ends, strict=True)]
 
@@ -92,9 +91,7 @@ class PlayedBlocks:
         return sum(int(result.failed.sum()) for result in self.results[1:]), int(self.base.failed.sum())
 
 
-def play_on_same_seeds(
-    setup: Setup, seeds: Sequence[int], run: Runner, on_episodes: Callable[[int], None] | None = None
-) -> PlayedBlocks:
+def play_on_same_seeds(setup: Setup, seeds: Sequence[int], run: Runner) -> PlayedBlocks:
     """Play the unguided policy and every treatment of a setup on the same seeds."""
     plan = [(treatment, seeds) for treatment in range(UNGUIDED, len(setup.treatments))]
-    return PlayedBlocks(setup, tuple(seeds), tuple(play_blocks(setup, plan, run, on_episodes)))
+    return PlayedBlocks(setup, tuple(seeds), tuple(play_blocks(setup, plan, run)))

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -102,7 +102,6 @@ def confirm(
     seed: int,
     settings: EvaluationSettings,
     run: Runner,
-    on_episodes: Callable[[int], None] | None = None,
     worst_loss: float = 0.0,
 ) -> Confirmed:
     """Return the effects of candidates on held-out seeds, each compared with the unguided policy.
@@ -131,14 +130,12 @@ def confirm(
         Seed and settings of the study.
     run
         Plays lists of episodes and returns their results: `run_units`, with engine and store already chosen.
-    on_episodes
-        Called with the number of episodes that have finished, for progress bars.
     worst_loss
         The worst loss of any rule set in the race and in searches.
     """
     # `play` pairs episodes of candidates with `record`, the unguided episodes on the same seeds.
-    record = EpisodeRecord(setup, seed, "racing confirmation", settings.confirmation_seeds, run, on_episodes)
-    play = PairedPlay(setup, repetition, record, run, on_episodes)
+    record = EpisodeRecord(setup, seed, "racing confirmation", settings.confirmation_seeds, run)
+    play = PairedPlay(setup, repetition, record, run)
     # Play the candidates. `play` knows each by a number; lists below have one element per candidate. Poor candidates do
     # badly on the first part of their goal and are given up then: that part stays their goal.
     numbers = [play.add(candidate) for candidate in candidates]

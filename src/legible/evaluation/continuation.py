@@ -9,7 +9,6 @@ confirmed stays confirmed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from legible.errors import LegibleError
@@ -29,7 +28,6 @@ def continue_evaluation(
     seed: int,
     episodes: int,
     run: Runner = run_units,
-    on_episodes: Callable[[int], None] | None = None,
 ) -> Evaluation:
     """Return the evaluation with new verdicts on undecided rule sets, which are tested on further seeds.
 
@@ -46,8 +44,6 @@ def continue_evaluation(
         Maximum number of episodes. The most promising rule sets are tested, as many as these episodes suffice for.
     run
         Plays lists of episodes and returns their results: `run_units`, possibly with engine and store already chosen.
-    on_episodes
-        Called with the number of episodes that have finished, for progress bars.
     """
     round_number, settings = len(evaluation.continuations) + 1, evaluation.settings
     if settings.method != "racing":
@@ -72,7 +68,6 @@ def continue_evaluation(
         seed=seed,
         settings=replace(settings, alpha=level, confirmation_seeds=seeds, confirmation_changes=FEWEST_CHANGES),
         run=run,
-        on_episodes=on_episodes,
         worst_loss=evaluation.worst_loss,
     )
     # Update the verdicts of the tested rule sets; the others stay as they are.

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -95,7 +95,7 @@ class PairedPlay:
         Whether the same seed gives the same episode. Where it does not, every episode is played.
     record
         The episodes that treatments are compared with, unguided or with other guidance.
-    run, on_episodes
+    run
         As in `legible.evaluation.evaluate`.
     full_units
         Whether units are larger and episodes sorted by their remaining length, which is faster for many at once.
@@ -114,14 +114,13 @@ class PairedPlay:
         repetition: Repetition,
         record: EpisodeRecord,
         run: Runner,
-        on_episodes: Callable[[int], None] | None = None,
         *,
         full_units: bool = False,
     ) -> None:
         self._full_units = full_units
         self._setup = replace(setup, treatments=(), rows=repetition.rows)
         self.skips, self._record = repetition.holds, record
-        self._run, self._on_episodes = run, on_episodes
+        self._run = run
         self.compared = self.differed = 0
         self.treatments: list[RuleSet | Treatment] = []
         self._plays: list[_Play] = []
@@ -248,7 +247,7 @@ class PairedPlay:
         seeds = [int(self._record.seeds[index]) for _, index in episodes]
         treatments = [renumbered[number] for number, _ in episodes]
         units = cut_into_units(treatments, seeds, unit_size, starts, known_part)
-        result = self._run(used_setup, units, stage=self._record.stage, on_episodes=self._on_episodes)
+        result = self._run(used_setup, units, stage=self._record.stage)
         if known_part is not None:
             self.compared += int(((known_part.steps > 0) & ~result.failed).sum())
             self.differed += int((result.differs & ~result.failed).sum())

@@ -296,10 +296,10 @@ class Race:
 
 
 def make_explore(
-    setup: Setup, seed: int, settings: EvaluationSettings, run: Runner, on_episodes: Callable[[int], None] | None
+    setup: Setup, seed: int, settings: EvaluationSettings, run: Runner
 ) -> Callable[[Trial], list[MeasuredEffect]]:
     """Return a function that plays trials of sources that search, on seeds of a separate stage."""
-    opened = cache(lambda: _open_race(setup, seed, SEARCH_STAGE, settings, run, on_episodes)[0])
+    opened = cache(lambda: _open_race(setup, seed, SEARCH_STAGE, settings, run)[0])
     return lambda trial: opened().explore(trial)
 
 
@@ -309,7 +309,6 @@ def _open_race(
     stage: str,
     settings: EvaluationSettings,
     run: Runner,
-    on_episodes: Callable[[int], None] | None,
 ) -> tuple[Race, Repetition]:
     """Return a race on the seeds of a stage, and whether the same seed gives the same episode.
 
@@ -319,8 +318,8 @@ def _open_race(
     repetition = find_repetition(setup, seed, "racing", run)
     unguided = replace(setup, treatments=(), rows=repetition.rows)
     n_seeds, repeated = (SEARCH_SEEDS, 0) if searches else (settings.race_seeds, REPEATED_EPISODES)
-    record = EpisodeRecord(unguided, seed, stage, n_seeds, run, on_episodes, repeated=min(repeated, n_seeds))
-    return Race(PairedPlay(unguided, repetition, record, run, on_episodes, full_units=searches), settings), repetition
+    record = EpisodeRecord(unguided, seed, stage, n_seeds, run, repeated=min(repeated, n_seeds))
+    return Race(PairedPlay(unguided, repetition, record, run, full_units=searches), settings), repetition
 
 
 def race(
@@ -330,7 +329,6 @@ def race(
     confirmed: bool = True,
     sources: Mapping[str, Hypotheses] | None = None,
     run: Runner = run_units,
-    on_episodes: Callable[[int], None] | None = None,
     on_candidates: Callable[[Sequence[Verdict]], None] | None = None,
 ) -> Evaluation:
     """Return a verdict on every rule set, from a race and, for those that do well in it, from held-out seeds.
@@ -349,9 +347,8 @@ def race(
         Generators of further rule sets, such as searches, by name.
     run
         Plays lists of episodes and returns their results: `run_units`, possibly with engine and store already chosen.
-    on_episodes, on_candidates
-        Called with the number of episodes that have finished, for progress bars, and with the verdicts on rule sets
-        that passed the race, before they are confirmed.
+    on_candidates
+        Called with the verdicts on rule sets that passed the race, before they are confirmed.
     """
     # The worst loss seen anywhere, since a rule set may cause such losses too rarely to be seen.
     worst = WorstLoss(settings.worst_loss)
@@ -362,7 +359,7 @@ def race(
 
         The second value says whether the same seed gives the same episode, which is measured first.
         """
-        opened, repetition = _open_race(setup, seed, "racing", settings, run, on_episodes)
+        opened, repetition = _open_race(setup, seed, "racing", settings, run)
         opened.enter(setup.treatments)
         return opened, repetition
 
@@ -375,7 +372,7 @@ def race(
         worst.add([-loss])  # a difference, guided minus unguided
 
     # Sources run first: they try rule sets on seeds of their own, then race those that they propose.
-    run_sources(sources or {}, measure, make_explore(setup, seed, settings, run, on_episodes), add_loss)
+    run_sources(sources or {}, measure, make_explore(setup, seed, settings, run), add_loss)
     # `repetition` says whether the same seed gives the same episode, and for which size of batch (`rows`).
     current, repetition = open_race_once()
     # The unguided policy plays at least one seed, even if no rule set was proposed, because its figures are reported.
@@ -416,7 +413,6 @@ def race(
         seed=seed,
         settings=replace(settings, confirmation_seeds=seeds),
         run=run,
-        on_episodes=on_episodes,
         worst_loss=worst.size,
     )
     # Add the results to the verdicts, and the losses seen here to the worst one.

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any
@@ -265,7 +265,7 @@ class EpisodeRecord:
         Seed of the study, and name of the stage.
     most
         Maximum number of seeds.
-    run, on_episodes
+    run
         As in `legible.evaluation.evaluate`.
     treatment
         Guidance of the episodes; None: unguided.
@@ -283,7 +283,6 @@ class EpisodeRecord:
         stage: str,
         most: int,
         run: Runner,
-        on_episodes: Callable[[int], None] | None = None,
         treatment: RuleSet | Treatment | None = None,
         first: int = 0,
         repeated: int = 0,
@@ -291,12 +290,11 @@ class EpisodeRecord:
         """Prepare a record of up to `most` episodes of the policy, one per seed; nothing is played yet.
 
         The episodes are unguided, or all have the guidance `treatment`. Their seeds are those of a stage of the study
-        with this `seed`, without the `first` ones. `run` plays lists of episodes, and `on_episodes` is called with the
-        number that have finished.
+        with this `seed`, without the `first` ones. `run` plays lists of episodes.
         """
         self.treatment = treatment
         self._setup = replace(setup, treatments=() if treatment is None else (treatment,))
-        self.stage, self._run, self._on_episodes = stage, run, on_episodes
+        self.stage, self._run = stage, run
         self.seeds = np.array(stage_seeds(seed, stage, first, most), np.int64)
         # Cut the episodes into units (lists of episodes that are played and stored together). The first `repeated` ones
         # are a unit of their own, because an earlier check has played and stored exactly that unit.
@@ -339,7 +337,7 @@ class EpisodeRecord:
             return self.known
         first = len(self._results)
         new = self._units[first : int(np.searchsorted(self._ends, wanted)) + 1]
-        played = self._run(self._setup, new, kept=STEPS, stage=self.stage, on_episodes=self._on_episodes)
+        played = self._run(self._setup, new, kept=STEPS, stage=self.stage)
         start = 0
         for i, unit in enumerate(new, start=first):
             part = played.episodes(start, start + len(unit))

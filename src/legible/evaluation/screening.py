@@ -61,7 +61,7 @@ def screen(
     screening.play(setup.treatments)
     # Sources try rule sets with `explore`, on seeds of their own, and have those that they propose tested. `named` are
     # these rule sets, each with the name of its source.
-    explore = make_explore(replace(setup, rows=usual_rows(setup.play)), seed, settings, run, on_episodes=None)
+    explore = make_explore(replace(setup, rows=usual_rows(setup.play)), seed, settings, run)
     named = run_sources(sources or {}, screening.measure, explore)
     treatments = (*setup.treatments, *(rule_set for _, rule_set in named))
     verdicts = _make_verdicts(treatments, screening.base, screening.others, settings.alpha)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from legible.evaluation import Runner, WorstCase, play_blocks
@@ -32,7 +32,6 @@ def leave_one_out(
     seeds: Sequence[int],
     *,
     run: Runner = run_units,
-    on_episodes: Callable[[int], None] | None = None,
 ) -> tuple[Contribution, ...]:
     """Play a rule set whole and without each of its rules, and return the effect of each rule.
 
@@ -44,14 +43,14 @@ def leave_one_out(
         The rules. Without the only rule of a set, the policy is unguided.
     seeds
         Seeds of the episodes, the same for every set.
-    run, on_episodes
+    run
         As in `legible.evaluation.evaluate`.
     """
     rules = rule_set.rules
     rests = [RuleSet(tuple(other for other in rules if other != rule)) for rule in rules]
     contribution_setup = replace(setup, treatments=(rule_set, *rests))
     whole, *without = play_blocks(
-        contribution_setup, [(i, seeds) for i in range(len(contribution_setup.treatments))], run, on_episodes
+        contribution_setup, [(i, seeds) for i in range(len(contribution_setup.treatments))], run
     )
     worst = WorstCase((whole, *without))
     pairs = [worst.of(whole, rest) for rest in without]

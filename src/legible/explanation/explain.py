@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from legible.evaluation import Evaluation, Runner, Verdict
 from legible.evaluation.units import Setup, run_units
@@ -80,7 +80,6 @@ def explain_weaknesses(
     leave_out: bool = True,
     min_kept: float = 0.9,
     run: Runner = run_units,
-    on_episodes: Callable[[int], None] | None = None,
 ) -> tuple[WeaknessExplanation, ...]:
     """Explain the strongest weaknesses of a policy.
 
@@ -100,7 +99,7 @@ def explain_weaknesses(
         Whether to play every rule set without each of its rules, on held-out seeds.
     min_kept
         See `knowledge_of`.
-    run, on_episodes
+    run
         As in `legible.evaluation.evaluate`.
     """
     settings = evaluation.settings
@@ -112,7 +111,7 @@ def explain_weaknesses(
         played: Sequence[Contribution] = ()
         # The contribution of an only rule is the effect of its set, which is known.
         if leave_out and len(group.front.rule_set) > 1:
-            played = leave_one_out(setup, group.front.rule_set, seeds, run=run, on_episodes=on_episodes)
+            played = leave_one_out(setup, group.front.rule_set, seeds, run=run)
         explained.append(
             explain_weakness(
                 group,

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import replace
 
 from legible.evaluation import Evaluation, Runner, Sample, WorstCase, find_objective, play_blocks
@@ -26,7 +26,6 @@ def compose_as_in_paper(
     settings: ImprovementSettings,
     veto: Collection[Rule],
     run: Runner,
-    on_episodes: Callable[[int], None] | None,
 ) -> Composed:
     """Return the composition of Algorithm 2 of the paper: a greedy union of rule sets, without tests.
 
@@ -45,8 +44,6 @@ def compose_as_in_paper(
         Rules to exclude: a rule set that contains one is not tried.
     run
         Plays lists of episodes and returns their results: `run_units`, possibly with engine and store already chosen.
-    on_episodes
-        Called with the number of episodes that have finished, for progress bars.
     """
     seeds = stage_seeds(seed, "composition", 0, settings.episodes)
     value = find_objective(evaluation.settings.objective).value
@@ -54,7 +51,7 @@ def compose_as_in_paper(
     def play(rules: RuleSet | None) -> UnitResult:
         """Return the episodes of the policy guided by rules, or unguided, on the seeds of this stage."""
         guided_setup = replace(setup, treatments=() if rules is None else (rules,))
-        return play_blocks(guided_setup, [(UNGUIDED if rules is None else 0, seeds)], run, on_episodes)[0]
+        return play_blocks(guided_setup, [(UNGUIDED if rules is None else 0, seeds)], run)[0]
 
     unguided = best = play(None)
     played = [unguided]

@@ -11,7 +11,7 @@ the seeds on which it was selected.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -191,7 +191,6 @@ def improve(
     settings: ImprovementSettings | None = None,
     veto: Collection[Rule] = (),
     run: Runner = run_units,
-    on_episodes: Callable[[int], None] | None = None,
 ) -> Improvement:
     """Return the composition, which is the rules that are best deployed together, and its gain on held-out seeds.
 
@@ -209,19 +208,17 @@ def improve(
         Rules to exclude: a rule set that contains one, or has one as its mined rule, is not tried.
     run
         Plays lists of episodes and returns their results: `run_units`, possibly with engine and store already chosen.
-    on_episodes
-        Called with the number of episodes that have finished, for progress bars.
     """
     settings = settings or ImprovementSettings()
     # Select the rules, on seeds of their own.
     compose = compose_by_selection if evaluation.settings.method == "racing" else compose_as_in_paper
-    composed = compose(setup, evaluation, seed=seed, settings=settings, veto=veto, run=run, on_episodes=on_episodes)
+    composed = compose(setup, evaluation, seed=seed, settings=settings, veto=veto, run=run)
     # Play the policy with and without them on the final seeds, which selected nothing. If no rules were found, the
     # unguided policy plays alone.
     treatments = (composed.composition,) if len(composed.composition) else ()
     final_setup = replace(setup, treatments=treatments, count_choices=True)
     final_seeds = stage_seeds(seed, "final", 0, settings.final_episodes)
-    blocks = play_on_same_seeds(final_setup, final_seeds, run, on_episodes)
+    blocks = play_on_same_seeds(final_setup, final_seeds, run)
     final_steps = sum(int(result.lengths.sum()) for result in blocks.results)
     # Split the gain by time after the first changed action, which needs the reward of every step; then drop those.
     is_split = treatments and len(blocks.base) > 1

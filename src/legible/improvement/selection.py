@@ -14,7 +14,7 @@ Slow environments do all three on the seeds of the confirmation (`legible.improv
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import replace
 
 from legible.evaluation import Evaluation, Runner
@@ -43,7 +43,6 @@ def compose_by_selection(
     settings: ImprovementSettings,
     veto: Collection[Rule],
     run: Runner,
-    on_episodes: Callable[[int], None] | None,
 ) -> Composed:
     """Return the few rule sets that are best deployed together, or none if they do not help on held-out seeds.
 
@@ -59,11 +58,9 @@ def compose_by_selection(
         Rules to exclude: a rule set that contains one is not tried.
     run
         Plays lists of episodes and returns their results: `run_units`, possibly with engine and store already chosen.
-    on_episodes
-        Called with the number of episodes that have finished, for progress bars.
     """
     repetition = evaluation.repetition or find_repetition(setup, seed, "composition", run)
-    play = Play(setup, repetition, seed, evaluation.settings, run, on_episodes, evaluation.worst_loss)
+    play = Play(setup, repetition, seed, evaluation.settings, run, evaluation.worst_loss)
     if settings.seeds == "confirmation" and evaluation.settings.confirmation_changes and not evaluation.continuations:
         return compose_on_confirmation(play, evaluation, settings, veto)
     judge = CompositionJudge(play, settings)

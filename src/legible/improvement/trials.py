@@ -9,7 +9,7 @@ Episodes that a composition cannot change are not played.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -42,7 +42,7 @@ class Play(NamedTuple):
         Policy and environment, and whether the same seed gives the same episode there.
     seed, settings
         Seed of the study; objective, constraints and significance level.
-    run, on_episodes
+    run
         As in `legible.evaluation.evaluate`.
     worst_loss
         The worst paired loss that the study has seen.
@@ -53,14 +53,13 @@ class Play(NamedTuple):
     seed: int
     settings: EvaluationSettings
     run: Runner
-    on_episodes: Callable[[int], None] | None = None
     worst_loss: float = 0.0
 
     def against(self, stage: str, seeds: int, *, first: int = 0, rules: RuleSet | None = None) -> PairedPlay:
         """Return play compared with the policy, guided by rules or unguided, on seeds of a stage from `first` on."""
         unguided_setup = replace(self.setup, treatments=(), rows=self.repetition.rows)
-        record = EpisodeRecord(unguided_setup, self.seed, stage, seeds, self.run, self.on_episodes, rules, first)
-        return PairedPlay(unguided_setup, self.repetition, record, self.run, self.on_episodes)
+        record = EpisodeRecord(unguided_setup, self.seed, stage, seeds, self.run, rules, first)
+        return PairedPlay(unguided_setup, self.repetition, record, self.run)
 
 
 @dataclass(frozen=True)
