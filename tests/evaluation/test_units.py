@@ -144,8 +144,7 @@ WIDE = replace(SETUP, play=PlaySettings(batch=256))
 
 def test_a_record_is_extended_by_whole_units() -> None:
     run = DrawnPlay({})
-    reported: list[int] = []
-    record = EpisodeRecord(WIDE, 0, "racing", 600, run, reported.append)
+    record = EpisodeRecord(WIDE, 0, "racing", 600, run)
     assert (record.most, record.known) == (600, 0)
     for seeds, known in ((0, 0), (1, 256), (256, 256), (257, 512), (9999, 600), (600, 600)):
         assert record.extend(seeds) == known == record.known == run.episodes

@@ -58,14 +58,16 @@ def evaluate(
     """
     settings = settings or EvaluationSettings()
     check_objectives(settings.objective, settings.constraint, setup.play)  # before anything is played
-    # Notes are sentences that the report shows with the results.
-    notes = (PROBABILITIES_NOTE,) if setup.policy.kind == "log-probabilities" else ()
-    if settings.method == "unpaired":
-        notes = (UNPAIRED_NOTE, *notes)
     if settings.method != "racing":
         evaluation = screen(setup, seed, settings, stage, confirm, sources, run)
     else:
         evaluation = race(setup, seed, settings, confirm, sources, run, on_candidates=on_candidates)
-    # An environment whose random numbers do not all come from the seed makes effects less precise: add a note.
-    leak_note = "" if evaluation.repetition is None else evaluation.repetition.describe_leak()
-    return replace(evaluation, notes=(*notes, leak_note) if leak_note else notes)
+    # Notes are sentences that the report shows with the results. An environment whose random numbers do not all come
+    # from the seed makes effects less precise.
+    has_probabilities = setup.policy.kind == "log-probabilities"
+    notes = (
+        UNPAIRED_NOTE if settings.method == "unpaired" else "",
+        PROBABILITIES_NOTE if has_probabilities and not evaluation.confirmed else "",
+        "" if evaluation.repetition is None else evaluation.repetition.describe_leak(),
+    )
+    return replace(evaluation, notes=tuple(filter(None, notes)))

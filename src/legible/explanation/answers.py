@@ -122,7 +122,7 @@ def answer_questions(
         ),
         Answer("Why does it fail?", why or ("Nothing that explains it was found.",)),
         Answer("What do the rules change?", _guidance(improvement, references, deployment, ledger)),
-        Answer("What next?", (*_play_otherwise(improvement, references), *next_steps)[:2]),
+        Answer("What next?", (*_play_otherwise(improvement, references), *next_steps[:2])),
     )
 
 

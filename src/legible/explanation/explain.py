@@ -16,7 +16,7 @@ from legible.explanation.weakness import WeaknessExplanation, stronger_rules
 from legible.features import FeatureSpace
 from legible.mining import MinedRule, Mining
 from legible.play import Experiences, stage_seeds
-from legible.rules import Rule, representative_rule
+from legible.rules import Rule
 
 
 def explain_weakness(
@@ -29,7 +29,6 @@ def explain_weakness(
     min_kept: float = 0.9,
     alpha: float = 0.05,
     objective: str = "mean",
-    groups: Sequence[WeaknessGroup] = (),
 ) -> WeaknessExplanation:
     """Explain one weakness from the data that are given.
 
@@ -51,8 +50,6 @@ def explain_weakness(
         Significance level.
     objective
         The objective that guidance should improve.
-    groups
-        All weaknesses of the study, this one among them; their first rules are the `neighbours` of the explanation.
     """
     group = weakness if isinstance(weakness, WeaknessGroup) else WeaknessGroup(weakness)
     rule_set = group.front.rule_set
@@ -65,7 +62,6 @@ def explain_weakness(
         alpha=alpha,
         objective=objective,
         others=group.others,
-        neighbours=tuple(representative_rule(other.front.rule_set) for other in groups),
     )
 
 
@@ -122,7 +118,6 @@ def explain_weaknesses(
                 min_kept=min_kept,
                 alpha=settings.alpha,
                 objective=settings.objective,
-                groups=groups,
             )
         )
     return tuple(explained)

@@ -28,6 +28,11 @@ REPAIRED = (
     "Then use the guided policy, or train the network to follow the rules: legible distil DIR --out FILE.",
 )
 """Steps after a study whose rules help."""
+BETTER_BUT_BAD = (
+    "Do not deploy it yet: guided, it is better, but still bad.",
+    "Train the policy further and study it again: these rules were tested with the present network only.",
+)
+"""Steps after a study whose rules help a policy that stays bad."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from legible.display import Displayed
 from legible.evaluation import Verdict
 from legible.explanation.contributions import Contribution
-from legible.explanation.knowledge import RARE_SHARE, Knowledge, summarise_knowledge
+from legible.explanation.knowledge import Knowledge, summarise_knowledge
 from legible.explanation.objective_words import ObjectiveWords
 from legible.features import FeatureSpace
 from legible.formatting import capitalise, in_words, join_words, number, p_value, percent, quoted
@@ -31,6 +31,8 @@ from legible.rules import (
 
 # The conditions of a rule set that hold in at least this share of the steps hardly matter.
 NEARLY_ALWAYS_SHARE = 0.9
+# A rule that is followed in a smaller share of its states is "rarely" followed in the title of a weakness.
+SELDOM_SHARE = 0.25
 _ORIGINS = {"searched": "the searched rule", "yours": "your rule"}
 Cause = Literal["generalisation", "rule", "both", "unclear"]
 """Cause of a weakness: the policy does not generalise its rule, does not follow it, both, or unknown."""
@@ -81,8 +83,6 @@ class WeaknessExplanation(Displayed):
         The objective that guidance should improve.
     others
         Rule sets that change the same states, and so reveal the same weakness.
-    neighbours
-        The first rules of all weaknesses of the study.
     """
 
     verdict: Verdict
@@ -93,7 +93,6 @@ class WeaknessExplanation(Displayed):
     alpha: float = 0.05
     objective: str = "mean"
     others: tuple[Verdict, ...] = ()
-    neighbours: tuple[Rule, ...] = ()
 
     def __post_init__(self) -> None:
         if not {contribution.rule for contribution in self.contributions} <= set(self.rule_set.rules):
@@ -113,8 +112,8 @@ class WeaknessExplanation(Displayed):
 
     @property
     def habit(self) -> str:
-        """Return the first rule as a habit: "avoids going north when north is a wall"."""
-        return describe_rule(representative_rule(self.rule_set), self.space)
+        """Return the rule that names the weakness as a habit: "avoids going north when north is a wall"."""
+        return describe_rule(self._named_rule, self.space)
 
     @property
     def advice(self) -> str:
@@ -136,7 +135,7 @@ class WeaknessExplanation(Displayed):
             share = least if least == most else f"{least} to {most} (by rule)"
             sentences.append(f"The unguided policy does otherwise in {share} of these states.")
         if self.is_not_generalised:
-            sentences.append("It follows the mined rule, but not its related forms.")
+            sentences.append("It follows this rule, but not its related forms.")
         if self.amounts_to:
             sentences.append(f"The conditions hold nearly always, so this amounts to {self.amounts_to}.")
         return " ".join(sentences)
@@ -144,7 +143,7 @@ class WeaknessExplanation(Displayed):
     @property
     def is_not_generalised(self) -> bool:
         """Return whether the policy has learned a rule, but does not apply it in related situations."""
-        return self._is_mined and self.cause == "generalisation"
+        return self._is_habit and self.cause == "generalisation"
 
     @property
     def amounts_to(self) -> str:
@@ -162,28 +161,53 @@ class WeaknessExplanation(Displayed):
 
     @property
     def title(self) -> str:
-        """Return the weakness with its first rule in full, which need not be a rule that the policy follows."""
-        rule = representative_rule(self.rule_set)
+        """Return the weakness with the rule that names it in full, which need not be a rule that the policy follows."""
+        rule = self._named_rule
         if self.amounts_to:
             states = sum(k.triggered for k in self.knowledge)
             followed = sum(k.kept * k.triggered for k in self.knowledge if k.triggered)
-            rarely = states > 0 and followed / states < RARE_SHARE
-            return f"{self._breaks(Rule(rule.polarity, rule.action, ()), rarely)}, whatever the situation"
-        # A mined rule is a habit unless the policy was seen to break it, another rule only if it was seen to follow it.
-        seen = next((k for k in self.knowledge if k.rule == rule), None)
-        status = "unseen" if seen is None else seen.status
-        if status == "unknown" or not (self._is_mined or status == "known"):
-            return self._breaks(rule, seen is not None and status == "unknown" and seen.kept < RARE_SHARE)
+            kept = followed / states if states else 1.0
+            return f"{self._breaks(Rule(rule.polarity, rule.action, ()), kept)}, whatever the situation"
+        if not self._is_habit:
+            seen = self._knowledge_of(rule)
+            return self._breaks(rule, seen.kept if seen is not None and seen.status == "unknown" else 1.0)
         if not self.verdict.is_confirmed:
             return self.habit
         return f"{self.habit}, but not {'in related situations' if self.cause == 'generalisation' else 'always'}"
 
-    def _breaks(self, rule: Rule, rarely: bool) -> str:
-        """Say that the policy does not follow a rule, or only rarely: "sometimes goes west when west is a wall"."""
+    @property
+    def _named_rule(self) -> Rule:
+        """Return the rule that names the weakness: the first one, unless only others of the set make the gain.
+
+        A mined rule always names its weakness: that the policy follows it, but not its related forms, is the finding.
+        """
+        first = representative_rule(self.rule_set)
+        gaining = [contribution.rule for contribution in self.significant_contributions]
+        return first if self._is_mined or not gaining or first in gaining else gaining[0]
+
+    def _knowledge_of(self, rule: Rule) -> Knowledge | None:
+        """Return how often the policy follows a rule of the set; None if unknown."""
+        return next((known for known in self.knowledge if known.rule == rule), None)
+
+    @property
+    def _is_habit(self) -> bool:
+        """Return whether the policy follows the rule that names the weakness.
+
+        A mined rule is a habit unless the policy was seen to break it, another rule only if it was seen to follow it.
+        """
+        seen = self._knowledge_of(self._named_rule)
+        status = "unseen" if seen is None else seen.status
+        return status == "known" or (self._is_mined and status != "unknown")
+
+    def _breaks(self, rule: Rule, kept: float) -> str:
+        """Say how the policy breaks a rule that it follows in a share of the states: "sometimes goes west when …"."""
         does = describe_rule(Rule("+", rule.action, rule.conditions), self.space).removeprefix("always ")
         if rule.polarity == "-":
-            return f"{'usually' if rarely else 'sometimes'} {does}"
-        return f"rarely {does}" if rarely else f"does not always {describe_rule(rule, self.space, 'advice')}"
+            often = "always" if kept == 0.0 else "usually" if kept < SELDOM_SHARE else "sometimes"
+            return f"{often} {does}"
+        if kept < SELDOM_SHARE:
+            return f"{'never' if kept == 0.0 else 'rarely'} {does}"
+        return f"does not always {describe_rule(rule, self.space, 'advice')}"
 
     @property
     def _is_mined(self) -> bool:
@@ -315,10 +339,9 @@ class WeaknessExplanation(Displayed):
         return f"{gains}, and its related forms add {added}."
 
     def _kept_sentence(self) -> str:
-        """Say how often the policy follows the first rule, if it often breaks it."""
-        rule = representative_rule(self.rule_set)
-        unknown = next((k for k in self.knowledge if k.rule == rule and k.status == "unknown"), None)
-        if unknown is None or self.knowledge_summary:
+        """Say how often the policy follows the rule that names the weakness, if it often breaks it."""
+        unknown = self._knowledge_of(self._named_rule)
+        if unknown is None or unknown.status != "unknown" or self.knowledge_summary:
             return ""
         return (
             f"The unguided policy follows it in {percent(unknown.kept)} of {number(unknown.triggered)} matching states."

@@ -72,6 +72,9 @@ def describe_mistake(mistake: Mistake, experiences: Experiences) -> str:
 
 def summarise_mistakes(found: Mistakes) -> str:
     """Return the number of mistakes and the cost of the worst, in a sentence."""
+    if not found.decisions:
+        why = f": {found.problem.split('. ')[0].rstrip('.')}" if found.problem else ""
+        return f"Single decisions were not examined{why}."
     if not found.listed:
         return "Single decisions: no costly mistake was proven."
     worst = found.listed[0].gain  # the largest of all would be overstated

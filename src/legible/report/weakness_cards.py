@@ -79,7 +79,6 @@ def explain_shown(study: Study) -> list[WeaknessExplanation]:
             min_kept=study.settings.mining.min_accuracy,
             alpha=study.settings.evaluation.alpha,
             objective=study.settings.evaluation.objective,
-            groups=study.weaknesses,
         )
         for group in study.weaknesses[:MOST_WEAKNESSES]
     ]

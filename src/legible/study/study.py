@@ -35,7 +35,7 @@ from legible.explanation import (
     is_repair,
     suggest_next_steps,
 )
-from legible.explanation.next_steps import REPAIRED, TRAIN
+from legible.explanation.next_steps import BETTER_BUT_BAD, REPAIRED
 from legible.features import FeatureSpace, cut_choices
 from legible.files import read_json, write_json
 from legible.formatting import number, percent
@@ -814,7 +814,7 @@ class Study(Displayed):
         # `next_steps` is None where the rules help. If the policy stays bad with them, training comes first.
         steps = REPAIRED if self.next_steps is None else self.next_steps.steps
         if self.next_steps is None and self.conclusion.is_bad:
-            steps = (TRAIN, *REPAIRED[1:])
+            steps = BETTER_BUT_BAD
         return answer_questions(
             self.evaluation,
             self.improvement,
