@@ -1,4 +1,4 @@
-"""What a reader of a study asks first, with short answers.
+"""Six questions that a reader of a study asks first, with short answers.
 
 - `Answer`: a question and its answer; `answer_questions` answers how good the policy is, how its episodes end, where it
   is weak, why it fails, what the rules change, and what to do next.

@@ -1,4 +1,4 @@
-"""What the policy does in some states, and whether another choice is better there.
+"""Actions of the policy in some states, and the test whether another choice is better there.
 
 At held-out decisions in these states, every choice is made, once and held for some steps, before the policy goes on.
 One half of the episodes selects the best of these alternatives; the other half measures it, so that the selection does
@@ -43,7 +43,7 @@ class Trials(NamedTuple):
 
 @dataclass(frozen=True)
 class Alternative:
-    """What the policy does in some states, and the best other choice there.
+    """Actions of the policy in some states, and the best other choice there.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What can be asked about an open policy, by a page or by a notebook.
+"""Questions about an open policy, asked by a page or by a notebook.
 
 - `ANSWERS`: questions that are answered at once; `STREAMS`: those whose answers come in pieces, during play.
 - `to_plain`: an answer as data that JSON can hold.

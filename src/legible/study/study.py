@@ -725,7 +725,7 @@ class Study(Displayed):
 
     @property
     def symmetry_scores(self) -> tuple[SymmetryScore, ...]:
-        """How far the policy respects each relation, and what its asymmetry costs."""
+        """Agreement of the policy with each relation, and the cost of its asymmetry."""
         return self.read("symmetry")
 
     @property

@@ -1,4 +1,4 @@
-"""How far the policy of a study respects each relation of the task, and what its asymmetry costs.
+"""Agreement of the policy of a study with each relation of the task, and the cost of its asymmetry.
 
 A relation says that two states are alike, such as a state and its mirror image. A symmetric policy takes the related
 action in the image (Right for Left). What an asymmetric policy loses is measured by playing it with its scores averaged
@@ -79,7 +79,7 @@ class SymmetryScore:
 
     @property
     def is_costly(self) -> bool:
-        """Whether a symmetric policy would return more, beyond chance."""
+        """Return whether a symmetric policy would return more, beyond chance."""
         return self.effect is not None and self.effect.low > 0.0
 
     def to_dict(self) -> dict[str, Any]:

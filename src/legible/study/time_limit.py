@@ -64,7 +64,7 @@ class TimeLimitProbe(Displayed):
 
     @property
     def hides_endings(self) -> bool:
-        """Whether clearly more than a few of the episodes that were played on ended early."""
+        """Return whether clearly more than a few of the episodes that were played on ended early."""
         return bool(self.episodes) and share_figure(self.ended, self.episodes).low >= MIN_ENDED
 
     def sentence(self) -> str:

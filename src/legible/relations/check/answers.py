@@ -127,7 +127,7 @@ class RelationCheck:
 
     @property
     def is_exact(self) -> bool:
-        """Whether states were compared value by value, rather than by statistics."""
+        """True if states were compared value by value, rather than by statistics."""
         return self.method.startswith("exact")
 
     def to_dict(self) -> dict[str, Any]:

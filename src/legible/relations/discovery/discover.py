@@ -44,7 +44,7 @@ SEARCH_SHARE = 0.45
 # Share of that time for the search of maps of choices, and the seed of its starts.
 CHOICES_SHARE, SEARCH_SEED = 0.6, 11
 MOST_MISMATCH = 0.75
-# Of many features, no other maps are searched with so many maps of choices: screening repairs images.
+# Of many features, no other maps are searched with that many maps of choices: screening repairs images.
 ENOUGH_PROPOSALS = 12
 
 

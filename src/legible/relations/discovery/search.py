@@ -47,7 +47,7 @@ class Proposal:
 
 
 class Agreement(NamedTuple):
-    """How well maps of nodes fit a structure, for one map of discrete actions.
+    """Fit of maps of nodes with a structure, for one map of discrete actions.
 
     A map of nodes is a matrix, ``mapping``: entry [i, j] is the sign if node i maps to node j, else 0.
 
