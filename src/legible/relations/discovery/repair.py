@@ -130,7 +130,7 @@ def align_rare(signed: SignedMap, sample: Sample, matcher: Matcher) -> SignedMap
     standard = np.clip((states - states.mean(axis=0)) / np.maximum(states.std(axis=0), 1e-9), -3, 3)
     # means[half, rare feature, feature]: the mean state while the rare feature differs, 0 if it never does. One half is
     # compared with the other, so that a feature has no advantage from agreeing with itself. Features that nearly always
-    # differ together, such as two ghosts that are scared, are distinguished by states in which few do, which weigh more.
+    # differ together, such as two ghosts that are scared, are separated by states in which few do, which weigh more.
     halves = np.tile(sample.units % 2, 2)
     weights = 0.1 ** differs[:, rare].sum(axis=1)
     means = np.zeros((2, len(rare), states.shape[1]))
