@@ -94,12 +94,12 @@ def read_arrays(path: Path, key: str | None = None, advice: str = "delete it") -
             size = sum(entry.file_size for entry in archive.infolist())
         if size > LARGE and size > SWELLING * len(content):
             raise DamagedFileError(
-                f"{path}: is damaged (it would unpack from {len(content):,} to {size:,} bytes); delete it."
+                f"{path}: is damaged (it would unpack from {len(content):,} to {size:,} bytes); {advice}."
             )
         with np.lib.npyio.NpzFile(io.BytesIO(content), allow_pickle=False) as data:
             arrays: dict[str, NDArray[Any]] = {name: data[name] for name in data.files}
         for array in arrays.values():
-            _check_letters(array)
+            _check_text(array)  # strings may hold invalid code points
     except DamagedFileError:
         raise
     except Exception as error:  # what a damaged zip or array raises depends on where the damage is
@@ -118,11 +118,11 @@ def _check_marks(path: Path, saved_key: Any, checksum: Any, expected: str, key: 
         raise DamagedFileError(f"{path}: belongs elsewhere (it carries another key); {advice}.")
 
 
-def _check_letters(array: NDArray[Any]) -> None:
-    """Refuse texts with letters that do not exist: numpy accepts them, and Python fails on them later."""
+def _check_text(array: NDArray[Any]) -> None:
+    """Refuse strings with invalid code points: numpy accepts them, and Python fails on them later."""
     if array.dtype.kind == "U" and array.size and array.dtype.itemsize:
-        letters = np.frombuffer(array.tobytes(), f"{array.dtype.str[0]}u4")
-        if letters.max() > sys.maxunicode:
+        code_points = np.frombuffer(array.tobytes(), f"{array.dtype.str[0]}u4")
+        if code_points.max() > sys.maxunicode:
             raise ValueError("a text in it holds invalid characters")
 
 

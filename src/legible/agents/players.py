@@ -131,10 +131,10 @@ class PolicyPlayer:
         self.policy = policy
         self._deterministic = deterministic
         self._view = _SeatView(observation_space, action_space)
-        self._rows: Env | None = None
+        self._features: Env | None = None
         features = getattr(policy, "features", None)
         if features is not None:  # rules that see masks or further features read rows of them
-            self._rows = FeatureEnv(self._view, features)
+            self._features = FeatureEnv(self._view, features)
         else:
             check_spaces_fit(policy, observation_space, action_space)
         self._chooser: ActingChooser | None = None
@@ -144,7 +144,7 @@ class PolicyPlayer:
     def start(self, seed: int) -> None:
         """Start an episode."""
         self._turn, self._keys = 0, policy_keys([seed])
-        if self._rows is None:
+        if self._features is None:
             slots: Any = self._view
             self._chooser = ActingChooser(self.policy, slots, [seed], deterministic=self._deterministic)
 
@@ -154,12 +154,12 @@ class PolicyPlayer:
         view = self._view
         view.masks, view.observation = None if mask is None else mask[None], observation
         steps = np.array([self._turn])
-        if self._rows is None:  # the policy reads the observation itself
+        if self._features is None:  # the policy reads the observation itself
             assert self._chooser is not None
             batch = stack_observations(view.observation_space, [observation])
-            actions, _ = self._chooser(batch, np.zeros(1, np.int64), steps)
+            actions, _ = self._chooser(batch, episodes=np.zeros(1, np.int64), steps=steps)
         else:  # it reads features, some of which depend on earlier steps and actions
-            row = self._rows.step(self._last)[0] if self._turn else self._rows.reset()[0]
+            row = self._features.step(self._last)[0] if self._turn else self._features.reset()[0]
             rows, policy = np.asarray(row, np.float32)[None], cast("Any", self.policy)
             with naming_errors():
                 if policy.kind == "none":  # without scores

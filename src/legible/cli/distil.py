@@ -210,10 +210,11 @@ def _say_mended(finished: MendedRound) -> None:
 
 
 def _print_mending(mending: Mending) -> None:
-    """Print the result of mending in rounds: the verdict, and a row for the policy and for every round.
+    """Print the result of mending: the verdict, and a row for the policy and for every round.
 
-    `mending.results` has the episodes of the policy, then those of the network of every round that made one, all on the
-    same seeds.
+    Mending repeats: find weaknesses of the network, confirm rules that correct them, distil the guided policy into a
+    new network. `mending.results` has the episodes of the policy, then those of the network of every round that made
+    one, all on the same seeds.
     """
     from legible.evaluation import Sample  # noqa: PLC0415
 

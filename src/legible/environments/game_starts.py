@@ -65,8 +65,8 @@ class RememberedStarts(gymnasium.Wrapper[Any, Any, Any, Any]):
         remembered = _starts.get(key)
         if remembered is not None:
             _starts.move_to_end(key)
-            # First an unseeded start: it forgets the last action, which a copied state does not contain. A copied state
-            # has no screen either, so it is only used if the unseeded start looks like the remembered one.
+            # Restoring a state resets neither the last action nor the screen. So first start without a seed, which
+            # resets both; the state is used only if that start shows the same screen as the remembered one.
             observation, _ = self.env.reset(options=options)
             if _digest(observation) == remembered.shown:
                 game.restore_state(pickle.loads(remembered.emulator))

@@ -41,7 +41,7 @@ POWER_SAFETY_FACTOR = 4
 Four times the episodes are enough for an effect half as large."""
 
 
-EARLY_SHARE, POOR_Z = 4, -0.5
+EARLY_DIVISOR, POOR_Z = 4, -0.5
 """On a quarter of its episodes, a candidate is given up that lies this many standard errors below the smallest effect.
 
 Giving up can only lose a confirmation, so the level holds. Of effects that would be found with a power of 80 %, 4 % lie
@@ -106,15 +106,16 @@ def confirm(
 ) -> Confirmed:
     """Return the effects of candidates on held-out seeds, each compared with the unguided policy.
 
-    Candidates are rule sets that did well in the race. Each has a goal that is fixed in advance: a number of episodes
-    that it changes (other episodes carry no information). It is played on more and more seeds until the goal is met:
+    Candidates are rule sets that did well in the race: it plays all rule sets on the same seeds and drops early those
+    that do badly (`legible.evaluation.racing`). Each has a goal that is fixed in advance: a number of episodes that it
+    changes (other episodes carry no information). It is played on more and more seeds until the goal is met:
 
     - usually `confirmation_changes`; more if the race suggests a small effect, fewer if a large one;
     - if all seeds are expected to give fewer changes, the smallest number for which the test is valid;
     - 0 if not even that many are expected: it is only played on the seeds that are played anyway.
 
     A candidate with goal 0, or one that misses its goal, is too rare to judge: its p is 1. So is the p of one that is
-    given up early (`EARLY_SHARE`). The mined rule behind a candidate is played only if the candidate is confirmed.
+    given up early (`EARLY_DIVISOR`). The mined rule behind a candidate is played only if the candidate is confirmed.
 
     Parameters
     ----------
@@ -141,7 +142,7 @@ def confirm(
     numbers = [play.add(candidate) for candidate in candidates]
     goals = [changes_to_confirm(expectation, settings) for expectation in expected]
     is_poor = _find_poor(play, dict(zip(numbers, goals, strict=True)), settings)
-    goals = [goal // EARLY_SHARE if poor else goal for goal, poor in zip(goals, is_poor, strict=True)]
+    goals = [goal // EARLY_DIVISOR if poor else goal for goal, poor in zip(goals, is_poor, strict=True)]
     play.play_changes({number: goal for number, goal in zip(numbers, goals, strict=True) if goal})
     played_anyway = record.extend(play.first_look)  # the number of seeds that the unguided policy plays in any case
     min_seeds = min(least_episodes(settings), settings.confirmation_seeds)
@@ -197,6 +198,7 @@ def confirm(
     guided = [play.pairs(number, largest_counts[number]).guided for number in range(len(play.treatments))]
     base = record.result
     blocks = PlayedBlocks(play.setup, tuple(record.seeds[: len(base)].tolist()), (base, *guided))
+    # Episodes played again here count in the repetition: they may show that a seed does not give the same episode.
     return Confirmed(tuple(confirmations), tuple(steps), blocks, play.with_comparisons(repetition))
 
 
@@ -205,7 +207,7 @@ def _find_poor(play: PairedPlay, goals: Mapping[int, int], settings: EvaluationS
 
     `goals` holds the number of changed episodes of each candidate, by its number in `play`; a part of them is played.
     """
-    first_goals = {number: goal // EARLY_SHARE for number, goal in goals.items()}
+    first_goals = {number: goal // EARLY_DIVISOR for number, goal in goals.items()}
     play.play_changes({number: goal for number, goal in first_goals.items() if goal})
     objective = find_objective(settings.objective)
     poor = []

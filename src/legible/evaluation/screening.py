@@ -23,7 +23,7 @@ from legible.evaluation.figures import check_constraints
 from legible.evaluation.objectives import find_objective
 from legible.evaluation.racing import make_explore
 from legible.evaluation.statistics import Effect, benjamini_hochberg, standard_error, welch
-from legible.evaluation.units import UNGUIDED, Setup, Treatment, UnitResult, run_units, usual_rows
+from legible.evaluation.units import UNGUIDED, Setup, Treatment, UnitResult, run_units
 from legible.evaluation.verdicts import Confirmation, Evaluation, Sample, Verdict
 from legible.hypotheses import Hypotheses, MeasuredEffect, Named, run_sources
 from legible.play.stages import stage_seeds
@@ -61,13 +61,13 @@ def screen(
     screening.play(setup.treatments)
     # Sources try rule sets with `explore`, on seeds of their own, and have those that they propose tested. `named` are
     # these rule sets, each with the name of its source.
-    explore = make_explore(replace(setup, rows=usual_rows(setup.play)), seed, settings, run)
+    explore = make_explore(setup, seed, settings, run)
     named = run_sources(sources or {}, screening.measure, explore)
     treatments = (*setup.treatments, *(rule_set for _, rule_set in named))
     verdicts = _make_verdicts(treatments, screening.base, screening.others, settings.alpha)
     for i, (name, _) in enumerate(named, start=len(setup.treatments)):
         verdicts[i] = replace(verdicts[i], found_by=name)
-    # Confirm the rule sets whose first test is significant.
+    # Confirm the rule sets whose test here is significant (`is_weakness`: their p is below alpha).
     candidates = [i for i, verdict in enumerate(verdicts) if verdict.is_weakness]
     blocks, unguided_steps = None, int(screening.base.lengths.sum())
     if confirm and candidates and settings.confirmation_episodes:

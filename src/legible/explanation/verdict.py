@@ -223,8 +223,8 @@ def _caveats(evaluation: Evaluation, improvement: Improvement | None) -> list[st
         sentences.append(
             f"{counted(len(unless), 'rule set')} {gain} on average but {are} not confirmed: a rare loss as large as "
             f"the largest seen ({number(evaluation.worst_loss)}) could cancel this gain. To rule such losses out, pass "
-            f"--until-excluded: it plays until up to {number(needed)} episodes in which the rules changed an action "
-            f"have been seen{for_each}."
+            f"--until-excluded: it plays on until they are excluded, for at most {number(needed)} episodes in which "
+            f"the rules change an action{for_each}."
         )
     failed = [evaluation.failed] + ([] if improvement is None else [improvement.final_blocks.failed])
     guided_failed, unguided_failed = (sum(counts) for counts in zip(*failed, strict=True))
@@ -464,7 +464,7 @@ def _improvement_sentences(
     """Say what the composition gains, or why there is none."""
     words, effect, check = _words_of(improvement), improvement.effect, improvement.check
     if not len(improvement.composition):
-        # `check` is the test of a composition that was found; without a composition, it was rejected.
+        # The composition is empty if none was found (`check` is None) or the one found failed its test (`check`).
         if check is None or not check.is_too_rare:
             return ["No combination of rules is significantly better than the unguided policy."]
         rules = capitalise(f"{in_words(len(check.composition))} {'rule' if len(check.composition) == 1 else 'rules'}")
@@ -481,6 +481,7 @@ def _improvement_sentences(
         sentences = [f"{_rules_change(improvement, words.better)}, {less}."]
     else:
         sentences = _gain_sentences(improvement, deployment)
+    # Compare with the best reference; `over_guided` is its score minus that of the guided policy.
     best = references.best if references is not None else None
     if best is None or best.over_guided.high < 0.0:
         return sentences

@@ -200,9 +200,9 @@ def write_groups(groups: Sequence[ActionGroup], names: Sequence[str]) -> dict[st
 def read_groups(data: Any, where: str) -> tuple[tuple[ActionGroup, tuple[str, ...]], ...]:
     """Return the groups of choices in a names file, each with the short names of its choices.
 
-    `data` holds a description by the name of each group, which is a part of an action: a list of names for its choices,
-    a table from names to regions ``[low, high]``, or the output of `write_groups`. `where` is the place in the file,
-    for error messages.
+    `data` maps the name of each group, which is a part of an action, to its description: a list of names for its
+    choices, a table from names to regions ``[low, high]``, or the output of `write_groups`. `where` is the place in the
+    file, for error messages.
     """
     if not isinstance(data, Mapping) or not data:
         raise FeatureError(f"{where}: expected a table of groups, such as steer = ['left', 'right'].")
@@ -222,8 +222,8 @@ def read_groups(data: Any, where: str) -> tuple[tuple[ActionGroup, tuple[str, ..
                     low = -np.inf if table.get("low") is None else float(table["low"])
                     high = np.inf if table.get("high") is None else float(table["high"])
                     cuts = tuple(map(float, table["cuts"])) if "cuts" in table else None
-                    regions = Regions(low, high, cuts, tuple(map(float, table.get("typical", ()))))
-                    regions = replace(regions, spread=table.get("spread", 1.0))
+                    typical = tuple(map(float, table.get("typical", ())))
+                    regions = Regions(low, high, cuts, typical, spread=table.get("spread", 1.0))
             else:
                 regions, choices = _read_regions(table)
             # Choices are numbered over all groups.

@@ -286,7 +286,7 @@ class GuidedChooser(CountingChooser):
         episode_starts: NDArray[np.int64],
         results: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]],
     ) -> None:
-        """Find the first step of recorded episodes in which each rule set would have made another choice.
+        """Find the first step of recorded episodes in which each rule set makes another choice than the recorded one.
 
         Until then, an episode with the rule set is the recorded one, so it need not be played again.
 
@@ -303,7 +303,7 @@ class GuidedChooser(CountingChooser):
         results
             Three arrays ``int64[rule sets, episodes]``, filled in place: the first step that differs (left unchanged if
             there is none), and the numbers of steps before it in which a rule triggered, and in which that changed the
-            policy's choice.
+            policy's choice (possible before that step, where the recorded episode was guided to the same choice).
         """
         first_guided_changes(
             self._rules,

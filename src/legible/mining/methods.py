@@ -151,8 +151,8 @@ def _lime(
     space = experiences.space.own
     own_columns = experiences.observations[:, : len(space)]
     states = rng.choice(rows, min(settings.lime_states, rows.size), replace=False)
-    # LIME's kernel width is proportional to the square root of the number of features; a setting excludes categorical
-    # features from this number.
+    # LIME's kernel width is proportional to the square root of the number of features: of all, or of the numeric ones
+    # only (`kernel_counts_numeric`, as in `MiningSettings.paper`).
     kernel_features = [f for f in space.features if f.kind == "numeric" or not settings.kernel_counts_numeric]
     importance = lime_importance(
         policy.scores,

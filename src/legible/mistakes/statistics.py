@@ -69,14 +69,16 @@ def false_coverage(
 
     Benjamini and Hochberg's procedure keeps the false discovery rate below `alpha`: the expected share of false effects
     among the significant ones. In the same way, at most the share `alpha` of the listed intervals miss their effect
-    (the false coverage rate), although the effects were selected.
+    (the false coverage rate), although the effects were selected: the intervals of k listed effects, of n in all, have
+    the level 1 − k·alpha/n. A listed effect must also be significant at that level, p ≤ k·alpha/n; others are dropped,
+    and the choice is made again.
 
     Parameters
     ----------
     p_values
         ``float64[effects]``: the p-values of all effects that were measured.
     alpha
-        The rate.
+        Limit of both rates.
     choose
         Function that returns the effects to list, given the numbers of significant ones.
 
@@ -88,7 +90,6 @@ def false_coverage(
     n_effects = len(p_values)
     proven = np.flatnonzero(benjamini_hochberg(p_values) <= alpha)
     limit = np.inf
-    # Listing fewer effects is a stricter selection, which not all of them may pass: repeat without those that fail.
     while True:
         listed = choose(proven[p_values[proven] <= limit])
         threshold = len(listed) * alpha / n_effects if n_effects else 0.0

@@ -332,7 +332,7 @@ def branch(desk: Desk, body: Mapping[str, Any]) -> dict[str, Any]:
     unit = RolloutUnit((decision.point,), np.array([[CHOICE_TAKEN, decision.choice]]), np.array([[episode.seed]]))
     as_played, what_if = record_futures(_rollout_setup(desk, new_futures=False), unit)
 
-    # Each future as a side of the player, from shortly before the decision on.
+    # Each future becomes one half of the replay viewer's screen, starting shortly before the decision.
     words, first = ActionWords(space), max(0, step - STEPS_BEFORE)
     sides: list[dict[str, Any]] = []
     for future in (as_played, what_if):
@@ -345,8 +345,8 @@ def branch(desk: Desk, body: Mapping[str, Any]) -> dict[str, Any]:
                 "end": drawn["ended"],
                 "actions": [words.number(action) for action in actions[first : drawn["until"]]],
                 "rewards": drawn["rewards"][first:],
-                "drawn": [],
-                "marks": [],
+                "drawn": [],  # random actions: not marked here
+                "marks": [],  # steps in which a rule changed the action: no rules guide these futures
                 "frames": drawn["frames"],
             }
         )

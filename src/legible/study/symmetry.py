@@ -144,8 +144,9 @@ def average_policy(policy: Policy, group: Sequence[MetamorphicRelation], n_featu
 def score_symmetries(study: Study) -> tuple[SymmetryScore, ...]:
     """Return how far the policy of a study respects each of its relations, and what its asymmetry costs.
 
-    Shares are counted in recorded states. The relations that the policy respects least are then played, if it has
-    scores for single actions and reads flat observations.
+    Shares are counted in recorded states. For the relations that it respects least, the symmetrised policy is then
+    played: one with averaged scores. Averaging needs scores, observations that are plain rows of numbers, and a policy
+    without memory.
     """
     if not study.space.is_discrete or not study.relations:
         return ()
@@ -158,8 +159,9 @@ def score_symmetries(study: Study) -> tuple[SymmetryScore, ...]:
     counted = {name: count_related(policy, group, observations, actions) for name, group in groups.items()}
     shares = {name: share for name, (states, share) in counted.items() if states}
     effects: dict[str, Effect] = {}
-    # What a symmetric policy would score: averaging needs scores, and observations that can be mirrored one by one.
-    can_average = policy.kind != "none" and features_read(policy) is None and not acting(policy).recurrent
+    has_scores, has_memory = policy.kind != "none", acting(policy).recurrent
+    reads_plain_rows = features_read(policy) is None
+    can_average = has_scores and reads_plain_rows and not has_memory
     played = [name for name in sorted(shares, key=lambda name: shares[name]) if shares[name] < 1.0][:MOST_PLAYED]
     episodes = min(MOST_EPISODES, study.settings.references.episodes)
     if played and can_average:
