@@ -7,6 +7,7 @@ from legible.rules import parse_rule
 from legible.server.bench import claims_of, confirm_on_bench, keep_rule, read_rule, try_on_bench
 from legible.server.desk import MOST_TEXT, Desk, RequestError
 from legible.server.jobs import Job, StoppedError
+from legible.server.overview import overview_of
 from legible.study import Study
 from legible.workbench.arena import arena_of
 from legible.workbench.checks import read_checks
@@ -89,7 +90,7 @@ def test_a_play_ends_when_nobody_listens(desk) -> None:
         job.emit({})
 
 
-def test_a_confirmation_has_seeds_that_nothing_else_uses_and_is_kept(study_desk) -> None:
+def test_a_confirmation_is_kept_and_played_once(study_desk) -> None:
     rule = "+Left <- left"
     with pytest.raises(RequestError):
         confirm_on_bench(study_desk, {"rule": rule}, lambda _: None)
@@ -98,13 +99,17 @@ def test_a_confirmation_has_seeds_that_nothing_else_uses_and_is_kept(study_desk)
     assert first["kind"] == "claim"
     assert first["is_confirmed"]
     assert first["low"] > 0
-    again = messages(confirm_on_bench, study_desk, rule=rule)[-1]
-    assert (first["number"], again["number"]) == (0, 1)
-    assert first["effect"] != again["effect"], "other seeds were played"
-    assert again["level"] > first["level"], "a confirmed rule earns a higher level"
+    level = study_desk.ledger.level()
+    assert level > first["level"], "a confirmed rule earns a higher level"
+    (again,) = messages(confirm_on_bench, study_desk, rule=rule)
+    assert again == {**first, "is_earlier": True}, "nothing is played"
+    assert study_desk.ledger.level() == level
+    shown = messages(try_on_bench, study_desk, rule=rule)[-1]["rules"]
+    assert shown[0]["claim"]["sentence"] == first["sentence"]
+    assert [one["claim"] for one in shown[1:]] == [None] * len(shown[1:]), "related forms are other rules"
     reopened = Study.open(study_desk.study.folder, trust=True, engine=InProcess())
     kept = claims_of(Desk(arena_of(reopened, engine=InProcess()), reopened), {})
-    assert [claim["effect"] for claim in kept["claims"]] == [first["effect"], again["effect"]]
+    assert [claim["effect"] for claim in kept["claims"]] == [first["effect"]]
 
 
 def test_a_rule_is_saved_vetoed_and_exported(study_desk, tmp_path) -> None:
@@ -119,6 +124,26 @@ def test_a_rule_is_saved_vetoed_and_exported(study_desk, tmp_path) -> None:
     path.write_text(keep_rule(study_desk, {"rule": GOOD, "what": "check"})["text"])
     (check,) = read_checks(path, study_desk.space).weaknesses
     assert check.rule_set.rules == (parse_rule(GOOD, study_desk.space),)
+
+
+def test_related_forms_are_named_or_the_reason_why_there_are_none(desk, study_desk) -> None:
+    assert read_rule(desk, {"rule": GOOD})["related"]["any"] is False
+    assert "several rules" in read_rule(study_desk, {"rule": f"{GOOD}\n{USELESS}"})["related"]["words"]
+    assert read_rule(study_desk, {"rule": GOOD})["related"] == {"any": True, "words": "Left → Right"}
+    exported = keep_rule(study_desk, {"rule": GOOD, "form": "with related forms", "what": "check"})["text"]
+    assert "+Left" in exported
+    assert "+Right" in exported
+
+
+def test_the_last_results_stay_in_the_overview_after_a_rule_is_saved(study_desk) -> None:
+    before = overview_of(study_desk.study.folder, trust=True)
+    assert "is_before_changes" not in before
+    keep_rule(study_desk, {"rule": "+Left <- left & luck > 1", "what": "rule"})
+    after = overview_of(study_desk.study.folder, trust=True)
+    assert after["is_before_changes"]
+    assert {name: after[name] for name in ("headline", "weaknesses", "guided")} == {
+        name: before[name] for name in ("headline", "weaknesses", "guided")
+    }
 
 
 def test_without_a_study_there_is_nothing_to_save_to(desk) -> None:

@@ -4,6 +4,7 @@ import pytest
 from legible.engines import InProcess
 from legible.environments import EnvironmentSpec
 from legible.policies import load_policy
+from legible.server import viewer
 from legible.server.desk import Desk, RequestError
 from legible.server.states import find_states
 from legible.server.viewer import (
@@ -146,3 +147,27 @@ def test_states_are_found_by_conditions_and_by_actions(desk) -> None:
     assert {state["action"] for state in goes_right["states"]} == {"Right"}
     assert "Right" not in {state["action"] for state in does_not["states"]}
     assert find_states(desk, {"filter": "lef"})["problem"]
+
+
+def test_a_proven_mistake_is_preferred_to_a_search(desk, monkeypatch) -> None:
+    number = lost(desk)
+    proven = [{"step": step, "taken": 1, "better": 0, "gain": step, "words": "words"} for step in (1, 2)]
+    monkeypatch.setattr(viewer, "_mistakes", lambda *_: proven)
+    found = last(scan_episode, desk, episode=number)
+    assert (found["step"], found["choice"]) == (2, LEFT)
+    assert "proven mistake" in found["sentence"]
+
+
+def test_no_decision_is_named_whose_alternative_is_worse_in_new_futures(desk, monkeypatch) -> None:
+    def play(_desk, _setup, units):
+        """Others are better in the search, which compares all choices, and worse when two of them are repeated."""
+        shapes = [(unit.choices.shape[1], unit.seeds.shape[1]) for unit in units]
+        returns = [np.zeros(shape) for shape in shapes]
+        for of_decision in returns:
+            of_decision[1:] = -66.1 if len(of_decision) == 2 else 1.0
+        return returns
+
+    monkeypatch.setattr(viewer, "_play", play)
+    found = last(scan_episode, desk, episode=lost(desk))
+    assert "step" not in found
+    assert found["sentence"].startswith("No costly decision was found")

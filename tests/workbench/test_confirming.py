@@ -39,6 +39,15 @@ def test_a_ledger_survives_a_restart_and_counts_what_was_stopped(tmp_path) -> No
     assert [claim.is_confirmed for claim in Ledger(path, "key").claims()] == [True, False]
 
 
+def test_a_result_is_found_for_the_same_rules_in_any_order_once_it_is_played() -> None:
+    ledger = Ledger(None)
+    claim = ledger.open(["+Left <- left", "-Stay <- left"], "helps", EXPLORED)
+    assert ledger.result_of(["-Stay <- left", "+Left <- left"]) is None, "it was stopped"
+    ledger.close(replace(claim, p=0.5))
+    assert ledger.result_of(["-Stay <- left", "+Left <- left"]) == replace(claim, p=0.5)
+    assert ledger.result_of(["+Left <- left"]) is None
+
+
 def test_blocks_of_confirmations_share_no_seed_with_each_other_or_with_exploring() -> None:
     blocks = [stage_seeds(0, STAGE, number * MOST_SEEDS, MOST_SEEDS) for number in range(3)]
     others = [stage_seeds(0, stage, 0, MOST_SEEDS) for stage in ("try", "racing", "try confirmation", "experiences")]

@@ -226,6 +226,13 @@ def parse_rule(text: str, space: FeatureSpace) -> Rule:
         body = head["body"].strip()
         parts = [] if body == "true" else re.split(r"&|,", body)
         conditions = tuple(_parse_condition(part.strip(), space) for part in parts)
+        features = [condition.feature for condition in conditions]
+        repeated = next((feature for feature in features if features.count(feature) > 1), None)
+        if repeated is not None:
+            raise RuleError(
+                f"a rule can have only one condition per feature, and {space[repeated].name!r} has "
+                f"{features.count(repeated)}; write two bounds as '1 < {space[repeated].name} <= 3'."
+            )
         return Rule("+" if head["polarity"] == "+" else "-", action, conditions)
     except (FeatureError, RuleError) as error:
         raise RuleError(f"in the rule {text.strip()!r}: {error}") from error
@@ -243,8 +250,12 @@ def _parse_condition(text: str, space: FeatureSpace) -> Condition:
         high = _read_bound(between["high"], exact=between["second"] == "<=")
         return Condition(space.feature_index(between["name"]), float(low), float(high))
     if not comparison:
+        hint = "write & for 'and'; " if re.search(r"\band\b", text) else ""
+        if "!" in text:
+            hint += "write 'not name' for '!name'; "
         raise RuleError(
-            f"{text!r} is not a condition; write 'name', 'not name', 'name = 3', 'name <= 3' or '1 < name <= 3'."
+            f"{text!r} is not a condition; {hint}a condition is 'name', 'not name', 'name = 3', 'name < 3', "
+            "'name <= 3', 'name > 3', 'name >= 3' or '1 < name <= 3'."
         )
     feature, sign, number = space.feature_index(comparison["name"]), comparison["sign"], comparison["number"]
     if sign.startswith("="):

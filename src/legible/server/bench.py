@@ -25,9 +25,11 @@ from legible.evaluation.relevance import relevant_effect
 from legible.features import FeatureSpace
 from legible.formatting import capitalise, counted, join_words, number, percent
 from legible.play import Experiences
+from legible.relations import generalise
 from legible.rules import Rule, RuleSet, describe_rule, find_thresholds
 from legible.server.desk import Desk, RequestError, text_of
 from legible.server.jobs import Emit
+from legible.server.overview import keep_findings
 from legible.workbench.arena import Arena, check_pairing
 from legible.workbench.checks import check_lines
 from legible.workbench.confirming import Direction, confirm_rule
@@ -44,6 +46,8 @@ from legible.workbench.trying import (
 )
 
 MOST_REPLACED = 3
+MOST_NAMED = 3
+"""Related forms of a rule that are written out."""
 WARM_SEEDS, WARM_SECONDS = 2048, 60.0
 """Unguided episodes that are played while nothing is asked, at most for so long: enough for most first looks."""
 _PROGRESS_EVERY = 0.25  # seconds
@@ -60,8 +64,32 @@ def read_rule(desk: Desk, body: Mapping[str, Any]) -> dict[str, Any]:
         "words": [capitalise(describe_rule(rule, desk.space, "advice")) for rule in rules.rules],
         "thresholds": [] if "chosen" in body else _thresholds(desk, text_of(body, "rule")),
         "work": _work(desk, rules),
+        "related": _related_forms(desk, rules),
         "milliseconds": round(1000.0 * (time.perf_counter() - started), 1),
     }
+
+
+def _related_forms(desk: Desk, rules: RuleSet) -> dict[str, Any]:
+    """Return whether typed rules have related forms (by the symmetries of the task), and which, or why not, in words.
+
+    Forms are named by their actions if these tell them apart ("North → East, South, West"), otherwise by their texts.
+    """
+    if len(rules) > 1:
+        return {"any": False, "words": "not with several rules: they are tried together, as they are typed"}
+    (rule,) = rules.rules
+    try:
+        related = generalise(rule, desk.arena.relations).rules
+    except LegibleError as error:  # too many forms
+        return {"any": False, "words": str(error)}
+    added = [form for form in related if form != rule]
+    if not added:
+        return {"any": False, "words": "no known symmetry of the task makes another rule from this one"}
+    actions = desk.space.action_names
+    if len({rule.action, *(form.action for form in added)}) == 1 + len(added):
+        return {"any": True, "words": f"{actions[rule.action]} → {', '.join(actions[form.action] for form in added)}"}
+    words = "; ".join(form.text(desk.space) for form in added[:MOST_NAMED])
+    more = len(added) - MOST_NAMED
+    return {"any": True, "words": f"{words}; and {more} more" if more > 0 else words}
 
 
 def _thresholds(desk: Desk, text: str) -> list[dict[str, Any]]:
@@ -195,19 +223,27 @@ def try_on_bench(desk: Desk, body: Mapping[str, Any], emit: Emit) -> None:
     tried = try_rule(arena, None, *asked, related=body.get("related", True) is True, on_figures=show)
     with desk.lock:
         desk.explored |= {(rules.rules, result.form): result for result in tried.rules}
-    emit({"kind": "verdict", **_verdict(tried)})
+    emit({"kind": "verdict", **_verdict(desk, tried)})
 
 
-def _verdict(tried: TryResult) -> dict[str, Any]:
+def _verdict(desk: Desk, tried: TryResult) -> dict[str, Any]:
     """Return the results of all rules, and notes on how they were tested."""
     return {
         **tried.to_dict(),
-        "rules": [_result(result, tried.space) for result in tried.rules],
+        "rules": [
+            {**_result(result, tried.space), "claim": _earlier_claim(desk, result.rule_set)} for result in tried.rules
+        ],
         "notes": [
             f"Smallest effect of interest: ±{number(tried.relevant)}. {tried.level_sentence()}",
-            "Exploration: all rules are tried on the same seeds. Confirm a rule on fresh seeds before you use it.",
+            "Exploration: all rules are tried on the same seeds. Confirm this rule on fresh seeds before you use it.",
         ],
     }
+
+
+def _earlier_claim(desk: Desk, rule_set: RuleSet) -> dict[str, Any] | None:
+    """Return the result of the confirmation of these rules for the page; None if they have not been confirmed yet."""
+    claim = desk.ledger.result_of([rule.text(desk.space) for rule in rule_set.rules])
+    return None if claim is None else claim.to_dict()
 
 
 def _result(result: RuleResult, space: FeatureSpace) -> dict[str, Any]:
@@ -242,7 +278,11 @@ def claims_of(desk: Desk, body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def confirm_on_bench(desk: Desk, body: Mapping[str, Any], emit: Emit) -> None:
-    """Play a confirmation of rules that were explored, on seeds that nothing else uses."""
+    """Play a confirmation of rules that were explored, on seeds that nothing else uses.
+
+    Rules are confirmed once: a repetition would be a second chance, and a second success would raise the level of the
+    next confirmations. If they were confirmed before, that result is sent and nothing is played.
+    """
     rules = desk.rules_of(body)
     form: Form = "with related forms" if body.get("form") == "with related forms" else "alone"
     explored = desk.explored.get((rules.rules, form))
@@ -250,6 +290,10 @@ def confirm_on_bench(desk: Desk, body: Mapping[str, Any], emit: Emit) -> None:
         raise RequestError("try this rule first: exploring says what to confirm, and how many episodes that takes.")
     direction: Direction = "helps" if explored.effect > 0 else "harms"
     played = explored.rule_set
+    earlier = _earlier_claim(desk, played)
+    if earlier is not None:
+        emit({"kind": "claim", **earlier, "is_earlier": True})
+        return
     claim = desk.ledger.open([rule.text(desk.space) for rule in played.rules], direction, explored)
     planned, level = number(claim.planned), number(claim.level, 2)
     words = f"Confirming on fresh seeds until the rule has changed {planned} episodes (significance level {level})."
@@ -260,8 +304,13 @@ def confirm_on_bench(desk: Desk, body: Mapping[str, Any], emit: Emit) -> None:
 
 
 def keep_rule(desk: Desk, body: Mapping[str, Any]) -> dict[str, Any]:
-    """Add rules to the study, forbid them in its composition, or return them as a check for ``legible verify``."""
+    """Add rules to the study, forbid them in its composition, or return them as a check for ``legible verify``.
+
+    With the form "with related forms" all forms are forbidden or returned. A study makes them of an added rule itself.
+    """
     rules, what = desk.rules_of(body), text_of(body, "what")
+    if body.get("form") == "with related forms" and what != "rule" and len(rules) == 1:
+        rules = generalise(rules.rules[0], desk.arena.relations)
     texts = [rule.text(desk.space) for rule in rules.rules]
     if what == "check":
         margin = relevant_effect(desk.recorded.returns, float("nan"))
@@ -272,8 +321,12 @@ def keep_rule(desk: Desk, body: Mapping[str, Any]) -> dict[str, Any]:
     if what not in ("rule", "veto"):
         raise RequestError("a rule can be saved as 'rule', 'veto' or 'check'.")
     with desk.lock:
+        keep_findings(desk.study)
         new = desk.study.add_rules(texts) if what == "rule" else desk.study.add_veto(texts)
     if not new:
         return {"words": "The study has this already; nothing was changed."}
     done = "Saved to the study" if what == "rule" else "Vetoed: the composition will not use it"
-    return {"words": f"{done}. 'legible run {desk.study.folder}' brings its results up to date."}
+    return {
+        "words": f"{done}. The results in the overview are from before this change; "
+        f"'legible run {desk.study.folder}' brings them up to date."
+    }

@@ -172,6 +172,7 @@ class Desk:
             "name": arena.name,
             "environment": arena.environment.name,
             "is_study": self.study is not None,
+            "folder": "" if self.study is None else str(self.study.folder),
             "features": [
                 {"name": feature.name, "words": feature.label, "flag": feature.is_flag} for feature in space.features
             ],

@@ -1,6 +1,7 @@
 """The overview: the first screen of the report for several studies, also while they run.
 
 - `overview_of`: one study as plain data; `state_of`: changes whenever its folder does.
+- `keep_findings`: keeps what is shown while the steps that a new rule changes are not done again yet.
 """
 
 from __future__ import annotations
@@ -11,11 +12,14 @@ from typing import Any
 
 from legible.errors import LegibleError
 from legible.explanation import WeaknessGroup
+from legible.files import read_json, write_json
 from legible.formatting import capitalise, signed
 from legible.rules import describe_rule_set
 from legible.study import Study
 
 MOST_WEAKNESSES = 20
+BEFORE_CHANGES = "overview_before_changes.json"
+"""The last findings of a finished study to which a rule was added since."""
 _WORDS = {
     "experiences": "episodes recorded",
     "mining": "habits mined",
@@ -41,7 +45,14 @@ def state_of(folder: Path) -> tuple[tuple[str, int], ...]:
 
 def overview_of(folder: Path, *, trust: bool = False) -> dict[str, Any]:
     """Return what is known about a study: its conclusion, effects and weaknesses, as far as it has come."""
-    known: dict[str, Any] = {"name": folder.name, "error": "", "done": [], "weaknesses": [], "headline": ""}
+    known: dict[str, Any] = {
+        "name": folder.name,
+        "folder": str(folder),
+        "error": "",
+        "done": [],
+        "weaknesses": [],
+        "headline": "",
+    }
     try:
         study = Study.open(folder, trust=trust)
         known |= {
@@ -51,10 +62,21 @@ def overview_of(folder: Path, *, trust: bool = False) -> dict[str, Any]:
             "left": [words for name, words in _WORDS.items() if not study.has(name)],
             "units": dict(state_of(folder)).get("units", 0),
         }
-        known |= _findings(study)
+        findings = _findings(study)
+        if "headline" not in findings and (folder / BEFORE_CHANGES).exists():
+            # Adding a rule deletes the results that depend on it: until they are there again, show the last ones.
+            findings = {**read_json(folder / BEFORE_CHANGES)["findings"], "is_before_changes": True}
+        known |= findings
     except LegibleError as error:
         known["error"] = str(error)
     return known
+
+
+def keep_findings(study: Study) -> None:
+    """Write the findings of a finished study to its folder, before a rule is added to it."""
+    findings = _findings(study)
+    if "headline" in findings:
+        write_json(study.folder / BEFORE_CHANGES, {"findings": findings})
 
 
 def _findings(study: Study) -> dict[str, Any]:

@@ -199,7 +199,13 @@ def _mistakes(desk: Desk, episode: _Episode) -> list[dict[str, Any]]:
     space = episode.experiences.space
     mistakes = [m for m in desk.study.mistakes.listed if episode.first_row <= m.row < episode.end_row]
     return [
-        {"step": m.step, "taken": m.action, "better": m.better, "words": _better(space, m.action, m.better, m.gain)}
+        {
+            "step": m.step,
+            "taken": m.action,
+            "better": m.better,
+            "gain": m.gain,
+            "words": _better(space, m.action, m.better, m.gain),
+        }
         for m in sorted(mistakes, key=lambda mistake: mistake.step)
     ]
 
@@ -441,7 +447,8 @@ def _play(desk: Desk, setup: RolloutSetup, units: Sequence[RolloutUnit]) -> list
 def scan_episode(desk: Desk, body: Mapping[str, Any], emit: Emit) -> None:
     """Look at the last decisions up to a step, and send how much the best other action would have added at each.
 
-    The decision with the largest gain is played again with new futures, so that its gain is not overstated.
+    If a proven mistake of the study is among them, that is the answer. Otherwise the decision with the largest gain is
+    played again with new futures, so that its gain is not overstated.
     """
     # The decisions, the last one first, and the choices to compare at each: [decisions, choices].
     episode = _requested_episode(desk, body)
@@ -473,6 +480,13 @@ def scan_episode(desk: Desk, body: Mapping[str, Any], emit: Emit) -> None:
                     {"step": steps[index], "choice": int(choices[index, best]), "gain": float(mean_gains[best])}
                 )
         emit({"kind": "gains", "gains": gains})
+    among = f"of the {counted(len(steps), 'decision')} before step {until}"
+    proven = [mistake for mistake in _mistakes(desk, episode) if mistake["step"] in steps]
+    if proven:
+        mistake = max(proven, key=lambda found: found["gain"])
+        sentence = f"The costliest proven mistake {among} is step {mistake['step']}: {mistake['words']}."
+        emit({"kind": "done", "step": mistake["step"], "choice": mistake["better"], "sentence": sentence})
+        return
     if not gains or max(found["gain"] for found in gains) <= 0.0:
         emit({"kind": "done", "sentence": f"No other action would have been better in {counted(len(steps), 'step')}."})
         return
@@ -484,12 +498,13 @@ def scan_episode(desk: Desk, body: Mapping[str, Any], emit: Emit) -> None:
     unit = unit_of(steps.index(step), compared, used_before=SCAN_FUTURES, futures=FUTURES)
     ((returns_taken, returns_other),) = _play(desk, setup, [unit])
     judged = _judged(returns_other - returns_taken, episode.seed)
+    if judged["mean"] <= 0.0:
+        emit({"kind": "done", "sentence": f"No costly decision was found among the {counted(len(steps), 'decision')} "
+              f"before step {until}: no other action is better on average in new futures."})  # fmt: skip
+        return
     is_clear = judged.get("low", judged["mean"]) > 0.0  # a single future has no interval
     did = gerund(_label_of_taken(episode, step, choice))
     instead = gerund(experiences.space.actions[choice].label)
     costliest = "The costliest" if is_clear else "Perhaps the costliest"
-    sentence = (
-        f"{costliest} of the {counted(len(steps), 'decision')} before step {until} is step {step}: {did} instead of "
-        f"{instead}. {judged['sentence']}"
-    )
+    sentence = f"{costliest} {among} is step {step}: {did} instead of {instead}. {judged['sentence']}"
     emit({"kind": "done", "step": step, "choice": choice, **judged, "sentence": sentence})

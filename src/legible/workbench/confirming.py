@@ -155,6 +155,11 @@ class Ledger:
         """Return the level of the next confirmation."""
         return OnlineLevels().next([claim.is_confirmed for claim in self.claims()])
 
+    def result_of(self, rules: Sequence[str]) -> Claim | None:
+        """Return the confirmation of these rules, in any order, that was played to its end; None if there is none."""
+        played = (claim for claim in self.claims() if claim.p is not None)
+        return next((claim for claim in played if set(claim.rules) == set(rules)), None)
+
     def open(self, rules: Sequence[str], direction: Direction, explored: RuleResult) -> Claim:
         """Enter a confirmation before it is played: its seeds and its level are then used, whatever happens."""
         with self._lock():

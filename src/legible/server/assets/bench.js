@@ -121,6 +121,9 @@ export class Bench {
     this.sliders = make("div", { class: "sliders" });
     this.tryButton = make("button", { class: "main", id: "try", onclick: () => (this.running ? this.running.abort() : this.try()) }, TRY);
     this.related = make("input", { type: "checkbox", checked: "", id: "related" });
+    this.forms = make("span", { id: "forms", class: "soft" });
+    this.old = make("p", { id: "old", class: "error", role: "status", hidden: "" },
+      "This verdict is for an earlier rule: the box has changed since. Press Enter for a new one.");
     this.result = make("div", { id: "result", "aria-live": "polite" });
     this.claims = make("div", { id: "claims" });
     root.replaceChildren(
@@ -133,8 +136,8 @@ export class Bench {
       this.problem, this.words, this.work, this.sliders,
       make("div", { class: "controls" }, this.tryButton,
         make("label", { title: "also plays the rule together with its related forms: in a maze, for example, the same rule for the other directions" },
-          this.related, " also with related forms (symmetry)")),
-      this.result, this.composition(), this.claims);
+          this.related, " also with related forms (symmetry)"), this.forms),
+      this.old, this.result, this.composition(), this.claims);
     this.listClaims();
   }
 
@@ -176,11 +179,12 @@ export class Bench {
   async read() {
     this.chosen = null;
     this.shared.rule = this.input.value;
+    this.markOld();
     const asked = ++this.asked;
     if (!this.input.value.trim()) {
       this.shared.good = "";
       this.input.classList.remove("wrong");
-      for (const box of [this.words, this.work, this.sliders]) box.replaceChildren();
+      for (const box of [this.words, this.work, this.sliders, this.forms]) box.replaceChildren();
       this.problem.hidden = true;
       return;
     }
@@ -199,7 +203,16 @@ export class Bench {
     this.shared.good = this.input.value;
     this.words.textContent = found.words.map((words) => `${words}.`).join(" ");
     this.drawWork(found);
+    this.related.disabled = !found.related.any;
+    this.forms.textContent = `(${found.related.words})`;
     if (!this.sliding) this.drawSliders(found.thresholds);
+  }
+
+  // Grey the verdict while the box holds another rule.
+  markOld() {
+    const isOld = this.tried !== undefined && this.input.value.trim() !== this.tried;
+    this.result.classList.toggle("old", isOld);
+    this.old.hidden = !isOld;
   }
 
   drawWork(found) {
@@ -267,7 +280,9 @@ export class Bench {
     this.tryButton.textContent = "Stop";
     this.result.replaceChildren(make("p", { class: "soft busy" }, "Playing …"));
     this.result.dataset.kind = "";
-    const body = { ...this.body(), related: this.related.checked };
+    const body = { ...this.body(), related: this.related.checked && !this.related.disabled };
+    this.tried = isChosen ? undefined : this.input.value.trim();
+    this.markOld();
     await saying(this.problem, () => this.shared.api.stream("try", body, (message) => {
       if (message.kind === "progress") this.progress(message);
       else this.drawResult(message, body, (performance.now() - started) / 1000);
@@ -287,61 +302,76 @@ export class Bench {
 
   drawResult(message, body, seconds) {
     const isFinal = message.kind === "verdict";
-    const cards = message.rules.map((one) => this.card(one, isFinal ? body : null, message.rules.length > 1));
-    const parts = [make("h2", {}, isFinal ? "Verdict " : "So far ", make("span", { class: "badge found" }, "exploring")), ...cards];
+    const [how, exploring] = message.notes || [];
+    const cards = message.rules.map((one) => this.card(one, isFinal ? body : null, message.rules.length > 1, exploring));
+    const rule = make("code", { class: "tried" }, message.rules[0].rule);
+    const parts = [make("h2", {}, isFinal ? "Verdict" : "So far"), make("p", {}, "Rule: ", rule), ...cards];
     if (!isFinal) parts.unshift(make("p", { class: "soft busy" }, "Playing …"));
-    else {
-      const [how, exploring] = message.notes;
-      parts.push(make("p", { class: "soft" }, exploring), this.next(body), make("p", { class: "soft" }, how, " ",
-        make("span", { id: "seconds", "data-seconds": seconds }, `Played in ${seconds.toFixed(1)} s.`)));
-    }
+    else parts.push(make("p", { class: "soft" }, how, " ", make("span", { id: "seconds", "data-seconds": seconds }, `Played in ${seconds.toFixed(1)} s.`)));
     this.result.replaceChildren(...parts);
     // The first figures come into view, if they are below the screen.
     if (!this.result.dataset.kind && this.result.getBoundingClientRect().top > innerHeight - 250) this.result.scrollIntoView();
     this.result.dataset.kind = message.kind;
   }
 
-  // Return the result of one rule, named if there are several; a final one (with the `body` of its question) can be confirmed.
-  card(one, body, isNamed) {
+  // Return the result of one form of a rule, named if there are several; a final one (with the `body` of its question)
+  // can be confirmed and kept. `exploring` says what its seeds are good for until it is confirmed.
+  card(one, body, isNamed, exploring) {
     const card = make("div", { class: `card verdict ${one.verdict.replaceAll(" ", "-")}` });
     const name = one.form === "alone" ? "This rule alone" : `${one.count === 2 ? "Both" : `All ${one.count}`} related forms (symmetry)`;
-    if (isNamed) card.append(make("p", { class: "form" }, name));
+    const badge = make("span", { class: "badge found" }, "exploring");
+    card.append(make("p", { class: "form" }, isNamed ? `${name} ` : "", badge));
     card.append(make("p", { class: "sentence" }, one.sentence));
     if (one.changed) card.append(effectLine(one), make("p", { class: "soft" }, `It changes the action in ${one.overrides} of the steps.`));
     if (!body) return card;
     if (one.examples.length && one.form === "alone")
       card.append(make("details", { class: "more" }, make("summary", {}, "Where it changes the action"),
         make("ul", { class: "plain soft" }, ...one.examples.map((text) => make("li", {}, text)))));
+    const asked = { ...body, form: one.form };
     if (["helps", "harms", "undecided"].includes(one.verdict)) {
-      const box = make("p", { class: "kept", role: "status" }), problem = make("p", { class: "error", role: "alert", hidden: "" });
-      const button = make("button", { class: "confirm", onclick: () => this.confirm({ ...body, form: one.form }, button, box, problem) },
+      const note = make("p", { class: "soft" }, exploring), box = make("p", { class: "kept", role: "status" });
+      const problem = make("p", { class: "error", role: "alert", hidden: "" });
+      const settle = (claim, isEarlier) => { // the result of a confirmation takes the place of its button
+        button.hidden = true;
+        badge.textContent = claim.is_confirmed ? "confirmed" : "not confirmed";
+        badge.className = `badge ${claim.is_confirmed ? "confirmed" : ""}`;
+        note.textContent = "The figures above are from exploring; the confirmation was played on seeds of its own.";
+        box.textContent = isEarlier ? `Tested before on fresh seeds, which is done once for each rule. ${claim.sentence}` : claim.sentence;
+        box.dataset.confirmed = claim.is_confirmed;
+      };
+      const button = make("button", { class: "confirm", onclick: () => this.confirm(asked, button, box, problem, settle) },
         `Confirm on fresh seeds that it ${one.effect > 0 ? "helps" : "harms"}`);
-      card.append(make("div", { class: "controls" }, button), box, problem);
+      card.append(note, make("div", { class: "controls" }, button), box, problem);
+      if (one.claim) settle(one.claim, true);
     }
+    card.append(this.next(asked));
     return card;
   }
 
-  // Return the buttons that keep a rule.
+  // Return the buttons that keep one form of a rule. A study tests a saved rule in both forms, so only one card saves it.
   next(body) {
-    const box = make("p", { id: "kept", role: "status" }), problem = make("p", { class: "error", role: "alert", hidden: "" });
+    const box = make("p", { class: "kept", role: "status" }), problem = make("p", { class: "error", role: "alert", hidden: "" });
     const keep = (what) => async () => {
       const found = await saying(problem, () => this.shared.api.ask("keep", { ...body, what }));
       if (found) box.replaceChildren(found.words, ...(found.text ? [make("pre", {}, found.text)] : []));
     };
-    const buttons = [make("button", { id: "export", title: "lines for 'legible verify', which tests every new checkpoint", onclick: keep("check") }, "Export as check")];
-    if (this.shared.about.is_study)
-      buttons.unshift(
-        make("button", { id: "save", title: "the next 'legible run' tests it with the study's rules", onclick: keep("rule") }, "Save to study"),
-        make("button", { id: "veto", title: "the study's composition will never use it", onclick: keep("veto") }, "Veto in study"));
-    return make("div", {}, make("div", { class: "controls" }, ...buttons), box, problem);
+    const isAlone = body.form === "alone", all = isAlone ? "" : " all forms";
+    const buttons = [make("button", { class: "export", title: "lines for 'legible verify', which tests every new checkpoint", onclick: keep("check") }, `Export${all} as check`)];
+    const { is_study: isStudy, folder } = this.shared.about;
+    if (isStudy) buttons.unshift(make("button", { class: "veto", title: "the study's composition will never use it", onclick: keep("veto") }, `Veto${all} in study`));
+    if (isStudy && isAlone) buttons.unshift(make("button", {
+      class: "save", title: "the next 'legible run' tests it with the study's rules, alone and with its related forms", onclick: keep("rule") }, "Save to study"));
+    const before = isStudy ? make("p", { class: "soft" },
+      `${isAlone ? "Save and Veto change" : "Veto changes"} the study: afterwards its results are out of date until you run 'legible run ${folder}'.`) : "";
+    return make("div", {}, make("div", { class: "controls" }, ...buttons), before, box, problem);
   }
 
-  async confirm(body, button, box, problem) {
+  async confirm(body, button, box, problem, settle) {
     button.disabled = true;
     await saying(problem, () => this.shared.api.stream("confirm", body, (message) => {
       if (message.kind === "note") box.textContent = message.words;
       if (message.kind === "progress") box.textContent = `${STAGES[message.stage] || message.stage}: ${figure(message.done)} of ${figure(message.of)} episodes …`;
-      if (message.kind === "claim") { box.textContent = message.sentence; box.dataset.confirmed = message.is_confirmed; }
+      if (message.kind === "claim") settle(message, message.is_earlier);
     }));
     button.disabled = false;
     this.listClaims();

@@ -10,7 +10,7 @@ const COLUMNS = [
   ["guided", "Guided return", (s) => s.guided],
   ["confirmed", "Weaknesses", (s) => s.confirmed],
   ["rules", "Rules", (s) => s.rules],
-  ["state", "State", (s) => (s.error ? "cannot be read" : (s.left || []).length ? `running or stopped: ${s.done.length} steps done` : "finished")],
+  ["state", "State", (s) => (s.error ? "cannot be read" : s.is_before_changes ? "out of date: rules changed" : (s.left || []).length ? `running or stopped: ${s.done.length} steps done` : "finished")],
 ];
 
 export class Overview {
@@ -64,6 +64,8 @@ export class Overview {
     if (study.error) return [make("p", { class: "error" }, study.error)];
     const parts = [make("p", { class: "what soft" }, `${study.policy} in ${study.environment}`),
       make("h1", {}, study.headline || "This study is not finished yet.")];
+    if (study.is_before_changes) parts.push(make("p", { class: "error", id: "before-changes" },
+      `These results are from before your changes to the rules: run 'legible run ${study.folder}' to update them.`));
     if ((study.left || []).length) parts.push(make("p", { class: "soft" },
       `Done: ${study.done.join(", ") || "nothing yet"}. To come: ${study.left.join(", ")}. ${study.units} units of episodes are played.`));
     parts.push(make("p", {}, "Next: ", make("button", { class: "link", onclick: () => this.shared.go("bench") }, "try a rule"), ", or ",
