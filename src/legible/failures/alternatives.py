@@ -106,7 +106,7 @@ class Alternative:
         evidence = f"measured at {self.decisions} held-out decisions"
         fails = ""
         if self.fails == self.fails_as_played > 0.0:
-            fails = f"; it fails in {percent(self.fails)} of the cases either way"
+            fails = f", though it still fails in {percent(self.fails)} of the cases"
         elif max(self.fails, self.fails_as_played) > 0.0:
             fails = f"; it then fails in {percent(self.fails)} instead of {percent(self.fails_as_played)} of the cases"
         if self.is_better:

@@ -84,9 +84,9 @@ class Avoidable:
                 f"{_share(self.as_played)}."
             )
         return (
-            f"In {percent(self.found)} of {self.episodes} failures, another choice up to {_steps(self.steps)} before "
-            f"the end avoids it. After that choice {_share(self.avoided)} of fresh rollouts survive, after the "
-            f"policy's own {_share(self.as_played)}."
+            f"In {round(self.found * self.episodes)} of {self.episodes} failures, another choice up to "
+            f"{_steps(self.steps)} before the end raises survival. After that choice "
+            f"{_share(self.avoided)} of fresh rollouts survive, after the policy's own {_share(self.as_played)}."
         )
 
     def summary(self) -> str:
@@ -95,8 +95,8 @@ class Avoidable:
             return ""
         survive = f"{percent(self.avoided.value)} of fresh rollouts survive instead of {percent(self.as_played.value)}"
         return (
-            f"In {percent(self.found)} of {self.episodes} failures examined, another choice up to "
-            f"{number(self.steps.value)} steps before the end avoids it: {survive}."
+            f"In {round(self.found * self.episodes)} of {self.episodes} failures examined, another choice up to "
+            f"{number(self.steps.value)} steps before the end raises survival: {survive}."
         )
 
     def to_dict(self) -> dict[str, Any]:

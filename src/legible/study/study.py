@@ -827,7 +827,7 @@ class Study(Displayed):
             places=self.failures.places() if self.has("failures") else (),
             reasons=[*self._missed_action(), *(self.failures.reasons(self.space) if self.has("failures") else ())],
             ledger=self.ledger,
-            costly=summarise_mistakes(self.mistakes) if self.has("mistakes") else "",
+            costly=summarise_mistakes(self.mistakes) if self.has("mistakes") and self.mistakes.decisions else "",
             next_steps=steps,
             solved=self.named_environment.solved_from,
         )
