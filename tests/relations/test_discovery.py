@@ -231,8 +231,8 @@ def test_a_discovery_that_was_stopped_goes_on_with_the_same_result(tmp_path, mon
     finished = []
     once = Parts.once
 
-    def once_until_stopped(parts, name, compute, is_complete=lambda: True):
-        result = once(parts, name, compute, is_complete)
+    def once_until_stopped(parts, name, compute, keep_if=lambda: True):
+        result = once(parts, name, compute, keep_if)
         finished.append(name)
         if name == last_part:
             raise StoppedError
@@ -245,8 +245,8 @@ def test_a_discovery_that_was_stopped_goes_on_with_the_same_result(tmp_path, mon
 
     computed = []
 
-    def once_counted(parts, name, compute, is_complete=lambda: True):
-        return once(parts, name, lambda: (computed.append(name), compute())[1], is_complete)
+    def once_counted(parts, name, compute, keep_if=lambda: True):
+        return once(parts, name, lambda: (computed.append(name), compute())[1], keep_if)
 
     monkeypatch.setattr(Parts, "once", once_counted)
     again = discover_relations(world, steps=30_000, seed=3, parts_folder=folder)

@@ -60,7 +60,7 @@ def test_a_fault_of_a_network_that_sees_pictures(page: list[str], legible) -> No
     study = open_study("freeway")
     assert study.mining.rules
     report = Path("freeway/report.html").read_text(encoding="utf-8")
-    assert "surrogate" in report
+    assert "random forest that imitates" in report
     assert "data:image/" in report  # pictures of the game are replayed
 
 

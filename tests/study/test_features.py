@@ -125,7 +125,7 @@ def test_a_fault_in_what_is_no_flat_observation(
     assert importance.fidelity > 0.9
     study.play_references()
     study.explain()
-    assert "surrogate" in write_report(study).read_text(encoding="utf-8")
+    assert "random forest that imitates" in write_report(study).read_text(encoding="utf-8")
     guided = study.guided_policy()
     observation = seen_worlds.PictureWorld().reset(seed=0)[0]
     with raises_saved(LegibleError):
